@@ -1,0 +1,210 @@
+"""Records of the group log: the only way in which coordinator state changes.
+
+Types 3 to 8 of consumer-group-coordinator.md, section 9.1. Each record class is one type; a
+tombstone is the same class with ``value`` None. ``to_dict`` spells a record as the recorded broker
+traces do (topic ids stay ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar
+
+from protocol.topics import TopicPartition, group_by_topic
+
+__all__ = [
+    "ConsumerGroupCurrentMemberAssignment",
+    "ConsumerGroupMemberMetadata",
+    "ConsumerGroupMetadata",
+    "ConsumerGroupPartitionMetadata",
+    "ConsumerGroupTargetAssignmentMember",
+    "ConsumerGroupTargetAssignmentMetadata",
+    "CurrentAssignmentValue",
+    "GroupMetadataValue",
+    "MemberMetadataValue",
+    "MemberState",
+    "Record",
+    "TargetMetadataValue",
+    "to_dict",
+]
+
+
+class MemberState(IntEnum):
+    """State byte of record 8 (section 3.1)."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadataValue:
+    """``metadata_hash`` 0 means that no subscribed topic exists; it is then left out."""
+
+    epoch: int
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadataValue:
+    """What a member told about itself; everything but epochs and assignments."""
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetMetadataValue:
+    """``assignment_timestamp`` (ms) is None where the simulated version does not write it."""
+
+    assignment_epoch: int
+    assignment_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentAssignmentValue:
+    """Epochs, state and both partition sets of a member; each partition with its assignment epoch.
+
+    ``with_epochs`` says whether the simulated version writes the assignment epochs (4.3).
+    """
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned: Mapping[TopicPartition, int]
+    pending_revocation: Mapping[TopicPartition, int]
+    with_epochs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Record 3: the group epoch."""
+
+    type_id: ClassVar[int] = 3
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupPartitionMetadata:
+    """Record 4: written as a tombstone only (section 8.6)."""
+
+    type_id: ClassVar[int] = 4
+    group_id: str
+    value: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMemberMetadata:
+    """Record 5: a member's metadata."""
+
+    type_id: ClassVar[int] = 5
+    group_id: str
+    member_id: str
+    value: MemberMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupTargetAssignmentMetadata:
+    """Record 6: the target epoch."""
+
+    type_id: ClassVar[int] = 6
+    group_id: str
+    value: TargetMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupTargetAssignmentMember:
+    """Record 7: the target of one member."""
+
+    type_id: ClassVar[int] = 7
+    group_id: str
+    member_id: str
+    value: frozenset[TopicPartition] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupCurrentMemberAssignment:
+    """Record 8: the current assignment of one member."""
+
+    type_id: ClassVar[int] = 8
+    group_id: str
+    member_id: str
+    value: CurrentAssignmentValue | None
+
+
+Record = (
+    ConsumerGroupMetadata
+    | ConsumerGroupPartitionMetadata
+    | ConsumerGroupMemberMetadata
+    | ConsumerGroupTargetAssignmentMetadata
+    | ConsumerGroupTargetAssignmentMember
+    | ConsumerGroupCurrentMemberAssignment
+)
+
+
+def _partition_list(partitions: Mapping[TopicPartition, int], with_epochs: bool) -> list[Any]:
+    rows: list[Any] = []
+    for topic_id, numbers in group_by_topic(partitions).items():
+        row: dict[str, Any] = {"topic_id": topic_id, "partitions": numbers}
+        if with_epochs:
+            row["assignment_epochs"] = [partitions[TopicPartition(topic_id, p)] for p in numbers]
+        rows.append(row)
+    return rows
+
+
+def _value_dict(record: Record) -> dict[str, Any] | None:
+    if record.value is None:
+        return None
+    match record:
+        case ConsumerGroupMetadata(value=GroupMetadataValue() as group):
+            out: dict[str, Any] = {"epoch": group.epoch}
+            if group.metadata_hash:
+                out["metadata_hash"] = group.metadata_hash
+            return out
+        case ConsumerGroupMemberMetadata(value=MemberMetadataValue() as member):
+            return {
+                "instance_id": member.instance_id,
+                "rack_id": member.rack_id,
+                "client_id": member.client_id,
+                "subscribed_topic_names": list(member.subscribed_topic_names),
+                "subscribed_topic_regex": member.subscribed_topic_regex,
+                "rebalance_timeout_ms": member.rebalance_timeout_ms,
+                "server_assignor": member.server_assignor,
+            }
+        case ConsumerGroupTargetAssignmentMetadata(value=TargetMetadataValue() as target):
+            out = {"assignment_epoch": target.assignment_epoch}
+            if target.assignment_timestamp is not None:
+                out["assignment_timestamp"] = target.assignment_timestamp
+            return out
+        case ConsumerGroupTargetAssignmentMember(value=frozenset() as partitions):
+            rows = group_by_topic(partitions).items()
+            return {"topic_partitions": [{"topic_id": t, "partitions": ps} for t, ps in rows]}
+        case ConsumerGroupCurrentMemberAssignment(value=CurrentAssignmentValue() as current):
+            epochs = current.with_epochs
+            return {
+                "member_epoch": current.member_epoch,
+                "previous_member_epoch": current.previous_member_epoch,
+                "state": int(current.state),
+                "assigned_partitions": _partition_list(current.assigned, epochs),
+                "partitions_pending_revocation": _partition_list(
+                    current.pending_revocation, epochs
+                ),
+            }
+    raise TypeError(f"not a record: {record!r}")
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """``{type, key, value}`` with Kafka's field names; value None is a tombstone."""
+    member_id = getattr(record, "member_id", None)
+    key = {} if member_id is None else {"member_id": member_id}
+    return {"type": type(record).__name__, "key": key, "value": _value_dict(record)}
