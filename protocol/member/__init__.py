@@ -1,0 +1,117 @@
+"""A member of a consumer group, as the client sees it: a pure machine from events to effects.
+
+- ``member``: ``ConsumerMember``, the machine. Start reading there.
+- ``events``, ``effects``: what the host tells the machine, and what the machine wants.
+- ``config``: the settings of a consumer.
+- ``states``: the states and the one table of legal changes.
+- ``rules``, ``defects``: the decisions in which versions and known defects differ.
+
+Source of all rules: consumer-client.md.
+"""
+
+from __future__ import annotations
+
+from protocol.member.config import ConsumerConfig
+from protocol.member.defects import MEMBER_DEFECTS
+from protocol.member.effects import (
+    CallReturned,
+    CommitReturned,
+    Effect,
+    FindCoordinator,
+    RaiseError,
+    RequestMetadata,
+    ResetPositions,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+    StateChanged,
+    ValidatePositions,
+)
+from protocol.member.events import (
+    CallbackCompleted,
+    Close,
+    CommitAnswered,
+    CommitOffsets,
+    CoordinatorFound,
+    CoordinatorSearchFailed,
+    Disconnected,
+    Event,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    PatternMatched,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    PositionsKnown,
+    RecordsReturned,
+    RequestExpired,
+    Subscribe,
+    Tick,
+    Unsubscribe,
+)
+from protocol.member.member import ConsumerMember
+from protocol.member.rules import MemberRules
+from protocol.member.states import LEGAL_TRANSITIONS, ClientState
+from protocol.member.values import (
+    NO_ASSIGNMENT,
+    Call,
+    CallbackKind,
+    CommitIdentity,
+    FetchState,
+    LocalAssignment,
+    MembershipOperation,
+    PartitionState,
+)
+
+__all__ = [
+    "LEGAL_TRANSITIONS",
+    "MEMBER_DEFECTS",
+    "NO_ASSIGNMENT",
+    "Call",
+    "CallReturned",
+    "CallbackCompleted",
+    "CallbackKind",
+    "ClientState",
+    "Close",
+    "CommitAnswered",
+    "CommitIdentity",
+    "CommitOffsets",
+    "CommitReturned",
+    "ConsumerConfig",
+    "ConsumerMember",
+    "CoordinatorFound",
+    "CoordinatorSearchFailed",
+    "Disconnected",
+    "Effect",
+    "Event",
+    "FetchState",
+    "FindCoordinator",
+    "HeartbeatAnswered",
+    "LocalAssignment",
+    "MemberRules",
+    "MembershipOperation",
+    "MetadataKnown",
+    "OffsetFetchAnswered",
+    "PartitionState",
+    "PatternMatched",
+    "Poll",
+    "PollingResumed",
+    "PollingStopped",
+    "PositionsKnown",
+    "RaiseError",
+    "RecordsReturned",
+    "RequestExpired",
+    "RequestMetadata",
+    "ResetPositions",
+    "RunCallback",
+    "SendCommit",
+    "SendHeartbeat",
+    "SendOffsetFetch",
+    "StateChanged",
+    "Subscribe",
+    "Tick",
+    "Unsubscribe",
+    "ValidatePositions",
+]

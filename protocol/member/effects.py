@@ -1,0 +1,142 @@
+"""What a member wants from its host, in the order in which it wants it.
+
+A ``correlation_id`` is unique within one member; the host hands it back with the answer. Requests
+other than searches go to ``member.coordinator_id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol.errors import ErrorCode
+from protocol.member.states import ClientState
+from protocol.member.values import Call, CallbackKind
+from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.messages_offsets import OffsetCommitRequest, OffsetFetchRequest
+from protocol.topics import TopicPartition
+
+__all__ = [
+    "CallReturned",
+    "CommitReturned",
+    "Effect",
+    "FindCoordinator",
+    "RaiseError",
+    "RequestMetadata",
+    "ResetPositions",
+    "RunCallback",
+    "SendCommit",
+    "SendHeartbeat",
+    "SendOffsetFetch",
+    "StateChanged",
+    "ValidatePositions",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendHeartbeat:
+    """Send the heartbeat; answer with ``HeartbeatAnswered``, ``Disconnected``, ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinator:
+    """Ask any broker for the group's coordinator."""
+
+    correlation_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendCommit:
+    """Send the commit; answer with ``CommitAnswered``, ``Disconnected``, ``RequestExpired``."""
+
+    correlation_id: int
+    request: OffsetCommitRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOffsetFetch:
+    """Send the fetch of committed offsets; answer with ``OffsetFetchAnswered`` or a failure."""
+
+    correlation_id: int
+    request: OffsetFetchRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatePositions:
+    """Committed offsets were found; check them with the leaders, then ``PositionsKnown``."""
+
+    positions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPositions:
+    """Nothing is committed; look the positions up by the reset policy, then ``PositionsKnown``."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMetadata:
+    """Assigned topics have no name yet: fetch metadata, then ``MetadataKnown``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCallback:
+    """The application runs the callback now; it is blocked until ``CallbackCompleted``."""
+
+    kind: CallbackKind
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseError:
+    """The call in which the application is (``poll``, mostly) raises. None: a callback failed."""
+
+    error_code: ErrorCode | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReturned:
+    """A commit of the application is over; None means success.
+
+    For ``commitAsync`` this is its callback, which runs inside ``poll``.
+    """
+
+    commit_id: int
+    error_code: ErrorCode | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReturned:
+    """``unsubscribe`` or ``close`` lets the application go on."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """The state has changed; ``member_epoch`` is the epoch at that moment (section 13)."""
+
+    from_state: ClientState
+    to_state: ClientState
+    member_epoch: int
+
+
+Effect = (
+    SendHeartbeat
+    | FindCoordinator
+    | SendCommit
+    | SendOffsetFetch
+    | ValidatePositions
+    | ResetPositions
+    | RequestMetadata
+    | RunCallback
+    | RaiseError
+    | CommitReturned
+    | CallReturned
+    | StateChanged
+)
