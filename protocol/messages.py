@@ -66,7 +66,10 @@ class ConsumerGroupHeartbeatRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatResponse:
-    """Answer to api key 68. An error answer carries nothing but code and message."""
+    """Answer to api key 68. An error answer carries nothing but code and message.
+
+    ``pending_topic_partitions`` exists in the KIP's text only (section 13, row 1).
+    """
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -74,6 +77,7 @@ class ConsumerGroupHeartbeatResponse:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
     assignment: frozenset[TopicPartition] | None = None
+    pending_topic_partitions: frozenset[TopicPartition] | None = None
     throttle_time_ms: int = 0
 
 

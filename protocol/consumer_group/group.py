@@ -1,0 +1,338 @@
+"""State of one consumer group, and how each record changes it.
+
+Sources: consumer-group-coordinator.md, sections 1.1 (fields), 3.2 (ownership map), 6.1 (states) and
+9.3 (replay). Nothing here decides anything: handlers make records, this file applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from protocol.assignors import SubscriptionType
+from protocol.consumer_group.member import Member
+from protocol.errors import ProtocolBug
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupPartitionMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    MemberState,
+    Record,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["NOBODY", "ConsumerGroup", "GroupState", "subscription_type"]
+
+NOBODY = -1
+"""Partition epoch of a partition without owner. -2 is a valid owner epoch (section 1.3)."""
+
+_EMPTY: frozenset[TopicPartition] = frozenset()
+
+
+class GroupState(Enum):
+    """Section 6.1; the value is the name in responses."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class ReplayError(ProtocolBug):
+    """A record does not fit the state it meets; in live operation that is our own bug."""
+
+
+def subscription_type(subscribers: Mapping[str, int], member_count: int) -> SubscriptionType:
+    """Homogeneous iff every subscribed topic has all members as subscribers (section 1.1)."""
+    for count in subscribers.values():
+        if count != member_count:
+            return SubscriptionType.HETEROGENEOUS
+    return SubscriptionType.HOMOGENEOUS
+
+
+def count_up(counts: dict[str, int], key: str) -> None:
+    """Add one under ``key``."""
+    counts[key] = counts.get(key, 0) + 1
+
+
+def count_down(counts: dict[str, int], key: str) -> None:
+    """Take one away under ``key``; a count of 0 deletes the key (section 1.1)."""
+    left = counts[key] - 1
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]
+
+
+class ConsumerGroup:
+    """Hard and derived state of a group. Changed by ``replay`` only, read by everybody.
+
+    ``metadata_refresh_deadline_ms`` and ``metadata_refresh_epoch`` are the only soft state: they
+    steer when topic metadata is looked at again and are not rebuilt from the log (section 7.3).
+    """
+
+    def __init__(
+        self, group_id: str, *, initial_epoch: int, ownership: OwnershipRules | None = None
+    ) -> None:
+        self.group_id = group_id
+        self.group_epoch = initial_epoch
+        self.metadata_hash = 0
+        self.members: dict[str, Member] = {}
+        self.target_assignment_epoch = initial_epoch
+        self.target_assignment_timestamp: int | None = None
+        self.target_assignment: dict[str, frozenset[TopicPartition]] = {}
+        self.subscribed_topic_names: dict[str, int] = {}
+        self.server_assignors: dict[str, int] = {}
+        self.static_members: dict[str, str] = {}
+        self.current_partition_epoch: dict[TopicPartition, int] = {}
+        self.inverted_target: dict[TopicPartition, str] = {}
+        self.metadata_refresh_deadline_ms = 0
+        self.metadata_refresh_epoch = 0
+        self.is_deleted = False
+        self._ownership = ownership or OwnershipRules()
+        self._stable_at: dict[int, int] = {}
+
+    # -- reading ---------------------------------------------------------------------------
+
+    @property
+    def state(self) -> GroupState:
+        """The function of section 6.1, in constant time."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.group_epoch > self.target_assignment_epoch:
+            return GroupState.ASSIGNING
+        if self._stable_at.get(self.target_assignment_epoch, 0) < len(self.members):
+            return GroupState.RECONCILING
+        return GroupState.STABLE
+
+    @property
+    def subscription_type(self) -> SubscriptionType:
+        """Whether all members subscribe alike, as stored."""
+        return subscription_type(self.subscribed_topic_names, len(self.members))
+
+    def epoch_of(self, partition: TopicPartition) -> int:
+        """Member epoch of the partition's owner, or ``NOBODY``."""
+        return self.current_partition_epoch.get(partition, NOBODY)
+
+    def target_of(self, member_id: str) -> frozenset[TopicPartition]:
+        """The stored target of this member; empty if it has none."""
+        return self.target_assignment.get(member_id, _EMPTY)
+
+    def request_metadata_refresh(self) -> None:
+        """Let the next heartbeat of any member compare topic metadata again (section 7.3)."""
+        self.metadata_refresh_deadline_ms = 0
+        self.metadata_refresh_epoch = 0
+
+    # -- replay ----------------------------------------------------------------------------
+
+    def replay(self, record: Record, *, strict: bool = True) -> None:
+        """Apply one record.
+
+        ``strict`` (live operation) raises ReplayError where a record does not fit; a load from a
+        compacted log passes False and takes the record at its word (section 9.3).
+        """
+        match record:
+            case ConsumerGroupCurrentMemberAssignment():
+                self._replay_current(record, strict=strict)
+            case ConsumerGroupMemberMetadata():
+                self._replay_member(record, strict=strict)
+            case ConsumerGroupTargetAssignmentMember():
+                self._replay_target(record)
+            case ConsumerGroupTargetAssignmentMetadata():
+                self._replay_target_epoch(record, strict=strict)
+            case ConsumerGroupMetadata():
+                self._replay_epoch(record, strict=strict)
+            case ConsumerGroupPartitionMetadata():
+                pass  # Only its tombstone is ever written, and there is nothing to empty.
+
+    def _replay_epoch(self, record: ConsumerGroupMetadata, *, strict: bool) -> None:
+        if record.value is not None:
+            self.group_epoch = record.value.epoch
+            self.metadata_hash = record.value.metadata_hash
+            return
+        if strict and (self.members or self.target_assignment):
+            raise ReplayError(f"group {self.group_id} is deleted while members or targets remain")
+        self.is_deleted = True
+
+    def _replay_target_epoch(
+        self, record: ConsumerGroupTargetAssignmentMetadata, *, strict: bool
+    ) -> None:
+        if record.value is not None:
+            self.target_assignment_epoch = record.value.assignment_epoch
+            self.target_assignment_timestamp = record.value.assignment_timestamp
+            return
+        if strict and self.target_assignment:
+            raise ReplayError(f"group {self.group_id}: target epoch removed while targets remain")
+        self.target_assignment_epoch = -1
+        self.target_assignment_timestamp = None
+
+    def _replay_target(self, record: ConsumerGroupTargetAssignmentMember) -> None:
+        member_id = record.member_id
+        old = self.target_assignment.get(member_id, _EMPTY)
+        new = _EMPTY if record.value is None else record.value
+        if new is not old:
+            inverted = self.inverted_target
+            for partition in old - new:
+                if inverted.get(partition) == member_id:
+                    del inverted[partition]
+            for partition in new - old:
+                inverted[partition] = member_id
+        if record.value is None:
+            self.target_assignment.pop(member_id, None)
+        else:
+            self.target_assignment[member_id] = new
+
+    def _replay_member(self, record: ConsumerGroupMemberMetadata, *, strict: bool) -> None:
+        member_id = record.member_id
+        old = self.members.get(member_id)
+        if record.value is not None:
+            self._put(old, (old or Member(member_id=member_id)).with_metadata(record.value))
+            return
+        if old is None:
+            return
+        if strict and (old.member_epoch != -1 or member_id in self.target_assignment):
+            raise ReplayError(f"member {member_id} is removed before its assignments")
+        self._put(old, None)
+
+    def _replay_current(
+        self, record: ConsumerGroupCurrentMemberAssignment, *, strict: bool
+    ) -> None:
+        member_id = record.member_id
+        old = self.members.get(member_id)
+        if record.value is not None:
+            base = old or Member(member_id=member_id)
+            self._put(old, base.with_current_assignment(record.value), strict=strict)
+        elif old is not None:
+            self._put(old, old.without_current_assignment(), strict=strict)
+
+    def rebuild_ownership(self) -> None:
+        """Derive the ownership map anew, after a load in which compaction may have hidden the
+        record that released a partition (section 9.3)."""
+        self.current_partition_epoch.clear()
+        for member_id in sorted(self.members):
+            member = self.members[member_id]
+            self._ownership.add(
+                self.current_partition_epoch, member.assigned, member.member_epoch, strict=False
+            )
+            self._ownership.add(
+                self.current_partition_epoch,
+                member.pending_revocation,
+                member.member_epoch,
+                strict=False,
+            )
+
+    # -- derived state ---------------------------------------------------------------------
+
+    def _put(self, old: Member | None, new: Member | None, *, strict: bool = True) -> None:
+        """Store, replace or drop a member, and keep every derived structure in step."""
+        if old is not None and new is not None:
+            metadata_is_same = old.subscribed_topic_names == new.subscribed_topic_names
+        else:
+            metadata_is_same = False
+        if not metadata_is_same:
+            for name in old.subscribed_topic_names if old else ():
+                count_down(self.subscribed_topic_names, name)
+            for name in new.subscribed_topic_names if new else ():
+                count_up(self.subscribed_topic_names, name)
+        self._count_assignor(old, new)
+        self._map_instance(old, new)
+        self._ownership.update(self.current_partition_epoch, old, new, strict=strict)
+        if old is not None and old.state is MemberState.STABLE:
+            left = self._stable_at[old.member_epoch] - 1
+            if left:
+                self._stable_at[old.member_epoch] = left
+            else:
+                del self._stable_at[old.member_epoch]
+        if new is not None:
+            if new.state is MemberState.STABLE:
+                self._stable_at[new.member_epoch] = self._stable_at.get(new.member_epoch, 0) + 1
+            self.members[new.member_id] = new
+        elif old is not None:
+            del self.members[old.member_id]
+
+    def _count_assignor(self, old: Member | None, new: Member | None) -> None:
+        before = old.server_assignor if old else None
+        after = new.server_assignor if new else None
+        if before == after:
+            return
+        if before is not None:
+            count_down(self.server_assignors, before)
+        if after is not None:
+            count_up(self.server_assignors, after)
+
+    def _map_instance(self, old: Member | None, new: Member | None) -> None:
+        # A member that changed its instance id stays mapped under the former one too, as long
+        # as it lives (section 2.7); the mapping goes only with the member.
+        if new is None:
+            if old is not None and self.static_members.get(old.instance_id or "") == old.member_id:
+                del self.static_members[old.instance_id or ""]
+        elif new.instance_id is not None:
+            self.static_members[new.instance_id] = new.member_id
+
+
+class OwnershipRules:
+    """How a member update changes the ownership map (section 3.2).
+
+    ``update`` is the code's own detector of double ownership: live, it raises ReplayError when it
+    adds over an existing entry or removes one of another epoch.
+    """
+
+    def update(
+        self,
+        epochs: dict[TopicPartition, int],
+        old: Member | None,
+        new: Member | None,
+        *,
+        strict: bool,
+    ) -> None:
+        """Remove all entries of ``old``, then add all of ``new``."""
+        if old is not None and new is not None:
+            if (
+                old.assigned is new.assigned
+                and old.pending_revocation is new.pending_revocation
+                and old.member_epoch == new.member_epoch
+            ):
+                return
+        if old is not None:
+            self.remove(epochs, old.assigned, old.member_epoch, strict=strict)
+            self.remove(epochs, old.pending_revocation, old.member_epoch, strict=strict)
+        if new is not None:
+            self.add(epochs, new.assigned, new.member_epoch, strict=strict)
+            self.add(epochs, new.pending_revocation, new.member_epoch, strict=strict)
+
+    def remove(
+        self,
+        epochs: dict[TopicPartition, int],
+        partitions: Mapping[TopicPartition, int],
+        epoch: int,
+        *,
+        strict: bool,
+    ) -> None:
+        """Forget the owner of each partition."""
+        for partition in partitions:
+            found = epochs.get(partition, NOBODY)
+            if found == epoch:
+                del epochs[partition]
+            elif strict:
+                raise ReplayError(f"{partition} is released at epoch {epoch}, owned at {found}")
+
+    def add(
+        self,
+        epochs: dict[TopicPartition, int],
+        partitions: Mapping[TopicPartition, int],
+        epoch: int,
+        *,
+        strict: bool,
+    ) -> None:
+        """Enter the owner of each partition."""
+        for partition in partitions:
+            if strict and partition in epochs:
+                raise ReplayError(
+                    f"{partition} is granted at epoch {epoch} "
+                    f"although it is owned at {epochs[partition]}"
+                )
+            epochs[partition] = epoch

@@ -1,0 +1,131 @@
+"""The protocol as the accepted text of KIP-848 has it, where that differs from shipped brokers.
+
+Source: consumer-group-coordinator.md, section 13 ("KIP text versus trunk"). The coordinator computes
+targets on its own, joins are not reconciled at once, responses name pending partitions, a member
+with a wrong epoch is removed.
+
+When a released partition passes to its next owner is told in two ways by the KIP's own case
+studies: ``Kip848Rules`` lets it pass at the release (eager), ``LazyKip848Rules`` at the receiver's
+next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.rules import Kafka41Rules
+from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.outcome import ScheduleTimer, TimerCommand, TimerKey
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMetadata,
+    MemberState,
+    Record,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["Kip848Rules", "LazyKip848Rules"]
+
+
+class Kip848Rules(Kafka41Rules):
+    """The text, with eager promotion."""
+
+    assigns_in_heartbeat = False
+    removes_fenced_member = True
+    reports_pending = True
+    refuses_non_positive_rebalance_timeout = True
+    notices_topics_itself = True
+    promotes_on_release = True
+
+    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
+        """Joining again with the same id must work (row 8)."""
+        return received_epoch == 0
+
+    def accepts_previous_epoch(
+        self, member: Member, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        """The text compares the owned partitions with what the member may have (row 9).
+
+        It says target; while a revocation is under way that would refuse every lost response, so
+        the partitions still to be revoked count as well.
+        """
+        return (
+            request.member_epoch == member.previous_member_epoch
+            and request.topic_partitions is not None
+            and all(
+                p in member.assigned or p in member.pending_revocation
+                for p in request.topic_partitions
+            )
+        )
+
+    def revoking_epoch(self, member: Member) -> int | None:
+        """The old epoch stays until the target is reached (row 13)."""
+        return None
+
+    def follow_up(
+        self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
+    ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
+        """Promote receivers of what was released; compute a target when the epoch rose."""
+        more: tuple[Record, ...] = ()
+        if self.promotes_on_release:
+            more = tuple(
+                ConsumerGroupCurrentMemberAssignment(
+                    group.group_id,
+                    member.member_id,
+                    member.current_assignment(with_epochs=self.writes_assignment_epochs),
+                )
+                for member in _promotions(group, records)
+            )
+        raised = any(isinstance(r, ConsumerGroupMetadata) and r.value is not None for r in records)
+        if not raised:
+            return more, ()
+        return more, (ScheduleTimer(TimerKey("assignment", group.group_id), now_ms),)
+
+
+class LazyKip848Rules(Kip848Rules):
+    """The text, with the promotion rule of shipped brokers."""
+
+    promotes_on_release = False
+
+
+def _released(
+    group: ConsumerGroup, records: Iterable[Record]
+) -> Iterator[tuple[str, TopicPartition]]:
+    """(member id, partition) for everything that these records let go."""
+    for record in records:
+        if not isinstance(record, ConsumerGroupCurrentMemberAssignment):
+            continue
+        old = group.members.get(record.member_id)
+        if old is None:
+            continue
+        held = {**old.assigned, **old.pending_revocation}
+        for partition in sorted(held):
+            value = record.value
+            if value is None or not (
+                partition in value.assigned or partition in value.pending_revocation
+            ):
+                yield record.member_id, partition
+
+
+def _promotions(group: ConsumerGroup, records: Iterable[Record]) -> list[Member]:
+    """Members at the target epoch that wait for a partition which these records release."""
+    promoted: dict[str, Member] = {}
+    for releasing_id, partition in _released(group, records):
+        waiting_id = group.inverted_target.get(partition)
+        if waiting_id is None or waiting_id == releasing_id:
+            continue
+        member = promoted.get(waiting_id) or group.members.get(waiting_id)
+        if member is not None and member.member_epoch == group.target_assignment_epoch:
+            promoted[waiting_id] = _with_granted(group, member, partition)
+    return [promoted[member_id] for member_id in sorted(promoted)]
+
+
+def _with_granted(group: ConsumerGroup, member: Member, partition: TopicPartition) -> Member:
+    # The previous epoch stays, so that a lost response of the receiver is still tolerated.
+    assigned = {**member.assigned, partition: group.target_assignment_epoch}
+    complete = all(p in assigned for p in group.target_of(member.member_id))
+    state = MemberState.STABLE if complete else MemberState.UNRELEASED_PARTITIONS
+    return replace(member, assigned=assigned, state=state)

@@ -1,0 +1,212 @@
+"""The decisions in which versions of the consumer group protocol differ, each a small method.
+
+``ConsumerGroupRules`` is Apache Kafka 4.3; ``Kafka41Rules`` is 4.1 (consumer-group-coordinator.md,
+section 16 lists the differences); the KIP's text is in ``kip848.py``. Known defects are mixins over
+these classes (``defects.py``). Nothing else in the core asks which version is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
+from protocol.config import CoordinatorConfig
+from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
+from protocol.consumer_group.member import Member
+from protocol.messages import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from protocol.outcome import TimerCommand
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    Record,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["ConsumerGroupRules", "Kafka41Rules"]
+
+
+class ConsumerGroupRules:
+    """Apache Kafka 4.3, the default. Instances hold no state."""
+
+    initial_group_epoch = 1
+    """Group and target epoch of a group that nobody has joined (section 1.1)."""
+
+    writes_assignment_epochs = True
+    """Record 8 carries an assignment epoch for each partition (section 9.1)."""
+
+    writes_assignment_timestamp = True
+    """Record 6 carries the time of the computation (section 9.1)."""
+
+    describes_pending_revocation = True
+    """ConsumerGroupDescribe shows what is being revoked as assigned (section 6.3)."""
+
+    assigns_in_heartbeat = True
+    """The target is computed by the heartbeat that finds it outdated, and the sender is reconciled
+    at once; otherwise by an operation of the coordinator's own (section 13, row 10)."""
+
+    removes_fenced_member = False
+    """An epoch mismatch also removes the member (section 13, row 7)."""
+
+    reports_pending = False
+    """Responses carry the assigned partitions that are not free yet (section 13, row 1)."""
+
+    refuses_non_positive_rebalance_timeout = False
+    """A join must bring a rebalance timeout above 0 (section 13, row 6)."""
+
+    notices_topics_itself = False
+    """A change of topics, and a load, are looked at by the coordinator itself and not by the next
+    heartbeat (section 13, rows 11 and 12)."""
+
+    assignors: Mapping[str, Assignor] = DEFAULT_ASSIGNORS
+    ownership = OwnershipRules()
+
+    # -- who may come in -------------------------------------------------------------------
+
+    def is_refused_for_size(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_size: int
+    ) -> bool:
+        """H2, section 2.4: an id that is no member finds the group full.
+
+        The check precedes the look for a static predecessor, so a return under a new id is
+        refused too (defect D11, KAFKA-20601).
+        """
+        return len(group.members) >= max_size and request.member_id not in group.members
+
+    def is_instance_taken(
+        self, holder: Member, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        """Section 2.7: a static join while the holder is here is refused, even with its own id
+        (defect D2, PR-23542)."""
+        return holder.member_epoch != STATIC_LEAVE_EPOCH
+
+    def accepts_epoch(self, member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """H5, section 2.8: is the received epoch the member's, or one that a lost response
+        explains?"""
+        received = request.member_epoch
+        if received == member.member_epoch:
+            return True
+        return self.accepts_rejoin(member, received) or self.accepts_previous_epoch(
+            member, request
+        )
+
+    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
+        """A known dynamic member may join again at any time (KAFKA-19233)."""
+        return received_epoch == JOIN_EPOCH
+
+    def accepts_previous_epoch(
+        self, member: Member, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        """The response that carried the present epoch was lost, and all the member reports is
+        still assigned to it."""
+        return (
+            request.member_epoch < member.member_epoch
+            and request.member_epoch == member.previous_member_epoch
+            and request.topic_partitions is not None
+            and all(p in member.assigned for p in request.topic_partitions)
+        )
+
+    # -- reconciliation --------------------------------------------------------------------
+
+    def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
+        """Section 3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
+        return group.epoch_of(partition) == NOBODY or partition in member.pending_revocation
+
+    def revoking_epoch(self, member: Member) -> int | None:
+        """Epoch while a second revocation follows an acknowledged one; None = it stays."""
+        return None
+
+    def target_in_force(
+        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition]:
+        """The target reduced to topics that the member subscribes to now (section 3.3)."""
+        if all(p.topic_id in subscribed_topic_ids for p in target):
+            return target
+        return frozenset(p for p in target if p.topic_id in subscribed_topic_ids)
+
+    def gives_up(
+        self, member: Member, subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition] | None:
+        """What a member that has just changed its subscription loses at once (section 3.4)."""
+        return frozenset(p for p in member.assigned if p.topic_id not in subscribed_topic_ids)
+
+    # -- leaving ---------------------------------------------------------------------------
+
+    def bumps_on_leave(self) -> bool:
+        """Section 4.2: a removed member raises the group epoch."""
+        return True
+
+    def removal_tombstones(self, group_id: str, member_id: str) -> Sequence[Record]:
+        """Section 4.2: current assignment, target, member, in this order."""
+        return (
+            ConsumerGroupCurrentMemberAssignment(group_id, member_id, None),
+            ConsumerGroupTargetAssignmentMember(group_id, member_id, None),
+            ConsumerGroupMemberMetadata(group_id, member_id, None),
+        )
+
+    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
+        """Section 4.5: a temporary leave resets all assignment epochs to 0."""
+        return dict.fromkeys(member.assigned, 0)
+
+    # -- target ----------------------------------------------------------------------------
+
+    def assignment_interval_ms(self, config: CoordinatorConfig) -> int:
+        """Least time between two targets of a group (KIP-1263, section 4.3)."""
+        return config.group_consumer_assignment_interval_ms
+
+    def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
+        """H8: have the subscribed topics changed since the hash was stored?"""
+        return metadata_hash != group.metadata_hash
+
+    def follow_up(
+        self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
+    ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
+        """Records and timers that an operation's own records entail; none in shipped versions."""
+        return (), ()
+
+    # -- timers ----------------------------------------------------------------------------
+
+    def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
+        """Section 4.1: the timer runs anew when a revocation is written, not when it idles."""
+        return after is not before
+
+    def arms_session_timers_on_load(self) -> bool:
+        """Section 9.5: every member gets a full session after a load."""
+        return True
+
+
+class Kafka41Rules(ConsumerGroupRules):
+    """Apache Kafka 4.1 (the right-hand differences of section 16)."""
+
+    initial_group_epoch = 0
+    writes_assignment_epochs = False
+    writes_assignment_timestamp = False
+    describes_pending_revocation = False
+
+    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
+        """Epoch 0 is accepted only as the previous epoch (defect D1, KAFKA-19233)."""
+        return False
+
+    def revoking_epoch(self, member: Member) -> int | None:
+        """The epoch rises by one so that the second revocation can be told from the first."""
+        return member.member_epoch + 1
+
+    def target_in_force(
+        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition]:
+        """The stored target, whatever the member subscribes to by now (KAFKA-19431)."""
+        return target
+
+    def gives_up(
+        self, member: Member, subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition] | None:
+        """Nothing before the new target."""
+        return None
+
+    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
+        """Kept as it is."""
+        return member.assigned
+
+    def assignment_interval_ms(self, config: CoordinatorConfig) -> int:
+        """Targets are computed at once."""
+        return 0

@@ -1,0 +1,114 @@
+"""The smallest host of a coordinator: a list for a log, a dict for timers, no delay.
+
+Used by unit tests, notebooks and the conformance replay. Every record is committed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from protocol.config import CoordinatorConfig
+from protocol.coordinator import GroupCoordinator
+from protocol.messages import Request, Response
+from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.records import Record
+from protocol.semantics import DEFAULT_SEMANTICS, Semantics
+from protocol.topics import EMPTY_IMAGE, MetadataImage
+
+__all__ = ["Shard"]
+
+
+class Shard:
+    """A coordinator with its log, its timers and a clock that the caller moves.
+
+    ``batches`` holds (time in ms, records) for each operation that wrote anything.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: CoordinatorConfig,
+        semantics: Semantics = DEFAULT_SEMANTICS,
+        image: MetadataImage = EMPTY_IMAGE,
+        new_member_id: Callable[[], str] | None = None,
+    ) -> None:
+        self._next_id = 0
+        self._config = config
+        self._semantics = semantics
+        self._new_member_id = new_member_id or self._count_up_id
+        self.now_ms = 0
+        self.batches: list[tuple[int, tuple[Record, ...]]] = []
+        self.timers: dict[TimerKey, ScheduleTimer] = {}
+        self.coordinator = self._new_coordinator(image)
+        self._apply(self.coordinator.on_loaded(now_ms=0))
+
+    def request(
+        self, request: Request, *, client_id: str = "", client_host: str = ""
+    ) -> Response | None:
+        """Handle a request now; its records are in the log and in force when this returns."""
+        outcome = self.coordinator.handle(
+            request, now_ms=self.now_ms, client_id=client_id, client_host=client_host
+        )
+        self.take(outcome)
+        return outcome.response
+
+    def advance_to(self, at_ms: int) -> None:
+        """Move the clock, firing every timer that is due on the way, in order of time and key."""
+        while self.timers:
+            due = min(self.timers.values(), key=lambda timer: (timer.at_ms, timer.key))
+            if due.at_ms > at_ms:
+                break
+            self.now_ms = max(self.now_ms, due.at_ms)
+            self.fire(due.key)
+        self.now_ms = max(self.now_ms, at_ms)
+
+    def fire(self, key: TimerKey) -> Outcome:
+        """Fire an armed timer now, before its time if need be. Raises KeyError if not armed."""
+        timer = self.timers.pop(key)
+        outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=self.now_ms)
+        self.take(outcome)
+        return outcome
+
+    def update_image(self, image: MetadataImage) -> None:
+        """Show the coordinator a new picture of the topics."""
+        self._apply(self.coordinator.update_image(image, now_ms=self.now_ms))
+
+    def restart(self) -> None:
+        """Lose memory and timers; load the whole log into a new coordinator (section 9.5)."""
+        image = self.coordinator.image
+        self.coordinator = self._new_coordinator(image)
+        self.timers.clear()
+        for record in self.records():
+            self.coordinator.replay(record, strict=False)
+        self._apply(self.coordinator.on_loaded(now_ms=self.now_ms))
+
+    def records(self) -> Iterable[Record]:
+        """The log, record by record."""
+        return [record for _, batch in self.batches for record in batch]
+
+    def take(self, outcome: Outcome) -> None:
+        """Append and replay an outcome's records, and obey its timer commands."""
+        if outcome.records:
+            self.batches.append((self.now_ms, outcome.records))
+            for record in outcome.records:
+                self.coordinator.replay(record)
+        self._apply(outcome.timers)
+
+    def _apply(self, commands: Iterable[TimerCommand]) -> None:
+        for command in commands:
+            if isinstance(command, CancelTimer):
+                self.timers.pop(command.key, None)
+            else:
+                self.timers[command.key] = command
+
+    def _new_coordinator(self, image: MetadataImage) -> GroupCoordinator:
+        return GroupCoordinator(
+            config=self._config,
+            semantics=self._semantics,
+            image=image,
+            new_member_id=self._new_member_id,
+        )
+
+    def _count_up_id(self) -> str:
+        self._next_id += 1
+        return f"generated-{self._next_id:06d}"
