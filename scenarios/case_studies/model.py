@@ -1,0 +1,171 @@
+"""The walk-throughs of KIP-848, chapter "Case Studies", as values.
+
+A case study is a state of a group and a list of steps; a step is one action and the coordinator's
+state after it. Partitions are written as the chapter writes them: ``foo-0``. Where the chapter
+disagrees with itself about the moment at which a released partition passes to its next owner, a
+step holds both readings (``Promotion``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from importlib.resources import files
+from typing import Any
+
+from scenarios.errors import ScenarioError, did_you_mean
+
+__all__ = [
+    "CASE_STUDIES",
+    "CaseResponse",
+    "CaseState",
+    "CaseStep",
+    "CaseStudy",
+    "Current",
+    "Promotion",
+    "load_case_study",
+]
+
+CASE_STUDIES = (
+    "basic",
+    "incremental_revocation_assignment",
+    "member_failure",
+    "partition_added",
+)
+"""Names of the case studies that can be replayed, in the chapter's order."""
+
+
+class Promotion(Enum):
+    """When a partition that its former owner has released becomes its next owner's."""
+
+    EAGER = "eager"  # with the release; the next heartbeat only delivers it (the text's majority)
+    LAZY = "lazy"  # with the receiver's next heartbeat, as Apache Kafka does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """What the coordinator has granted to a member, and what it still has to wait for."""
+
+    epoch: int
+    partitions: frozenset[str]
+    pending: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseState:
+    """A group as its coordinator holds it."""
+
+    group_epoch: int
+    members: frozenset[str]
+    target_epoch: int
+    target: Mapping[str, frozenset[str]]
+    current: Mapping[str, Current]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseResponse:
+    """What a member is told. ``revoke`` is the part of its partitions missing in ``assigned``."""
+
+    epoch: int
+    assigned: frozenset[str]
+    revoke: frozenset[str]
+    pending: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseStep:
+    """One action. ``member`` or ``topic`` says whose; ``total`` is a topic's new size."""
+
+    number: int
+    action: str
+    member: str = ""
+    topic: str = ""
+    total: int = 0
+    narrative: str
+    note: str = ""
+    response: CaseResponse | None = None
+    eager: CaseState
+    lazy: CaseState
+
+    def expect(self, promotion: Promotion) -> CaseState:
+        """The state after this step under the given reading."""
+        return self.eager if promotion is Promotion.EAGER else self.lazy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseStudy:
+    """A walk-through. ``topics`` maps each topic to its number of partitions at the start."""
+
+    name: str
+    title: str
+    source: str
+    topics: Mapping[str, int]
+    initial: CaseState
+    steps: tuple[CaseStep, ...]
+
+
+def load_case_study(name: str) -> CaseStudy:
+    """The case study of this name. Raises ScenarioError if there is none."""
+    if name not in CASE_STUDIES:
+        raise ScenarioError(f"no case study {name!r}; {did_you_mean(name, CASE_STUDIES)}")
+    text = (files("scenarios.case_studies") / f"{name}.json").read_text(encoding="utf-8")
+    data = json.loads(text)
+    return CaseStudy(
+        name=data["name"],
+        title=data["title"],
+        source=data["source"],
+        topics=data["topics"],
+        initial=_state(data["initial"]),
+        steps=tuple(_step(number, row) for number, row in enumerate(data["steps"], start=1)),
+    )
+
+
+def _step(number: int, row: dict[str, Any]) -> CaseStep:
+    action = dict(row["action"])
+    action.pop("count", None)
+    eager = _state(row["expect"])
+    told = row.get("response")
+    return CaseStep(
+        number=number,
+        action=action.pop("type"),
+        narrative=row["narrative"],
+        note=row.get("source_inconsistency", row.get("derived", "")),
+        response=None if told is None else _response(told),
+        eager=eager,
+        lazy=_with_current(eager, row.get("lazy_promotion_current", {})),
+        **action,
+    )
+
+
+def _state(row: dict[str, Any]) -> CaseState:
+    return CaseState(
+        group_epoch=row["group"]["epoch"],
+        members=frozenset(row["group"]["members"]),
+        target_epoch=row["target"]["epoch"],
+        target={m: frozenset(ps) for m, ps in row["target"]["members"].items()},
+        current={m: _current(current) for m, current in row["current"].items()},
+    )
+
+
+def _current(row: dict[str, Any]) -> Current:
+    return Current(
+        epoch=row["epoch"],
+        partitions=frozenset(row["partitions"]),
+        pending=frozenset(row["pending"]),
+    )
+
+
+def _with_current(state: CaseState, replaced: dict[str, Any]) -> CaseState:
+    rows = {member: _current(row) for member, row in replaced.items()}
+    return replace(state, current={**state.current, **rows})
+
+
+def _response(row: dict[str, Any]) -> CaseResponse:
+    return CaseResponse(
+        epoch=row["epoch"],
+        assigned=frozenset(row["assigned"]),
+        revoke=frozenset(row["revoke"]),
+        pending=frozenset(row["pending"]),
+    )

@@ -1,0 +1,322 @@
+"""Replay of a case study against the coordinator of semantics ``kip-848``.
+
+The driver plays the members: it sends what the chapter's member would send, and fires what the
+coordinator has armed. After each step the coordinator's state is projected to the chapter's words:
+
+- ``partitions`` of a member are what it holds, those still to be revoked included;
+- ``pending`` is the part of its target that it has been promised and not been given, which the
+  chapter shows from the moment the member has reached the target epoch.
+
+One thing is not compared. The chapter lets an old target name a removed member until the next
+target is computed; brokers, and we, drop its share with the member (section 4.2 of
+consumer-group-coordinator.md). Nothing depends on it: the share of a member that is gone is given
+to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from protocol.assignors import Assignor, GroupSpec
+from protocol.config import CoordinatorConfig
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.kip848 import Kip848Rules, LazyKip848Rules
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.outcome import Outcome, TimerKey
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    CurrentAssignmentValue,
+    GroupMetadataValue,
+    MemberMetadataValue,
+    MemberState,
+    Record,
+    TargetMetadataValue,
+)
+from protocol.semantics import SEMANTICS
+from protocol.shard import Shard
+from protocol.topics import MetadataImage, Topic, TopicPartition
+from scenarios.case_studies.model import (
+    CaseResponse,
+    CaseState,
+    CaseStep,
+    CaseStudy,
+    Current,
+    Promotion,
+)
+
+__all__ = ["GROUP_ID", "CaseStudyReplay", "ReplayedStep", "differences", "replay"]
+
+GROUP_ID = "case-study"
+_ASSIGNOR = "scripted"
+_REBALANCE_TIMEOUT_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedStep:
+    """A step of the chapter, and what the coordinator made of it.
+
+    ``records`` are those that the step wrote. ``differences`` is empty where the two agree.
+    """
+
+    step: CaseStep
+    state: CaseState
+    response: CaseResponse | None
+    records: tuple[Record, ...]
+    differences: tuple[str, ...]
+
+
+class ReplayError(Exception):
+    """The coordinator refused what the chapter's member sends, or armed no timer for a step."""
+
+
+def replay(case: CaseStudy, promotion: Promotion = Promotion.EAGER) -> Iterator[ReplayedStep]:
+    """Play the case study step by step. Raises ReplayError where it cannot go on."""
+    player = CaseStudyReplay(case, promotion)
+    for step in case.steps:
+        yield player.play(step)
+
+
+class CaseStudyReplay:
+    """A coordinator in the initial state of a case study, and the members that talk to it."""
+
+    def __init__(self, case: CaseStudy, promotion: Promotion = Promotion.EAGER) -> None:
+        self.promotion = promotion
+        self.assignor = _ScriptedAssignor()
+        self._topics = dict(case.topics)
+        self._told: dict[str, frozenset[TopicPartition]] = {}
+        self.shard = Shard(
+            config=CoordinatorConfig(group_consumer_assignors=(_ASSIGNOR,)),
+            semantics=replace(SEMANTICS["kip-848"], coordinator=_rules(promotion, self.assignor)),
+            image=_image(self._topics),
+        )
+        if case.initial.members:
+            self.shard.take(Outcome(None, tuple(_initial_records(case.initial, self._topics))))
+            for member_id, current in case.initial.current.items():
+                self._told[member_id] = _partitions(current.partitions)
+            for command in self.shard.coordinator.on_loaded(now_ms=0):
+                self.shard.take(Outcome(None, (), (command,)))
+
+    @property
+    def group(self) -> ConsumerGroup:
+        """The group as the coordinator holds it."""
+        return self.shard.coordinator.groups[GROUP_ID]
+
+    def play(self, step: CaseStep) -> ReplayedStep:
+        """Carry out one step and compare."""
+        written = len(self.shard.batches)
+        response = self._act(step)
+        records = tuple(r for _, batch in self.shard.batches[written:] for r in batch)
+        state = self.state()
+        found = list(differences(_without_departed(step.expect(self.promotion)), state))
+        if step.response is not None and response != step.response:
+            found.append(f"response: expected {step.response}, got {response}")
+        return ReplayedStep(
+            step=step,
+            state=state,
+            response=response,
+            records=records,
+            differences=tuple(found),
+        )
+
+    def state(self) -> CaseState:
+        """The coordinator's state in the words of the chapter."""
+        group = self.group
+        target_epoch = group.target_assignment_epoch
+        current: dict[str, Current] = {}
+        for member_id in sorted(group.members):
+            member = group.members[member_id]
+            waits = member.member_epoch == target_epoch
+            pending = group.target_of(member_id) - frozenset(member.assigned) if waits else ()
+            current[member_id] = Current(
+                epoch=member.member_epoch,
+                partitions=_names([*member.assigned, *member.pending_revocation]),
+                pending=_names(pending),
+            )
+        return CaseState(
+            group_epoch=group.group_epoch,
+            members=frozenset(group.members),
+            target_epoch=target_epoch,
+            target={m: _names(ps) for m, ps in sorted(group.target_assignment.items())},
+            current=current,
+        )
+
+    # -- actions ---------------------------------------------------------------------------
+
+    def _act(self, step: CaseStep) -> CaseResponse | None:
+        match step.action:
+            case "join":
+                self._told[step.member] = frozenset()
+                self._heartbeat(step.member)
+            case "heartbeat":
+                return self._heartbeat(step.member)
+            case "ack_revocation":
+                return self._heartbeat(step.member, acknowledges=True)
+            case "leave":
+                self._send(step.member, LEAVE_EPOCH, owned=None)
+            case "session_timeout":
+                self._fire(TimerKey("session", GROUP_ID, step.member))
+            case "compute_target":
+                self.assignor.script = {
+                    member: _partitions(names)
+                    for member, names in step.expect(self.promotion).target.items()
+                }
+                self._fire(TimerKey("assignment", GROUP_ID))
+            case "partitions_created":
+                self._topics[step.topic] = step.total
+                self.shard.update_image(_image(self._topics))
+                self._fire(TimerKey("metadata", GROUP_ID))
+            case _:
+                raise ReplayError(f"step {step.number}: no such action: {step.action}")
+        return None
+
+    def _heartbeat(self, member_id: str, *, acknowledges: bool = False) -> CaseResponse:
+        """One heartbeat; the owned list goes along when joining and when it has shrunk."""
+        member = self.group.members.get(member_id) if self._has_group() else None
+        epoch = JOIN_EPOCH if member is None else member.member_epoch
+        before = self._told[member_id]
+        owned = before if acknowledges or epoch == JOIN_EPOCH else None
+        answer = self._send(member_id, epoch, owned=owned)
+        assigned = before if answer.assignment is None else answer.assignment
+        self._told[member_id] = assigned
+        after = self.group.members[member_id]
+        held = frozenset([*after.assigned, *after.pending_revocation])
+        return CaseResponse(
+            epoch=answer.member_epoch,
+            assigned=_names(assigned),
+            revoke=_names(held - assigned),
+            pending=_names(answer.pending_topic_partitions or ()),
+        )
+
+    def _send(
+        self, member_id: str, epoch: int, *, owned: frozenset[TopicPartition] | None
+    ) -> ConsumerGroupHeartbeatResponse:
+        joins = epoch == JOIN_EPOCH
+        answer = self.shard.request(
+            ConsumerGroupHeartbeatRequest(
+                group_id=GROUP_ID,
+                member_id=member_id,
+                member_epoch=epoch,
+                rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
+                subscribed_topic_names=tuple(self._topics) if joins else None,
+                topic_partitions=owned,
+            )
+        )
+        if not isinstance(answer, ConsumerGroupHeartbeatResponse):
+            raise ReplayError(f"member {member_id}: no answer to a heartbeat: {answer}")
+        if answer.error_code is not ErrorCode.NONE:
+            raise ReplayError(f"member {member_id}: {answer.error_code.name}")
+        return answer
+
+    def _fire(self, key: TimerKey) -> None:
+        if key not in self.shard.timers:
+            raise ReplayError(f"the coordinator has not armed {key}")
+        self.shard.fire(key)
+
+    def _has_group(self) -> bool:
+        return GROUP_ID in self.shard.coordinator.groups
+
+
+def differences(expected: CaseState, actual: CaseState) -> Iterator[str]:
+    """One line for each thing in which two states differ."""
+    for name in ("group_epoch", "members", "target_epoch"):
+        want, have = getattr(expected, name), getattr(actual, name)
+        if want != have:
+            yield f"{name}: expected {_shown(want)}, got {_shown(have)}"
+    for member in sorted({*expected.target, *actual.target}):
+        target, found = expected.target.get(member), actual.target.get(member)
+        if target != found:
+            yield f"target of {member}: expected {_shown(target)}, got {_shown(found)}"
+    for member in sorted({*expected.current, *actual.current}):
+        row, seen = expected.current.get(member), actual.current.get(member)
+        if row != seen:
+            yield f"member {member}: expected {row}, got {seen}"
+
+
+def _without_departed(state: CaseState) -> CaseState:
+    return replace(state, target={m: ps for m, ps in state.target.items() if m in state.members})
+
+
+class _ScriptedAssignor:
+    """Gives out what the chapter prints; no stock assignor has to agree with it."""
+
+    def __init__(self) -> None:
+        self.name = _ASSIGNOR
+        self.script: dict[str, frozenset[TopicPartition]] = {}
+
+    def assign(
+        self, spec: GroupSpec, partition_counts: Mapping[str, int]
+    ) -> dict[str, frozenset[TopicPartition]]:
+        return self.script
+
+
+def _rules(promotion: Promotion, assignor: Assignor) -> type[Kip848Rules]:
+    base = Kip848Rules if promotion is Promotion.EAGER else LazyKip848Rules
+    return type("ScriptedRules", (base,), {"assignors": {_ASSIGNOR: assignor}})
+
+
+def _initial_records(state: CaseState, topics: Mapping[str, int]) -> Iterator[Record]:
+    metadata = MemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="",
+        client_host="",
+        subscribed_topic_names=tuple(sorted(topics)),
+        subscribed_topic_regex="",
+        rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
+        server_assignor=None,
+    )
+    for member_id in sorted(state.members):
+        yield ConsumerGroupMemberMetadata(GROUP_ID, member_id, metadata)
+    yield ConsumerGroupMetadata(
+        GROUP_ID, GroupMetadataValue(epoch=state.group_epoch, metadata_hash=0)
+    )
+    for member_id, names in sorted(state.target.items()):
+        yield ConsumerGroupTargetAssignmentMember(GROUP_ID, member_id, _partitions(names))
+    yield ConsumerGroupTargetAssignmentMetadata(
+        GROUP_ID,
+        TargetMetadataValue(assignment_epoch=state.target_epoch, assignment_timestamp=None),
+    )
+    for member_id, current in sorted(state.current.items()):
+        yield ConsumerGroupCurrentMemberAssignment(
+            GROUP_ID,
+            member_id,
+            CurrentAssignmentValue(
+                member_epoch=current.epoch,
+                previous_member_epoch=current.epoch,
+                state=MemberState.STABLE,
+                assigned=dict.fromkeys(sorted(_partitions(current.partitions)), current.epoch),
+                pending_revocation={},
+                with_epochs=False,
+            ),
+        )
+
+
+def _image(topics: Mapping[str, int]) -> MetadataImage:
+    # The topic id is the name: the chapter knows no ids.
+    return MetadataImage(
+        Topic(topic_id=name, name=name, partition_count=count) for name, count in topics.items()
+    )
+
+
+def _partitions(names: frozenset[str]) -> frozenset[TopicPartition]:
+    pairs = (name.rsplit("-", 1) for name in names)
+    return frozenset(TopicPartition(topic, int(number)) for topic, number in pairs)
+
+
+def _names(partitions: Iterable[TopicPartition]) -> frozenset[str]:
+    return frozenset(f"{p.topic_id}-{p.partition}" for p in partitions)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(sorted(value)) if isinstance(value, frozenset) else str(value)
