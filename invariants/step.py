@@ -1,44 +1,64 @@
 """What an invariant sees: the world through narrow views, and the step that has just happened.
 
-The simulator fills in one ``Step`` per atomic change and shows it to every checker that listens to
-its kind. A step object is reused; a checker copies what it wants to keep.
+The simulator fills in one ``Step`` per atomic change, *after* the change is complete (records are
+appended and replayed, timers are armed, indices are up to date), and shows it to the checker. A
+step object is reused; a checker copies what it wants to keep.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
 
 from protocol.config import CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
 from protocol.member import ConsumerMember
-from protocol.outcome import TimerCommand
+from protocol.outcome import TimerCommand, TimerKey
 from protocol.records import Record
 from protocol.semantics import Semantics
 
 __all__ = ["ClientView", "ShardView", "Step", "StepKind", "WorldView"]
 
 
-class StepKind(Enum):
-    """The kinds of atomic change. A value is the name used in traces."""
+class StepKind(StrEnum):
+    """The kinds of atomic change, with the fields of ``Step`` that each fills in.
 
-    COORDINATOR_REQUEST = "coordinator.request"  # a shard handled a request
-    COORDINATOR_TIMER = "coordinator.timer"  # a shard's timer fired
-    COORDINATOR_LOADED = "coordinator.loaded"  # a shard finished loading and is active
-    COORDINATOR_UNLOADED = "coordinator.unloaded"  # a shard gave up or crashed
-    LOG_COMMITTED = "log.committed"  # a high watermark advanced
-    LOG_TRUNCATED = "log.truncated"  # an uncommitted tail was lost
-    RESPONSE_RELEASED = "response.released"  # a broker let an answer go
-    CLIENT_EVENT = "client.event"  # a member machine took an event
+    A value is the name used in traces. ``index`` and ``at_ms`` are always set.
+    """
+
+    COORDINATOR_REQUEST = "coordinator.request"
+    """A shard handled a request: shard, request, response, records, timers, operation."""
+    COORDINATOR_TIMER = "coordinator.timer"
+    """A shard's timer fired: shard, event (its TimerKey), records, timers."""
+    COORDINATOR_LOADED = "coordinator.loaded"
+    """A shard finished loading and is active: shard, timers."""
+    COORDINATOR_UNLOADED = "coordinator.unloaded"
+    """A shard gave up or crashed: shard."""
+    LOG_COMMITTED = "log.committed"
+    """The high watermark of a leader advanced: shard (of the leader)."""
+    LOG_TRUNCATED = "log.truncated"
+    """A replica lost a tail that was not committed: shard (of that replica)."""
+    RESPONSE_RELEASED = "response.released"
+    """A broker let an answer go: shard, request, response, operation."""
+    CLIENT_EVENT = "client.event"
+    """A member machine took an event: client, event, effects."""
     CLIENT_STARTED = "client.started"
+    """A new process, also after a restart: client."""
     CLIENT_CRASHED = "client.crashed"
+    """A process is gone without a word: client."""
     METADATA_CHANGED = "metadata.changed"
-    FAULT = "fault"  # a fault began or ended
+    """A shard took a new metadata image: shard (one step for each shard), timers."""
+    FAULT = "fault"
+    """A fault began or ended: detail."""
 
 
 class ShardView(Protocol):
-    """One coordinator shard on one broker."""
+    """One coordinator shard on one broker.
+
+    Offsets count records from 0. Above the high watermark the log has one record per offset; below
+    it compaction may have removed some.
+    """
 
     name: str
     coordinator: GroupCoordinator
@@ -46,7 +66,7 @@ class ShardView(Protocol):
     leader_epoch: int
     log_end_offset: int
     high_watermark: int
-    armed_timers: Mapping[Any, Any]
+    armed_timers: Mapping[TimerKey, Any]
 
     def log_records(self) -> Sequence[Record]:
         """Every record of this replica's log, in offset order."""
@@ -80,7 +100,11 @@ class WorldView(Protocol):
 
 
 class Step:
-    """One atomic change. Fields that do not apply to a kind are None or empty."""
+    """One atomic change. Fields that do not apply to a kind are None or empty.
+
+    ``operation`` numbers the requests of a shard; the release of an answer carries the number of
+    the request that it answers. 0: an answer that no coordinator made.
+    """
 
     __slots__ = (
         "at_ms",
@@ -90,6 +114,7 @@ class Step:
         "event",
         "index",
         "kind",
+        "operation",
         "records",
         "request",
         "response",
@@ -102,6 +127,7 @@ class Step:
         self.at_ms = 0
         self.kind = StepKind.FAULT
         self.shard: ShardView | None = None
+        self.operation = 0
         self.request: Any = None
         self.response: Any = None
         self.records: tuple[Record, ...] = ()
