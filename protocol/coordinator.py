@@ -21,6 +21,7 @@ from protocol.errors import ErrorCode, GroupError, ProtocolBug
 from protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
@@ -163,7 +164,7 @@ class GroupCoordinator:
             return outcome
         return Outcome(outcome.response, outcome.records + records, outcome.timers + timers)
 
-    def _describe(self, group_id: str) -> object:
+    def _describe(self, group_id: str) -> ConsumerGroupDescribeResponse:
         group = self.groups.get(group_id)
         return describe_missing(group_id) if group is None else describe(self._context, group)
 

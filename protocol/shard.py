@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from protocol.config import CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
 from protocol.messages import Request, Response
-from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
 from protocol.records import Record
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
 from protocol.topics import EMPTY_IMAGE, MetadataImage
@@ -53,9 +53,10 @@ class Shard:
         return outcome.response
 
     def advance_to(self, at_ms: int) -> None:
-        """Move the clock, firing every timer that is due on the way, in order of time and key."""
+        """Move the clock, firing every timer that is due on the way; of timers due at the same
+        millisecond the one that was armed first."""
         while self.timers:
-            due = min(self.timers.values(), key=lambda timer: (timer.at_ms, timer.key))
+            due = min(self.timers.values(), key=lambda timer: timer.at_ms)
             if due.at_ms > at_ms:
                 break
             self.now_ms = max(self.now_ms, due.at_ms)
@@ -96,9 +97,9 @@ class Shard:
 
     def _apply(self, commands: Iterable[TimerCommand]) -> None:
         for command in commands:
-            if isinstance(command, CancelTimer):
-                self.timers.pop(command.key, None)
-            else:
+            # Taken out first, so that the dict stays in the order of arming.
+            self.timers.pop(command.key, None)
+            if isinstance(command, ScheduleTimer):
                 self.timers[command.key] = command
 
     def _new_coordinator(self, image: MetadataImage) -> GroupCoordinator:

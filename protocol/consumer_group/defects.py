@@ -1,13 +1,276 @@
 """Known coordinator defects and mutants of the bug zoo, each one replaced rule.
 
 Source: bug-zoo.md, one section per name. A defect is a mixin put in front of a version's rules by
-``Semantics.with_defects``; all are off by default.
+``Semantics.with_defects``. Those that a shipped version has by itself are named in
+``protocol/semantics.py``; all others are off by default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
+from protocol.assignors.defects import FailsOnEmptySubscription, MovesExtraToFirst, StickyRange
+from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.records import (
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    MemberState,
+    Record,
+)
+from protocol.topics import TopicPartition
 
 __all__ = ["COORDINATOR_DEFECTS"]
 
-COORDINATOR_DEFECTS: Mapping[str, type] = {}
+
+class _NoDoubleOwnershipAlarm(OwnershipRules):
+    """The map without its alarm: mutants that hand out owned partitions must reach the invariants,
+    not die on the core's own check."""
+
+    def update(
+        self,
+        epochs: dict[TopicPartition, int],
+        old: Member | None,
+        new: Member | None,
+        *,
+        strict: bool,
+    ) -> None:
+        super().update(epochs, old, new, strict=False)
+
+
+class _SeparateDiffsOwnership(_NoDoubleOwnershipAlarm):
+    """KAFKA-16147: assigned and pending revocation are diffed one after the other, and a removal
+    does not look at the epoch it removes."""
+
+    def update(
+        self,
+        epochs: dict[TopicPartition, int],
+        old: Member | None,
+        new: Member | None,
+        *,
+        strict: bool,
+    ) -> None:
+        for name in ("assigned", "pending_revocation"):
+            before = getattr(old, name) if old else {}
+            after = getattr(new, name) if new else {}
+            if before == after and old and new and old.member_epoch == new.member_epoch:
+                continue
+            for partition in before:
+                epochs.pop(partition, None)
+            if new is not None:
+                self.add(epochs, after, new.member_epoch, strict=False)
+
+
+class _ExpiredKeepsOwnership(_NoDoubleOwnershipAlarm):
+    """mut-expire-keeps-ownership: the tombstone of a current assignment frees nothing."""
+
+    def update(
+        self,
+        epochs: dict[TopicPartition, int],
+        old: Member | None,
+        new: Member | None,
+        *,
+        strict: bool,
+    ) -> None:
+        if new is not None and new.member_epoch == -1:
+            return
+        super().update(epochs, old, new, strict=strict)
+
+
+class LosesCancelledRevocation(ConsumerGroupRules):
+    """KAFKA-16147."""
+
+    ownership = _SeparateDiffsOwnership()
+
+
+class SwallowsAcknowledgement(ConsumerGroupRules):
+    """KAFKA-16249-ack: when the target has moved on since the revocation was asked for, the owned
+    list of the next heartbeat is not looked at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._target_epoch_seen: dict[str, int] = {}
+
+    def owned_as_reported(
+        self, member: Member, owned: frozenset[TopicPartition] | None, target_epoch: int
+    ) -> frozenset[TopicPartition] | None:
+        seen = self._target_epoch_seen.get(member.member_id, target_epoch)
+        self._target_epoch_seen[member.member_id] = target_epoch
+        if member.state is MemberState.UNREVOKED_PARTITIONS and target_epoch > seen:
+            return None
+        return super().owned_as_reported(member, owned, target_epoch)
+
+
+class RestartsRebalanceTimer(ConsumerGroupRules):
+    """KAFKA-16249-timer: every heartbeat of a revoking member restarts its deadline."""
+
+    def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
+        return True
+
+
+class RefusesRejoin(ConsumerGroupRules):
+    """KAFKA-19233: epoch 0 is taken for an old epoch, good only as the previous one."""
+
+    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
+        return False
+
+
+class KeepsUnsubscribedTopics(ConsumerGroupRules):
+    """KAFKA-19431: the stored target and assignment are used as they are, whatever the member
+    subscribes to by now."""
+
+    def target_in_force(
+        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition]:
+        return target
+
+    def gives_up(
+        self, member: Member, subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition] | None:
+        return None
+
+
+class CapacityBeforeReplacement(ConsumerGroupRules):
+    """KAFKA-20601: the size limit is checked before a static predecessor is looked for."""
+
+    def is_refused_for_size(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_size: int
+    ) -> bool:
+        return len(group.members) >= max_size and request.member_id not in group.members
+
+
+class RefusesOwnInstance(ConsumerGroupRules):
+    """PR-23542: a static join is refused without comparing the member ids."""
+
+    def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
+        return True
+
+
+class FencesAfterLostResponse(ConsumerGroupRules):
+    """KIP-848-lost-response: no allowance for the previous epoch."""
+
+    def accepts_previous_epoch(
+        self, member: Member, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        return False
+
+
+class AcceptsAnyPreviousEpoch(ConsumerGroupRules):
+    """mut-prev-epoch-any: the previous epoch is good whatever the owned list says."""
+
+    def accepts_previous_epoch(
+        self, member: Member, request: ConsumerGroupHeartbeatRequest
+    ) -> bool:
+        return request.member_epoch == member.member_epoch - 1
+
+
+class AcceptsAnyEpoch(ConsumerGroupRules):
+    """mut-no-epoch-fence: no epoch comparison at all."""
+
+    def accepts_epoch(self, member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
+        return True
+
+
+class GrantsEarly(ConsumerGroupRules):
+    """mut-early-grant: the ownership map is not asked."""
+
+    ownership = _NoDoubleOwnershipAlarm()
+
+    def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
+        return True
+
+
+class ForgetsBumpOnLeave(ConsumerGroupRules):
+    """mut-no-bump-on-leave."""
+
+    def bumps_on_leave(self) -> bool:
+        return False
+
+
+class ForgetsBumpOnMetadata(ConsumerGroupRules):
+    """mut-no-bump-on-metadata."""
+
+    def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
+        return False
+
+
+class ExpiredKeepsOwnership(ConsumerGroupRules):
+    """mut-expire-keeps-ownership."""
+
+    ownership = _ExpiredKeepsOwnership()
+
+
+class _UnorderedRemoval(OwnershipRules):
+    removes_in_order = False
+
+
+class NoAssignmentTombstone(ConsumerGroupRules):
+    """mut-no-assignment-tombstone: the memory of the leader is right, its log is not."""
+
+    ownership = _UnorderedRemoval()
+
+    def removal_tombstones(self, group_id: str, member_id: str) -> Sequence[Record]:
+        return (
+            ConsumerGroupTargetAssignmentMember(group_id, member_id, None),
+            ConsumerGroupMemberMetadata(group_id, member_id, None),
+        )
+
+
+class NoSessionTimersAfterLoad(ConsumerGroupRules):
+    """KAFKA-18931."""
+
+    def arms_session_timers_on_load(self) -> bool:
+        return False
+
+
+class OwnPendingIsBusy(ConsumerGroupRules):
+    """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
+
+    def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
+        return group.epoch_of(partition) == NOBODY
+
+
+class ReshufflesBalancedTargets(ConsumerGroupRules):
+    """KAFKA-18688."""
+
+    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "uniform": MovesExtraToFirst()}
+
+
+class FailsWithoutSubscription(ConsumerGroupRules):
+    """KAFKA-16930."""
+
+    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "uniform": FailsOnEmptySubscription()}
+
+
+class BreaksCoPartitioning(ConsumerGroupRules):
+    """KAFKA-16944."""
+
+    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "range": StickyRange()}
+
+
+COORDINATOR_DEFECTS: Mapping[str, type[ConsumerGroupRules]] = {
+    "KAFKA-16147": LosesCancelledRevocation,
+    "KAFKA-16249-ack": SwallowsAcknowledgement,
+    "KAFKA-16249-timer": RestartsRebalanceTimer,
+    "KAFKA-16930": FailsWithoutSubscription,
+    "KAFKA-16944": BreaksCoPartitioning,
+    "KAFKA-18688": ReshufflesBalancedTargets,
+    "KAFKA-18931": NoSessionTimersAfterLoad,
+    "KAFKA-19233": RefusesRejoin,
+    "KAFKA-19431": KeepsUnsubscribedTopics,
+    "KAFKA-19449": OwnPendingIsBusy,
+    "KAFKA-20601": CapacityBeforeReplacement,
+    "KIP-848-lost-response": FencesAfterLostResponse,
+    "PR-23542": RefusesOwnInstance,
+    "mut-early-grant": GrantsEarly,
+    "mut-expire-keeps-ownership": ExpiredKeepsOwnership,
+    "mut-no-assignment-tombstone": NoAssignmentTombstone,
+    "mut-no-bump-on-leave": ForgetsBumpOnLeave,
+    "mut-no-bump-on-metadata": ForgetsBumpOnMetadata,
+    "mut-no-epoch-fence": AcceptsAnyEpoch,
+    "mut-prev-epoch-any": AcceptsAnyPreviousEpoch,
+}
+"""Name in the bug zoo -> mixin over the rules of a version."""

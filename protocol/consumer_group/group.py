@@ -194,7 +194,8 @@ class ConsumerGroup:
             return
         if old is None:
             return
-        if strict and (old.member_epoch != -1 or member_id in self.target_assignment):
+        is_settled = old.member_epoch == -1 and member_id not in self.target_assignment
+        if strict and not is_settled and self._ownership.removes_in_order:
             raise ReplayError(f"member {member_id} is removed before its assignments")
         self._put(old, None)
 
@@ -280,6 +281,9 @@ class OwnershipRules:
     ``update`` is the code's own detector of double ownership: live, it raises ReplayError when it
     adds over an existing entry or removes one of another epoch.
     """
+
+    removes_in_order = True
+    """A member's current assignment and target go before the member (section 9.3)."""
 
     def update(
         self,

@@ -74,12 +74,8 @@ def heartbeat(
     type_of_subscriptions = None
     subscription_changed = False
     if updated is not member:
-        records.append(
-            ConsumerGroupMemberMetadata(group.group_id, member_id, updated.metadata())
-        )
-        subscription_changed = (
-            updated.subscribed_topic_names != member.subscribed_topic_names
-        )
+        records.append(ConsumerGroupMemberMetadata(group.group_id, member_id, updated.metadata()))
+        subscription_changed = updated.subscribed_topic_names != member.subscribed_topic_names
     bump = subscription_changed or group_epoch == 0
     if bump or (
         now_ms >= group.metadata_refresh_deadline_ms or group_epoch < group.metadata_refresh_epoch
@@ -97,17 +93,17 @@ def heartbeat(
         and rules.assigns_in_heartbeat
         and _may_assign(context, group, now_ms)
     ):
-            new_target = compute_target(
-                context,
-                group,
-                group_epoch=group_epoch,
-                subscription_type=type_of_subscriptions or group.subscription_type,
-                now_ms=now_ms,
-                updated=updated,
-                replaced_id=replaced_id,
-            )
-            records += new_target.records
-            target_epoch, target = group_epoch, new_target.assignment[member_id]
+        new_target = compute_target(
+            context,
+            group,
+            group_epoch=group_epoch,
+            subscription_type=type_of_subscriptions or group.subscription_type,
+            now_ms=now_ms,
+            updated=updated,
+            replaced_id=replaced_id,
+        )
+        records += new_target.records
+        target_epoch, target = group_epoch, new_target.assignment[member_id]
 
     after = _reconcile(
         context,
@@ -127,9 +123,8 @@ def heartbeat(
             )
         )
         timers.append(_rebalance_timer(group.group_id, after, now_ms))
-    elif (
-        after.state is MemberState.UNREVOKED_PARTITIONS
-        and rules.restarts_rebalance_timer(updated, after)
+    elif after.state is MemberState.UNREVOKED_PARTITIONS and rules.restarts_rebalance_timer(
+        updated, after
     ):
         timers.append(_rebalance_timer(group.group_id, after, now_ms))
     timers.append(
@@ -194,6 +189,7 @@ def _resolve_static(
             f"Static member {member_id} with instance id {instance_id} cannot join the group "
             f"because the instance id is owned by {holder_id} member.",
         )
+    _check_epoch(context, holder, request)
     return holder, None, []
 
 
@@ -322,7 +318,7 @@ def _reconcile(
             member=member,
             target_epoch=target_epoch,
             target=rules.target_in_force(target, subscribed),
-            owned=request.topic_partitions,
+            owned=rules.owned_as_reported(member, request.topic_partitions, target_epoch),
             is_free=lambda partition: rules.is_free(group, member, partition),
             gives_up=rules.gives_up(member, subscribed) if subscription_changed else None,
             subscribes_to_nothing=not subscribed,
@@ -351,7 +347,7 @@ def _response(
         after.assigned is not before.assigned and after.assigned != before.assigned
     ):
         assignment = frozenset(after.assigned)
-    pending = None
+    pending: frozenset[TopicPartition] | None = None
     if context.rules.reports_pending:
         # The text repeats the assignment in every answer; before the first target there is none.
         assignment = frozenset(after.assigned) if after.member_epoch > 0 else None

@@ -40,10 +40,6 @@ class Kip848Rules(Kafka41Rules):
     notices_topics_itself = True
     promotes_on_release = True
 
-    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
-        """Joining again with the same id must work (row 8)."""
-        return received_epoch == 0
-
     def accepts_previous_epoch(
         self, member: Member, request: ConsumerGroupHeartbeatRequest
     ) -> bool:

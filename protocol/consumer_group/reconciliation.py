@@ -155,9 +155,7 @@ def _acknowledged(step: Reconciliation) -> bool:
     )
 
 
-def _holds(
-    owned: frozenset[TopicPartition] | None, partitions: list[TopicPartition]
-) -> bool:
+def _holds(owned: frozenset[TopicPartition] | None, partitions: list[TopicPartition]) -> bool:
     """Does the member hold any of these, as far as it has told? Not reported counts as yes."""
     return bool(partitions) and (owned is None or any(p in owned for p in partitions))
 

@@ -86,9 +86,7 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
     return group.members[holder_id]
 
 
-def _leave_for_a_while(
-    context: CoordinatorContext, group: ConsumerGroup, member: Member
-) -> Record:
+def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> Record:
     """Section 4.5: pending revocations are released, the assigned partitions stay owned."""
     away = replace(
         member,
@@ -121,9 +119,7 @@ def fence_member(context: CoordinatorContext, group: ConsumerGroup, member: Memb
                 ),
             )
         )
-    return Outcome(
-        records=tuple(records), timers=member_timers(group.group_id, member.member_id)
-    )
+    return Outcome(records=tuple(records), timers=member_timers(group.group_id, member.member_id))
 
 
 def replace_static_member(

@@ -1,8 +1,10 @@
 """The decisions in which versions of the consumer group protocol differ, each a small method.
 
-``ConsumerGroupRules`` is Apache Kafka 4.3; ``Kafka41Rules`` is 4.1 (consumer-group-coordinator.md,
-section 16 lists the differences); the KIP's text is in ``kip848.py``. Known defects are mixins over
-these classes (``defects.py``). Nothing else in the core asks which version is simulated.
+``ConsumerGroupRules`` are the clean rules of Apache Kafka 4.3, ``Kafka41Rules`` those of 4.1
+(consumer-group-coordinator.md, section 16 lists the differences); the KIP's text is in
+``kip848.py``. A shipped version is the clean rules plus the defects known in it: mixins over these
+classes (``defects.py``), put together in ``protocol/semantics.py``. Nothing else in the core asks
+which version is simulated.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
 from protocol.config import CoordinatorConfig
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
-from protocol.messages import JOIN_EPOCH, STATIC_LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from protocol.outcome import TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -27,7 +29,7 @@ __all__ = ["ConsumerGroupRules", "Kafka41Rules"]
 
 
 class ConsumerGroupRules:
-    """Apache Kafka 4.3, the default. Instances hold no state."""
+    """Apache Kafka 4.3 without its known defects. One instance serves one coordinator."""
 
     initial_group_epoch = 1
     """Group and target epoch of a group that nobody has joined (section 1.1)."""
@@ -68,17 +70,15 @@ class ConsumerGroupRules:
     ) -> bool:
         """H2, section 2.4: an id that is no member finds the group full.
 
-        The check precedes the look for a static predecessor, so a return under a new id is
-        refused too (defect D11, KAFKA-20601).
+        A static member that returns under a new id takes the seat of its predecessor.
         """
-        return len(group.members) >= max_size and request.member_id not in group.members
+        if len(group.members) < max_size or request.member_id in group.members:
+            return False
+        return request.instance_id is None or request.instance_id not in group.static_members
 
-    def is_instance_taken(
-        self, holder: Member, request: ConsumerGroupHeartbeatRequest
-    ) -> bool:
-        """Section 2.7: a static join while the holder is here is refused, even with its own id
-        (defect D2, PR-23542)."""
-        return holder.member_epoch != STATIC_LEAVE_EPOCH
+    def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Section 2.7: a static join while another member id holds the instance is refused."""
+        return holder.member_id != request.member_id
 
     def accepts_epoch(self, member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
         """H5, section 2.8: is the received epoch the member's, or one that a lost response
@@ -86,9 +86,7 @@ class ConsumerGroupRules:
         received = request.member_epoch
         if received == member.member_epoch:
             return True
-        return self.accepts_rejoin(member, received) or self.accepts_previous_epoch(
-            member, request
-        )
+        return self.accepts_rejoin(member, received) or self.accepts_previous_epoch(member, request)
 
     def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
         """A known dynamic member may join again at any time (KAFKA-19233)."""
@@ -107,6 +105,12 @@ class ConsumerGroupRules:
         )
 
     # -- reconciliation --------------------------------------------------------------------
+
+    def owned_as_reported(
+        self, member: Member, owned: frozenset[TopicPartition] | None, target_epoch: int
+    ) -> frozenset[TopicPartition] | None:
+        """The owned list that reconciliation takes from a heartbeat: all of it."""
+        return owned
 
     def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
         """Section 3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
@@ -176,32 +180,16 @@ class ConsumerGroupRules:
 
 
 class Kafka41Rules(ConsumerGroupRules):
-    """Apache Kafka 4.1 (the right-hand differences of section 16)."""
+    """Apache Kafka 4.1 without its known defects (section 16)."""
 
     initial_group_epoch = 0
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
     describes_pending_revocation = False
 
-    def accepts_rejoin(self, member: Member, received_epoch: int) -> bool:
-        """Epoch 0 is accepted only as the previous epoch (defect D1, KAFKA-19233)."""
-        return False
-
     def revoking_epoch(self, member: Member) -> int | None:
         """The epoch rises by one so that the second revocation can be told from the first."""
         return member.member_epoch + 1
-
-    def target_in_force(
-        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
-    ) -> frozenset[TopicPartition]:
-        """The stored target, whatever the member subscribes to by now (KAFKA-19431)."""
-        return target
-
-    def gives_up(
-        self, member: Member, subscribed_topic_ids: frozenset[str]
-    ) -> frozenset[TopicPartition] | None:
-        """Nothing before the new target."""
-        return None
 
     def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
         """Kept as it is."""

@@ -69,9 +69,7 @@ def compute_target(
             current=current.get(replaced_id if is_heir and replaced_id else member_id, frozenset()),
         )
     stored_id = replaced_id or (updated.member_id if updated is not None else "")
-    name = preferred_assignor(
-        context, group, updated=updated, stored=group.members.get(stored_id)
-    )
+    name = preferred_assignor(context, group, updated=updated, stored=group.members.get(stored_id))
     assignor = context.rules.assignors.get(name)
     counts = {topic_id: topic.partition_count for topic_id, topic in context.image.by_id.items()}
     if assignor is None:
@@ -82,7 +80,9 @@ def compute_target(
         )
     except PartitionAssignorError as error:
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
-    return _install(context, group, group_epoch=group_epoch, now_ms=now_ms, result=result, ids=specs)
+    return _install(
+        context, group, group_epoch=group_epoch, now_ms=now_ms, result=result, ids=specs
+    )
 
 
 def _install(
@@ -126,7 +126,9 @@ def preferred_assignor(
     sender's old vote, and with the sender's new vote in front unless it is in the list already.
     """
     configured = context.config.group_consumer_assignors
-    votes = {name: group.server_assignors[name] for name in configured if name in group.server_assignors}
+    votes = {
+        name: group.server_assignors[name] for name in configured if name in group.server_assignors
+    }
     for name in sorted(group.server_assignors):
         votes.setdefault(name, group.server_assignors[name])
     if updated is not None:

@@ -1,0 +1,92 @@
+"""Loading of traces recorded from real brokers.
+
+A trace is one group's life: steps (request and response, in order) and the group log, batch by
+batch. ``conformance/traces/README.md`` describes the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import TraceError
+from protocol.config import CoordinatorConfig
+from protocol.semantics import SEMANTICS, Semantics
+
+__all__ = ["BrokerTrace", "load_broker_trace", "read_json"]
+
+_SEMANTICS_BY_VERSION = {"4.3": "kafka-4.3", "4.1": "kafka-4.1", "4.0": "kafka-4.1"}
+
+_KEYS = ("name", "broker", "broker_configs", "topics", "steps", "log")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerTrace:
+    """A recorded trace, with the semantics and the configuration that it names."""
+
+    path: str
+    name: str
+    about: str
+    semantics: Semantics
+    config: CoordinatorConfig
+    topics: Mapping[str, int]
+    steps: tuple[Mapping[str, Any], ...]
+    log: tuple[Mapping[str, Any], ...]
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a trace file. Raises TraceError for a missing, cut-off or foreign file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path}: is no text file; expected a JSON trace") from error
+    except json.JSONDecodeError as error:
+        raise TraceError(
+            f"{path}: line {error.lineno}: {error.msg}; "
+            "the file is cut off or no JSON, fetch it again"
+        ) from error
+    if not isinstance(data, dict):
+        raise TraceError(f"{path}: holds no JSON object; expected a trace")
+    return data
+
+
+def load_broker_trace(path: str | Path) -> BrokerTrace:
+    """Read one trace. Raises TraceError with one line naming the place and the mend."""
+    data = read_json(Path(path))
+    missing = [key for key in _KEYS if key not in data]
+    if missing:
+        raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
+    return BrokerTrace(
+        path=str(path),
+        name=data["name"],
+        about=data.get("about", ""),
+        semantics=_semantics(path, data["broker"]),
+        config=_config(path, data["broker_configs"]),
+        topics=data["topics"],
+        steps=tuple(data["steps"]),
+        log=tuple(data["log"]),
+    )
+
+
+def _semantics(path: str | Path, broker: str) -> Semantics:
+    version = broker.removeprefix("Apache Kafka ")
+    name = _SEMANTICS_BY_VERSION.get(".".join(version.split(".")[:2]))
+    if name is None:
+        known = ", ".join(sorted(_SEMANTICS_BY_VERSION))
+        raise TraceError(f"{path}: broker {broker!r} is not modelled; known versions: {known}")
+    return SEMANTICS[name]
+
+
+def _config(path: str | Path, configs: Mapping[str, Any]) -> CoordinatorConfig:
+    """Settings that the coordinator does not read (of classic groups, of the log) are left out."""
+    known = {field.name for field in fields(CoordinatorConfig)}
+    named = {key.replace(".", "_"): value for key, value in configs.items()}
+    try:
+        return CoordinatorConfig(**{key: value for key, value in named.items() if key in known})
+    except ValueError as error:
+        raise TraceError(f"{path}: broker_configs: {error}") from error

@@ -1,0 +1,9 @@
+"""Errors of the conformance replay."""
+
+from __future__ import annotations
+
+__all__ = ["TraceError"]
+
+
+class TraceError(Exception):
+    """A trace file cannot be used. The message is one line: the place, and the mend."""
