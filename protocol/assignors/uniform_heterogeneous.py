@@ -263,7 +263,7 @@ def _highest_first(
     level = start_loads[-1]
     while candidates:
         if bottom == len(candidates):
-            # All who came down from above are out of stock: go on with the next load there is.
+            # All who came down from above are out of stock: skip the levels where nobody stands.
             level = start_loads[bottom - 1]
         while bottom and start_loads[bottom - 1] >= level:
             bottom -= 1

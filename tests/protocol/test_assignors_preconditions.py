@@ -1,0 +1,51 @@
+"""What inconsistent input does, and how it is named (assignors.md, section 17)."""
+
+from __future__ import annotations
+
+import pytest
+from assignor_builders import HOMOGENEOUS, group, member
+
+from protocol.assignors import (
+    GroupSpec,
+    PartitionAssignorError,
+    UniformAssignor,
+    validate,
+)
+
+TWO_HOLD_ONE = group({"m1": member("foo", "foo[0]"), "m2": member("foo", "foo[0]")})
+PHANTOM = group({"m1": member("foo", "foo[2]")})
+
+
+@pytest.mark.parametrize(
+    ("spec", "counts", "message"),
+    [
+        (TWO_HOLD_ONE, {"foo": 2}, "members m1 and m2 both hold .*foo.*0"),
+        (PHANTOM, {"foo": 2}, "member m1: current partition .*2.* does not exist"),
+        (group({}), {"foo": -1}, "topic foo: the partition count must be >= 0"),
+        (
+            group({"m1": member("foo"), "m2": member("bar")}, HOMOGENEOUS),
+            {"foo": 1, "bar": 1},
+            "members m1 and m2 of a homogeneous group subscribe to different topics",
+        ),
+        (
+            group({"m1": member("", instance_id="i"), "m2": member("", instance_id="i")}),
+            {},
+            "members m1 and m2 share instance id i",
+        ),
+    ],
+)
+def test_validate_names_the_place(spec: GroupSpec, counts: dict[str, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        validate(spec, counts)
+
+
+def test_validate_accepts_partitions_of_a_deleted_topic() -> None:
+    validate(group({"m1": member("foo", "gone[7]")}), {"foo": 2})
+
+
+def test_uniform_refuses_leftovers_of_overlapping_targets() -> None:
+    spec = group(
+        {"m1": member("foo", "foo[0-1]"), "m2": member("foo", "foo[0-1]"), "m3": member("foo")}
+    )
+    with pytest.raises(PartitionAssignorError, match="left over"):
+        UniformAssignor().assign(spec, {"foo": 3})
