@@ -1,0 +1,212 @@
+"""What a world is made of: frozen values, complete before the run, that say everything about it.
+
+All are plain data (dataclasses, tuples, numbers, strings) and check themselves when they are made:
+ValueError names the field. Times are milliseconds of simulated time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from protocol.config import CoordinatorConfig
+from protocol.semantics import SEMANTICS
+from sim.faults import Fault
+
+__all__ = [
+    "BrokerSpec",
+    "ClientSpec",
+    "DelaySpec",
+    "NetworkSpec",
+    "TopicSpec",
+    "WorldSpec",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelaySpec:
+    """A random delay: uniform between ``min_ms`` and ``max_ms``, plus an exponential tail.
+
+    ``tail_ms`` is the mean of the tail, 0 for none. ``max_ms`` None means ``min_ms``, that is, a
+    constant.
+    """
+
+    min_ms: int
+    max_ms: int | None = None
+    tail_ms: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, 0, "min_ms", "tail_ms")
+        if self.max_ms is not None and self.max_ms < self.min_ms:
+            raise ValueError(f"max_ms ({self.max_ms}) must be >= min_ms ({self.min_ms})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSpec:
+    """A topic that exists from the start."""
+
+    name: str
+    partition_count: int
+
+    def __post_init__(self) -> None:
+        _not_empty(self, "name")
+        _at_least(self, 1, "partition_count")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSpec:
+    """One consumer process, and what follows it under the same name after a restart.
+
+    ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
+    blocked. ``callback`` is how long a rebalance callback takes. Settings keep Kafka's names.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    start_ms: int = 0
+    instance_id: str | None = None
+    rack: str = ""
+    server_assignor: str | None = None
+    poll_interval_ms: int = 100
+    callback: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
+    max_poll_interval_ms: int = 300_000
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    request_timeout_ms: int = 30_000
+    close_timeout_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        _not_empty(self, "name")
+        if self.instance_id == "":
+            raise ValueError("instance_id must not be empty; leave it out for a dynamic member")
+        if len(set(self.topics)) != len(self.topics):
+            raise ValueError("topics must not name a topic twice")
+        _at_least(self, 0, "start_ms", "close_timeout_ms")
+        _at_least(
+            self,
+            1,
+            "poll_interval_ms",
+            "max_poll_interval_ms",
+            "auto_commit_interval_ms",
+            "request_timeout_ms",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSpec:
+    """Connections between clients and brokers.
+
+    ``latency`` is one way; a message takes at least 1 ms. ``connect_timeout_ms`` is Kafka's
+    ``socket.connection.setup.timeout.ms``.
+    """
+
+    latency: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=5))
+    connect_timeout_ms: int = 10_000
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "connect_timeout_ms", "reconnect_backoff_ms")
+        if self.reconnect_backoff_max_ms < self.reconnect_backoff_ms:
+            raise ValueError(
+                f"reconnect_backoff_max_ms ({self.reconnect_backoff_max_ms}) must be >= "
+                f"reconnect_backoff_ms ({self.reconnect_backoff_ms})"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSpec:
+    """The brokers, all of which hold a replica of the group's offsets partition.
+
+    ``replication`` is the time from an append until a follower has it and the leader knows.
+    ``load`` is the time a new leader takes to read the partition. ``metadata`` is the time from a
+    decision of the controller until a broker has heard of it.
+    """
+
+    count: int = 3
+    replication: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=4))
+    load: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=5, max_ms=50))
+    metadata: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=20))
+    broker_session_timeout_ms: int = 9_000
+    replica_lag_time_max_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "count", "broker_session_timeout_ms", "replica_lag_time_max_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldSpec:
+    """A whole world.
+
+    Faults and changes happen until ``duration_ms``; then everything is healed, and ``calm_ms``
+    follows, in which the group must come to rest. ``semantics`` names the protocol version and
+    ``defects`` those of the zoo that are switched on. ``seed`` feeds every random stream.
+    """
+
+    seed: int
+    topics: tuple[TopicSpec, ...]
+    clients: tuple[ClientSpec, ...]
+    duration_ms: int
+    calm_ms: int
+    group_id: str = "group"
+    semantics: str = "kafka-4.3"
+    defects: tuple[str, ...] = ()
+    config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
+    network: NetworkSpec = field(default_factory=NetworkSpec)
+    brokers: BrokerSpec = field(default_factory=BrokerSpec)
+    faults: tuple[Fault, ...] = ()
+
+    def __post_init__(self) -> None:
+        _not_empty(self, "group_id")
+        _at_least(self, 1, "duration_ms")
+        _at_least(self, 0, "calm_ms")
+        if self.semantics not in SEMANTICS:
+            known = ", ".join(SEMANTICS)
+            raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")
+        SEMANTICS[self.semantics].with_defects(*self.defects)
+        _unique("topics", (topic.name for topic in self.topics))
+        _unique("clients", (client.name for client in self.clients))
+        for client in self.clients:
+            if client.start_ms >= self.duration_ms:
+                raise ValueError(
+                    f"clients: {client.name} starts at start_ms {client.start_ms}, which must be "
+                    f"before duration_ms ({self.duration_ms})"
+                )
+        for index, fault in enumerate(self.faults):
+            self._check_fault(f"faults[{index}]", fault)
+
+    def _check_fault(self, place: str, fault: Fault) -> None:
+        if fault.at_ms >= self.duration_ms:
+            raise ValueError(
+                f"{place}: at_ms ({fault.at_ms}) must be before duration_ms ({self.duration_ms})"
+            )
+        names = {client.name for client in self.clients}
+        client = getattr(fault, "client", None)
+        for name in (*getattr(fault, "clients", ()), *(() if client is None else (client,))):
+            if name not in names:
+                raise ValueError(f"{place}: client {name!r} is not one of the clients")
+        for field_name in ("broker", "to_broker"):
+            node_id = getattr(fault, field_name, None)
+            if node_id is not None and not 0 <= node_id < self.brokers.count:
+                raise ValueError(
+                    f"{place}: {field_name} {node_id} must lie within [0, {self.brokers.count - 1}]"
+                )
+
+
+def _at_least(value: object, least: int, *names: str) -> None:
+    for name in names:
+        if getattr(value, name) < least:
+            raise ValueError(f"{name} must be >= {least}, got {getattr(value, name)}")
+
+
+def _not_empty(value: object, name: str) -> None:
+    if not getattr(value, name):
+        raise ValueError(f"{name} must not be empty")
+
+
+def _unique(name: str, items: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"{name}: {item!r} appears twice")
+        seen.add(item)
