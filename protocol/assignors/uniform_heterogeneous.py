@@ -12,12 +12,13 @@ the literal form.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from protocol.assignors.interface import GroupSpec, MemberOrder
 from protocol.assignors.subscribers import subscribers_by_topic
-from protocol.assignors.topic_partitions import known_counts, still_subscribed
+from protocol.assignors.topic_partitions import known_counts, partitions_of, still_subscribed
 from protocol.topics import TopicPartition
 
 __all__ = ["MAX_BALANCE_ROUNDS", "HeterogeneousAssignment", "assign_heterogeneous"]
@@ -164,24 +165,25 @@ class _Ledger:
 
     def targets(self) -> list[frozenset[TopicPartition]]:
         """The target of each member; the kept object where nothing came or went."""
-        lost: dict[int, list[TopicPartition]] = {}
-        gained: dict[int, list[TopicPartition]] = {}
+        lost: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+        gained: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for topic in self.topics:
             if topic.first_owners is None:
                 continue
-            before_and_after = zip(topic.first_owners, topic.owners, strict=True)
-            for partition, (before, after) in enumerate(before_and_after):
+            partitions = partitions_of(topic.topic_id, topic.partition_count)
+            for partition, before, after in zip(
+                partitions, topic.first_owners, topic.owners, strict=True
+            ):
                 if before == after:
                     continue
-                moved = TopicPartition(topic.topic_id, partition)
                 if before != _NOBODY:
-                    lost.setdefault(before, []).append(moved)
-                gained.setdefault(after, []).append(moved)
+                    lost[before].append(partition)
+                gained[after].append(partition)
         targets = self.kept.copy()
-        for member, partitions in lost.items():
-            targets[member] = targets[member].difference(partitions)
-        for member, partitions in gained.items():
-            targets[member] = targets[member].union(partitions)
+        for member, gone in lost.items():
+            targets[member] = targets[member].difference(gone)
+        for member, come in gained.items():
+            targets[member] = targets[member].union(come)
         return targets
 
     def _look_up_owners(self) -> None:
