@@ -17,6 +17,8 @@ __all__ = [
     "NO_OFFSET",
     "OffsetCommitRequest",
     "OffsetCommitResponse",
+    "OffsetDeleteRequest",
+    "OffsetDeleteResponse",
     "OffsetFetchRequest",
     "OffsetFetchResponse",
 ]
@@ -30,13 +32,19 @@ NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRequest:
-    """Api key 8. ``offsets``: partition -> offset of the next record to read."""
+    """Api key 8. ``offsets``: partition -> offset of the next record to read.
+
+    ``metadata``: partition -> free text, for those that have any. ``api_version`` 9 is the first
+    that members of the consumer protocol may use.
+    """
 
     group_id: str
     member_id: str
     generation_id_or_member_epoch: int
     offsets: Mapping[TopicPartition, int]
     group_instance_id: str | None = None
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    api_version: int = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,4 +75,20 @@ class OffsetFetchResponse:
 
     error_code: ErrorCode = ErrorCode.NONE
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequest:
+    """Api key 47."""
+
+    group_id: str
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponse:
+    """Answer to api key 47. An error of the group leaves ``errors`` empty."""
+
+    error_code: ErrorCode = ErrorCode.NONE
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)

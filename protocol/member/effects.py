@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendHeartbeat:
-    """Send the heartbeat; answer with ``HeartbeatAnswered``, ``Disconnected``, ``RequestExpired``."""
+    """Send it; answer with ``HeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
 
     correlation_id: int
     request: ConsumerGroupHeartbeatRequest
@@ -50,7 +50,7 @@ class FindCoordinator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendCommit:
-    """Send the commit; answer with ``CommitAnswered``, ``Disconnected``, ``RequestExpired``."""
+    """Send it; answer with ``CommitAnswered``, ``Disconnected`` or ``RequestExpired``."""
 
     correlation_id: int
     request: OffsetCommitRequest
@@ -85,10 +85,16 @@ class RequestMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCallback:
-    """The application runs the callback now; it is blocked until ``CallbackCompleted``."""
+    """The application runs the callback now; it is blocked until ``CallbackCompleted``.
+
+    ``is_obsolete`` marks an onPartitionsRevoked that was queued before the member was fenced, or
+    began to leave: it runs all the same (section 4.3), but nothing follows from it, and the
+    callback of the fence or the leave comes after it with all partitions.
+    """
 
     kind: CallbackKind
     partitions: frozenset[TopicPartition]
+    is_obsolete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """One iteration inside ``poll``: callbacks, joining, reconciliation, interval commit, positions.
+    """One iteration inside ``poll``: callbacks, joining, reconciliation, commit, positions.
 
     It must not come while a callback runs, or while ``unsubscribe`` or ``close`` blocks.
     """
@@ -111,9 +111,14 @@ class PollingStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackCompleted:
-    """The callback of the last ``RunCallback`` has returned, or thrown."""
+    """The callback of the last ``RunCallback`` has returned, or thrown.
+
+    ``poll_follows`` says that it has outlasted the timeout of the ``poll`` around it, so that the
+    application's next ``poll`` begins at once, before the member does anything else (section 0.1).
+    """
 
     failed: bool = False
+    poll_follows: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

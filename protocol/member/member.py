@@ -1,18 +1,31 @@
 """The member machine: events in, effects out.
 
-Source: consumer-client.md, sections 0 and 13.
+Source: consumer-client.md. The parts stand in files of their own: ``application`` (what ``poll``
+does, callbacks), ``coordinator_search``, ``commits``, ``heartbeat``, ``reconciliation``,
+``offset_lookup``, ``membership`` (why the state changes), ``closing``. Here is how they work
+together: one event, then the managers in the order of section 0.1 until nothing changes any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from protocol.errors import ProtocolBug
+from protocol.member import events
+from protocol.member.application import Application
+from protocol.member.closing import BlockingCalls
+from protocol.member.commits import Commits
 from protocol.member.config import ConsumerConfig
+from protocol.member.coordinator_search import CoordinatorSearch
+from protocol.member.core import MemberCore
 from protocol.member.effects import Effect, RunCallback
-from protocol.member.events import Event
+from protocol.member.heartbeat import Heartbeats
+from protocol.member.membership import Membership
+from protocol.member.offset_lookup import OffsetLookup
+from protocol.member.reconciliation import Reconciler
 from protocol.member.rules import MemberRules
-from protocol.member.states import ClientState
-from protocol.member.values import CommitIdentity, LocalAssignment, PartitionState
+from protocol.member.values import PartitionState
 from protocol.topics import TopicPartition
 
 __all__ = ["ConsumerMember"]
@@ -23,7 +36,7 @@ def no_jitter() -> float:
     return 0.0
 
 
-class ConsumerMember:
+class ConsumerMember(MemberCore):
     """One consumer process, from its creation to ``close`` or its crash.
 
     ``member_id`` is the client's own, for the life of the process. ``jitter`` answers a number in
@@ -32,7 +45,24 @@ class ConsumerMember:
     The host's duties: hand in one event at a time; carry out the effects in their order; send a
     ``Tick`` when ``next_deadline_ms`` has come; and, while the application polls, a ``Poll`` at the
     application's first ``poll`` at or after ``poll_due_ms``.
+
+    Everything public is for reading only. From ``MemberCore``: ``config``, ``rules``, ``state``,
+    ``member_id`` ("" only before the first answer, where the coordinator makes ids),
+    ``member_epoch``, ``current`` (the last assignment fully reconciled), ``target`` (the last one
+    received), ``commit_identity``, ``coordinator_id`` (None while unknown), ``poll_expired`` (the
+    last leave was caused by the poll timer), ``now_ms`` (of the last event), ``transition_count``.
     """
+
+    __slots__ = (
+        "_application",
+        "_calls",
+        "_commits",
+        "_heartbeats",
+        "_lookup",
+        "_membership",
+        "_reconciler",
+        "_search",
+    )
 
     def __init__(
         self,
@@ -43,19 +73,172 @@ class ConsumerMember:
         jitter: Callable[[], float] = no_jitter,
         now_ms: int,
     ) -> None:
-        raise NotImplementedError
+        super().__init__(
+            config=config,
+            member_id=member_id,
+            rules=rules() if isinstance(rules, type) else rules,
+            jitter=jitter,
+            now_ms=now_ms,
+        )
+        self._application = Application(
+            self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
+        )
+        self._search = CoordinatorSearch(self, self._application)
+        self._commits = Commits(self, self._application, self._search)
+        self._reconciler = Reconciler(self, self._application, self._commits)
+        self._lookup = OffsetLookup(self, self._application, self._search)
+        self._membership = Membership(self, self._application, self._reconciler)
+        self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
+        self._calls = BlockingCalls(
+            self,
+            self._application,
+            self._search,
+            self._commits,
+            self._lookup,
+            self._membership,
+        )
 
-    def on_event(self, event: Event, *, now_ms: int) -> tuple[Effect, ...]:
+    # --- events -----------------------------------------------------------------------------------
+
+    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
         """Take one event in; the effects are to be carried out in their order.
 
         Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
+        After ``close`` has returned, events are ignored.
         """
-        raise NotImplementedError
+        if now_ms < self.now_ms:
+            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
+        self.now_ms = now_ms
+        if self._calls.is_closed:
+            return ()
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise ProtocolBug(f"not an event of a member: {event!r}")
+        handler(self, event)
+        self._run_managers()
+        if self._application.blocked_in is not None:
+            while self._calls.advance():
+                self._run_managers()
+        if not self.effects:
+            return ()
+        effects = tuple(self.effects)
+        self.effects.clear()
+        return effects
+
+    def _run_managers(self) -> None:
+        """Run all managers; again at once if that has changed the state (section 0.1)."""
+        while True:
+            transitions = self.transition_count
+            if self.coordinator_id is None:
+                self._search.run()
+            if self._commits.has_work:
+                self._commits.run()
+            self._heartbeats.run()
+            self._reconciler.run(in_poll=False)
+            if self._lookup.has_work:
+                self._lookup.run()
+            if transitions == self.transition_count:
+                return
+
+    def _on_poll_event(self) -> None:
+        """Part (b) of a ``poll``."""
+        self._membership.on_poll()
+        self._reconciler.run(in_poll=True)
+        self._commits.on_poll()
+        self._lookup.on_poll()
+
+    def _on_tick(self, event: events.Tick) -> None:
+        """Only time has passed; the managers look at it."""
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        self.subscription.subscribe(event)
+        self._membership.subscription_changed = True
+
+    def _on_unsubscribe(self, event: events.Unsubscribe) -> None:
+        self._calls.unsubscribe()
+
+    def _on_close(self, event: events.Close) -> None:
+        self._calls.close(event)
+
+    def _on_poll(self, event: events.Poll) -> None:
+        if self.subscription.exists:
+            self._application.poll()
+
+    def _on_polling_resumed(self, event: events.PollingResumed) -> None:
+        self._application.set_polling(True)
+
+    def _on_polling_stopped(self, event: events.PollingStopped) -> None:
+        self._application.set_polling(False)
+
+    def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
+        self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
+
+    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
+        self._commits.commit(event)
+
+    def _on_records_returned(self, event: events.RecordsReturned) -> None:
+        self.subscription.advance(event.positions)
+
+    def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
+        self._heartbeats.on_answered(event.correlation_id, event.response)
+
+    def _on_commit_answered(self, event: events.CommitAnswered) -> None:
+        self._commits.on_answered(event.correlation_id, event.response)
+
+    def _on_offset_fetch_answered(self, event: events.OffsetFetchAnswered) -> None:
+        self._lookup.on_answered(event.correlation_id, event.response)
+
+    def _on_disconnected(self, event: events.Disconnected) -> None:
+        for correlation_id in event.correlation_ids:
+            if not self._search.on_lost(correlation_id):
+                self._on_request_lost(correlation_id, was_sent=True)
+
+    def _on_request_expired(self, event: events.RequestExpired) -> None:
+        for correlation_id in event.correlation_ids:
+            self._on_request_lost(correlation_id, was_sent=False)
+
+    def _on_request_lost(self, correlation_id: int, *, was_sent: bool) -> None:
+        if not (
+            self._heartbeats.on_lost(correlation_id, was_sent=was_sent)
+            or self._commits.on_lost(correlation_id, was_sent=was_sent)
+            or self._lookup.on_lost(correlation_id, was_sent=was_sent)
+        ):
+            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+
+    def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
+        self._search.on_found(event.correlation_id, event.node_id)
+
+    def _on_coordinator_search_failed(self, event: events.CoordinatorSearchFailed) -> None:
+        self._search.on_error(event.correlation_id, event.error_code)
+
+    def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        self._reconciler.topic_names.on_metadata(event.topic_names)
+
+    def _on_pattern_matched(self, event: events.PatternMatched) -> None:
+        if self.subscription.exists:
+            self.subscription.topic_names = event.topic_names
+
+    def _on_positions_known(self, event: events.PositionsKnown) -> None:
+        self.subscription.set_positions(event.positions)
+
+    # --- deadlines --------------------------------------------------------------------------------
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
-        raise NotImplementedError
+        if self._calls.is_closed:
+            return None
+        earliest = self._heartbeats.deadline_ms
+        for deadline_ms in (
+            self._search.deadline_ms if self.coordinator_id is None else None,
+            self._commits.deadline_ms if self._commits.has_work else None,
+            self._lookup.deadline_ms if self._lookup.has_work else None,
+            self._reconciler.deadline_ms,
+            self._calls.deadline_ms if self._application.running is None else None,
+        ):
+            if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
+                earliest = deadline_ms
+        return earliest
 
     @property
     def poll_due_ms(self) -> int | None:
@@ -63,44 +246,136 @@ class ConsumerMember:
 
         May lie in the past (then any poll does), or ahead (the interval commit).
         """
-        raise NotImplementedError
+        application = self._application
+        if not self.subscription.exists or application.blocked_in or application.running:
+            return None
+        if (
+            application.has_work
+            or self._membership.wants_poll
+            or self._reconciler.waits_for_poll
+            or self._lookup.wants_poll
+        ):
+            return self.now_ms
+        return self._commits.interval_poll_due_ms
 
     @property
     def poll_is_due(self) -> bool:
         """Whether a ``Poll`` at the time of the last event would do more than restart the timer."""
-        raise NotImplementedError
+        due_ms = self.poll_due_ms
+        return due_ms is not None and due_ms <= self.now_ms
 
-    # --- read-only state, for invariants, traces and hosts ----------------------------------------
+    # --- what invariants, traces and hosts read ---------------------------------------------------
 
-    config: ConsumerConfig
-    rules: MemberRules
-    state: ClientState
-    member_id: str  # "" only before the first answer, and only where the coordinator makes the id
-    member_epoch: int
-    current: LocalAssignment  # the last assignment fully reconciled
-    target: LocalAssignment  # the last assignment received
-    is_reconciling: bool  # a reconciliation chain runs (also an obsolete one that still waits)
-    commit_identity: CommitIdentity | None
-    coordinator_id: int | None
-    poll_expired: bool  # the last leave was caused by the poll timer
-    is_polling: bool  # between PollingResumed and PollingStopped
-    last_poll_at_ms: int
-    heartbeat_interval_ms: int  # 0 until the first successful answer
-    heartbeats_in_flight: int
-    running_callback: RunCallback | None
-    subscribed_topic_names: frozenset[str]
-    subscribed_topic_regex: str | None
-    has_subscription: bool
-    is_closed: bool  # close has returned: the process may end, events are ignored
-    assigned: Mapping[TopicPartition, PartitionState]  # A of section 12
-    ownership_version: int  # grows whenever A, F or a flag of a partition changes
+    @property
+    def is_reconciling(self) -> bool:
+        """Whether a reconciliation runs, or an obsolete one waits for its commit or callback."""
+        return self._reconciler.running_count > 0
+
+    @property
+    def reconciliation_count(self) -> int:
+        """How many reconciliations run: never more than one."""
+        return self._reconciler.running_count
+
+    @property
+    def running_callback(self) -> RunCallback | None:
+        """The callback that blocks the application."""
+        return self._application.running
+
+    @property
+    def is_polling(self) -> bool:
+        """Between ``PollingResumed`` and ``PollingStopped``."""
+        return self._application.is_polling
+
+    @property
+    def last_poll_at_ms(self) -> int:
+        """When the poll timer was last restarted."""
+        return self._application.last_poll_at_ms
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """As the coordinator set it; 0 until its first good answer."""
+        return self._heartbeats.interval_ms
+
+    @property
+    def heartbeats_in_flight(self) -> int:
+        """Heartbeats that have neither been answered nor failed."""
+        return self._heartbeats.in_flight_count
+
+    @property
+    def answered_by_handler_in_flight(self) -> int:
+        """Those in flight whose answer will be looked at (not the leave of a poll expiry)."""
+        return self._heartbeats.answered_by_handler_count
+
+    @property
+    def next_heartbeat_due_ms(self) -> int | None:
+        """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
+        return self._heartbeats.deadline_ms
+
+    @property
+    def leave_is_pending(self) -> bool:
+        """Whether ``unsubscribe`` or ``close`` waits for the leave to be over."""
+        return self._membership.leave_is_pending
+
+    @property
+    def is_closed(self) -> bool:
+        """``close`` has returned: the process may end."""
+        return self._calls.is_closed
+
+    @property
+    def has_subscription(self) -> bool:
+        """Whether the application is subscribed to anything."""
+        return self.subscription.exists
+
+    @property
+    def subscribed_topic_names(self) -> frozenset[str]:
+        """Topics of the subscription; with a pattern matched here, those that match."""
+        return self.subscription.topic_names
+
+    @property
+    def subscribed_topic_regex(self) -> str | None:
+        """The pattern that the broker matches."""
+        return self.subscription.topic_regex
+
+    @property
+    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
+        """A of section 12: what ``assignment()`` of the consumer holds, with all flags."""
+        return self.subscription.assigned
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
         """F of section 12: partitions that may be fetched and handed out right now (section 8)."""
-        raise NotImplementedError
+        return self.subscription.fetchable
 
     @property
     def deliverable(self) -> frozenset[TopicPartition]:
         """What ``poll`` hands buffered records out from: ``fetchable``, unless a defect is on."""
-        raise NotImplementedError
+        return self.subscription.deliverable
+
+    @property
+    def ownership_version(self) -> int:
+        """Grows whenever an assigned partition, one of its flags, or F changes."""
+        return self.subscription.version
+
+
+_HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {
+    events.Tick: ConsumerMember._on_tick,
+    events.HeartbeatAnswered: ConsumerMember._on_heartbeat_answered,
+    events.Poll: ConsumerMember._on_poll,
+    events.PollingResumed: ConsumerMember._on_polling_resumed,
+    events.PollingStopped: ConsumerMember._on_polling_stopped,
+    events.CallbackCompleted: ConsumerMember._on_callback_completed,
+    events.Subscribe: ConsumerMember._on_subscribe,
+    events.Unsubscribe: ConsumerMember._on_unsubscribe,
+    events.Close: ConsumerMember._on_close,
+    events.CommitOffsets: ConsumerMember._on_commit_offsets,
+    events.RecordsReturned: ConsumerMember._on_records_returned,
+    events.CommitAnswered: ConsumerMember._on_commit_answered,
+    events.OffsetFetchAnswered: ConsumerMember._on_offset_fetch_answered,
+    events.Disconnected: ConsumerMember._on_disconnected,
+    events.RequestExpired: ConsumerMember._on_request_expired,
+    events.CoordinatorFound: ConsumerMember._on_coordinator_found,
+    events.CoordinatorSearchFailed: ConsumerMember._on_coordinator_search_failed,
+    events.MetadataKnown: ConsumerMember._on_metadata_known,
+    events.PatternMatched: ConsumerMember._on_pattern_matched,
+    events.PositionsKnown: ConsumerMember._on_positions_known,
+}

@@ -1,0 +1,203 @@
+"""Committed offsets of assigned partitions: from OffsetFetch to a position to look up.
+
+Source: consumer-client.md, sections 7 (offset fetch) and 8. Lookups begin inside ``poll`` only.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import ErrorCode, ProtocolBug
+from protocol.member.application import Application
+from protocol.member.backoff import RequestPacer
+from protocol.member.coordinator_search import CoordinatorSearch
+from protocol.member.core import MemberCore
+from protocol.member.effects import ResetPositions, SendOffsetFetch, ValidatePositions
+from protocol.member.values import FetchState
+from protocol.messages_offsets import (
+    NO_MEMBER_EPOCH,
+    NO_OFFSET,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["OffsetLookup"]
+
+_COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_RETRIABLE = _COORDINATOR_LOST | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+class _Lookup:
+    """One set of partitions whose committed offsets are being asked for."""
+
+    __slots__ = ("deadline_ms", "pacer", "partitions")
+
+    def __init__(
+        self, partitions: frozenset[TopicPartition], pacer: RequestPacer, deadline_ms: int
+    ) -> None:
+        self.partitions = partitions
+        self.pacer = pacer
+        self.deadline_ms = deadline_ms
+
+
+class OffsetLookup:
+    """All offset fetches of a consumer that are waiting, backing off or in flight."""
+
+    __slots__ = ("_application", "_core", "_in_flight", "_search", "_waiting")
+
+    def __init__(
+        self, core: MemberCore, application: Application, search: CoordinatorSearch
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._search = search
+        self._waiting: list[_Lookup] = []
+        self._in_flight: dict[int, _Lookup] = {}
+
+    @property
+    def wants_poll(self) -> bool:
+        """Whether a ``poll`` would begin a lookup."""
+        partitions = self._core.subscription.initializing
+        return bool(partitions) and not self._is_pending(partitions)
+
+    def on_poll(self) -> None:
+        """The poll event: look up what has no position; a pending lookup of the same set serves."""
+        core = self._core
+        partitions = core.subscription.initializing
+        if not partitions or self._is_pending(partitions):
+            return
+        config = core.config
+        deadline_ms = core.now_ms + max(config.max_poll_interval_ms, config.default_api_timeout_ms)
+        self._waiting.append(_Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
+
+    def stop(self) -> None:
+        """``close``: queued lookups are dropped."""
+        self._waiting.clear()
+
+    def _is_pending(self, partitions: frozenset[TopicPartition]) -> bool:
+        return any(lookup.partitions == partitions for lookup in self._waiting) or any(
+            lookup.partitions == partitions for lookup in self._in_flight.values()
+        )
+
+    # --- the manager ------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether ``run`` could do anything."""
+        return bool(self._waiting)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a waiting lookup may be retried."""
+        if self._core.coordinator_id is None:
+            return None
+        return min(
+            (
+                lookup.pacer.backoff_until_ms
+                for lookup in self._waiting
+                if lookup.pacer.backoff_until_ms is not None
+            ),
+            default=None,
+        )
+
+    def run(self) -> None:
+        """Send what may be sent."""
+        core = self._core
+        if core.coordinator_id is None:
+            return
+        waiting, self._waiting = self._waiting, []
+        for lookup in waiting:
+            if lookup.pacer.may_send(core.now_ms):
+                self._send(lookup)
+            else:
+                self._waiting.append(lookup)
+
+    def _send(self, lookup: _Lookup) -> None:
+        core = self._core
+        identity = core.commit_identity
+        lookup.pacer.on_sent()
+        correlation_id = core.new_correlation_id()
+        self._in_flight[correlation_id] = lookup
+        core.effects.append(
+            SendOffsetFetch(
+                correlation_id=correlation_id,
+                request=OffsetFetchRequest(
+                    group_id=core.config.group_id,
+                    partitions=lookup.partitions,
+                    member_id=None if identity is None else identity.member_id,
+                    member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
+                ),
+            )
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: OffsetFetchResponse) -> None:
+        """The coordinator has answered; the first failing partition decides."""
+        lookup = self._in_flight.pop(correlation_id, None)
+        if lookup is None:
+            raise ProtocolBug(f"an answer to offset fetch {correlation_id}, not in flight")
+        error_code = response.error_code
+        if error_code is ErrorCode.NONE and response.errors:
+            error_code = response.errors[min(response.errors)]
+        if error_code is ErrorCode.NONE:
+            lookup.pacer.on_success(self._core.now_ms)
+            self._apply({p: response.offsets.get(p, NO_OFFSET) for p in sorted(lookup.partitions)})
+        else:
+            self._fail(lookup, error_code)
+
+    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+        """A request was lost, or never sent. Whether it was an offset fetch."""
+        lookup = self._in_flight.pop(correlation_id, None)
+        if lookup is None:
+            return False
+        if was_sent:
+            self._search.mark_unknown()
+        self._retry(lookup)
+        return True
+
+    def _apply(self, offsets: dict[TopicPartition, int]) -> None:
+        """Partitions that have gone, or have a position by now, are left alone."""
+        core = self._core
+        found: dict[TopicPartition, int] = {}
+        missing: set[TopicPartition] = set()
+        for partition, offset in offsets.items():
+            state = core.subscription.assigned.get(partition)
+            if state is None or state.fetch_state is not FetchState.INITIALIZING:
+                continue
+            if offset == NO_OFFSET:
+                missing.add(partition)
+                core.subscription.set_fetch_state(partition, FetchState.AWAIT_RESET)
+            else:
+                found[partition] = offset
+                core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
+        if found:
+            core.effects.append(ValidatePositions(positions=found))
+        if missing:
+            core.effects.append(ResetPositions(partitions=frozenset(missing)))
+
+    def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
+        core = self._core
+        if error_code in _COORDINATOR_LOST:
+            self._search.mark_unknown()
+        if error_code in _RETRIABLE:
+            self._retry(lookup)
+        elif error_code is ErrorCode.STALE_MEMBER_EPOCH:
+            if core.rules.takes_stale_epoch_for_no_offset():
+                self._apply(dict.fromkeys(sorted(lookup.partitions), NO_OFFSET))
+            elif core.commit_identity is not None:
+                self._retry(lookup)
+            else:
+                self._application.queue_error(error_code, "the offset fetch failed")
+        else:
+            self._application.queue_error(error_code, "the offset fetch failed")
+
+    def _retry(self, lookup: _Lookup) -> None:
+        """Try again after a backoff; past the deadline the next ``poll`` begins anew."""
+        lookup.pacer.on_failure(self._core.now_ms)
+        if self._core.now_ms < lookup.deadline_ms:
+            self._waiting.append(lookup)
