@@ -14,16 +14,24 @@ from typing import Any
 
 from conformance.broker_trace import BrokerTrace
 from conformance.log_compare import LogComparison, Write, compare_log
+from sim.re2_engine import compile_re2
 from protocol.assignors import DEFAULT_ASSIGNORS, UniformAssignor, java_hash_map_order
 from protocol.coordinator import EXPIRY_KEY
 from protocol.errors import ErrorCode
 from protocol.messages import (
+    AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
     ListGroupsRequest,
+)
+from protocol.messages_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
 )
 from protocol.outcome import ScheduleTimer
 from protocol.records import Record, to_dict
@@ -43,9 +51,6 @@ _NEEDS = {
     "classic_heartbeat": "classic protocol",
     "leave_group": "classic protocol",
     "await": "classic protocol",
-    "offset_commit": "offsets",
-    "offset_fetch": "offsets",
-    "alter_group_config": "dynamic group configuration",
 }
 
 
@@ -112,8 +117,6 @@ def _needs(trace: BrokerTrace) -> str | None:
     for step in trace.steps:
         if step["op"] in _NEEDS:
             return _NEEDS[step["op"]]
-        if (step.get("request") or {}).get("subscribed_topic_regex"):
-            return "regex subscriptions"
     return None
 
 
@@ -141,7 +144,10 @@ class _Replay:
             for name, count in trace.topics.items()
         )
         self._shard = Shard(
-            config=trace.config, semantics=_as_on_a_broker(trace.semantics), image=image
+            config=trace.config,
+            semantics=_as_on_a_broker(trace.semantics),
+            image=image,
+            compile_regex=compile_re2,
         )
         self._shard.timers.pop(EXPIRY_KEY)
         self._expiries = _expiry_times(trace)
@@ -247,6 +253,13 @@ class _Replay:
             case "delete_group":
                 response = self._shard.request(DeleteGroupsRequest(group_id=_GROUP))
                 return {"error_code": response.error_code.wire_name}
+            case "offset_commit":
+                return self._offset_commit(step["request"])
+            case "offset_fetch":
+                return self._offset_fetch(step["request"])
+            case "alter_group_config":
+                request = AlterGroupConfigRequest(group_id=_GROUP, configs=step["request"])
+                return {"error_code": self._shard.request(request).error_code.wire_name}
             case "create_topic":
                 self._set_topic(step["topic"], step["partitions"], is_new=True)
             case "create_partitions":
@@ -271,6 +284,9 @@ class _Replay:
             group_id=_GROUP,
             subscribed_topic_names=None if names is None else tuple(names),
             topic_partitions=None if owned is None else self._partitions(owned),
+            topics_without_partitions=frozenset(
+                self._topic_id(name) for name, numbers in (owned or {}).items() if not numbers
+            ),
             api_version=step.get("version", 1),
             **fields,
         )
@@ -282,11 +298,50 @@ class _Replay:
             self._ids[step["bind"]] = response.member_id
         return self._spell_heartbeat(response)
 
+    def _offset_commit(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        offsets = {
+            TopicPartition(self._topic_id(topic), int(partition)): offset
+            for topic, by_partition in fields["offsets"].items()
+            for partition, offset in by_partition.items()
+        }
+        request = OffsetCommitRequest(
+            group_id=_GROUP,
+            member_id=self._ids.get(fields["member_id"], fields["member_id"]),
+            generation_id_or_member_epoch=fields["member_epoch"],
+            group_instance_id=fields.get("instance_id"),
+            offsets=offsets,
+        )
+        response = self._shard.request(request)
+        if not isinstance(response, OffsetCommitResponse):
+            raise TypeError("a commit is answered by a commit response")
+        errors: dict[str, dict[str, str]] = {}
+        for topic, partition in offsets:
+            error = response.errors[TopicPartition(topic, partition)]
+            errors.setdefault(_name_of(topic), {})[str(partition)] = error.wire_name
+        return {"errors": errors}
+
+    def _offset_fetch(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        member_id = fields.get("member_id")
+        request = OffsetFetchRequest(
+            group_id=_GROUP,
+            member_id=self._ids.get(member_id, member_id),
+            member_epoch=fields.get("member_epoch", -1),
+            partitions=self._partitions(fields["topics"]),
+            require_stable=False,
+        )
+        response = self._shard.request(request)
+        if not isinstance(response, OffsetFetchResponse):
+            raise TypeError("a fetch of offsets is answered by its response")
+        offsets: dict[str, dict[str, int]] = {}
+        for topic, partition in sorted(response.offsets):
+            value = response.offsets[TopicPartition(topic, partition)]
+            offsets.setdefault(_name_of(topic), {})[str(partition)] = value
+        return {"error_code": response.error_code.wire_name, "offsets": offsets}
+
     def _set_topic(self, name: str, partition_count: int, *, is_new: bool) -> None:
         if is_new:
             self._incarnation[name] = self._incarnation.get(name, 0) + 1
-        topic_id = f"{name}#{self._incarnation[name]}"
-        topic = Topic(topic_id=topic_id, name=name, partition_count=partition_count)
+        topic = Topic(topic_id=self._topic_id(name), name=name, partition_count=partition_count)
         self._shard.update_image(self._shard.coordinator.image.with_topic(topic))
 
     def _restart(self, step: Mapping[str, Any], next_ms: int) -> None:
@@ -296,9 +351,12 @@ class _Replay:
         self._shard.restart()
         self._shard.timers.pop(EXPIRY_KEY)
 
+    def _topic_id(self, name: str) -> str:
+        return f"{name}#{self._incarnation.get(name, 1)}"
+
     def _partitions(self, by_name: Mapping[str, list[int]]) -> frozenset[TopicPartition]:
         return frozenset(
-            TopicPartition(f"{name}#{self._incarnation.get(name, 1)}", number)
+            TopicPartition(self._topic_id(name), number)
             for name, numbers in by_name.items()
             for number in numbers
         )
@@ -367,6 +425,8 @@ class _Replay:
             if "metadata_hash" in value:
                 known = self._hashes
                 value["metadata_hash"] = known.setdefault(value["metadata_hash"], len(known) + 1)
+            if isinstance(value.get("topic_id"), str):
+                value["topic_id"] = _name_of(value["topic_id"])
             for key, item in value.items():
                 if isinstance(item, list) and item and isinstance(item[0], dict):
                     value[key] = [{**row, "topic_id": _name_of(row["topic_id"])} for row in item]

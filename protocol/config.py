@@ -5,9 +5,12 @@ Source: consumer-group-coordinator.md, section 10.1. All times are milliseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 
-__all__ = ["CoordinatorConfig"]
+from protocol.errors import ErrorCode, GroupError
+
+__all__ = ["CoordinatorConfig", "GroupConfig", "alter_group_config"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,10 @@ class CoordinatorConfig:
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
 
     def __post_init__(self) -> None:
@@ -64,3 +70,60 @@ class CoordinatorConfig:
             )
         if not self.group_consumer_assignors:
             raise ValueError("group_consumer_assignors must name at least one assignor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Dynamic settings of one group; None means the broker's value (section 10.2)."""
+
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    consumer_assignment_interval_ms: int | None = None
+
+
+def alter_group_config(
+    broker: CoordinatorConfig, current: GroupConfig, changes: Mapping[str, int | None]
+) -> GroupConfig:
+    """The settings after ``changes`` (Kafka's dotted names; None deletes a setting).
+
+    Raises GroupError(INVALID_CONFIG) for an unknown name or a value outside the broker's bounds.
+    """
+    known = {field.name.replace("_", "."): field.name for field in fields(GroupConfig)}
+    for name in changes:
+        if name not in known:
+            raise GroupError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+    altered = replace(current, **{known[name]: value for name, value in changes.items()})
+    _check_bounds(
+        "consumer.session.timeout.ms",
+        altered.consumer_session_timeout_ms,
+        broker.group_consumer_min_session_timeout_ms,
+        broker.group_consumer_max_session_timeout_ms,
+    )
+    _check_bounds(
+        "consumer.heartbeat.interval.ms",
+        altered.consumer_heartbeat_interval_ms,
+        broker.group_consumer_min_heartbeat_interval_ms,
+        broker.group_consumer_max_heartbeat_interval_ms,
+    )
+    _check_bounds(
+        "consumer.assignment.interval.ms", altered.consumer_assignment_interval_ms, 0, 2**31 - 1
+    )
+    session_ms = altered.consumer_session_timeout_ms
+    interval_ms = altered.consumer_heartbeat_interval_ms
+    if session_ms is None:
+        session_ms = broker.group_consumer_session_timeout_ms
+    if interval_ms is None:
+        interval_ms = broker.group_consumer_heartbeat_interval_ms
+    if session_ms <= interval_ms:
+        raise GroupError(
+            ErrorCode.INVALID_CONFIG,
+            "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms",
+        )
+    return altered
+
+
+def _check_bounds(name: str, value: int | None, lower: int, upper: int) -> None:
+    if value is not None and not lower <= value <= upper:
+        raise GroupError(
+            ErrorCode.INVALID_CONFIG, f"{name} must lie within [{lower}, {upper}], got {value}"
+        )

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.context import CoordinatorContext, metadata_hash
+from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
+from protocol.consumer_group.context import (
+    CompileRegex,
+    CoordinatorContext,
+    metadata_hash,
+    no_regex_engine,
+)
 from protocol.consumer_group.describe import describe, describe_missing, list_row
 from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.consumer_group.heartbeat import heartbeat
+from protocol.consumer_group.regexes import resolve
 from protocol.consumer_group.removal import fence_member, leave, rebalance_key, session_key
 from protocol.consumer_group.target import compute_target
 from protocol.consumer_group.validation import validate_heartbeat
 from protocol.errors import ErrorCode, GroupError, ProtocolBug
 from protocol.messages import (
     JOIN_EPOCH,
+    AlterGroupConfigRequest,
+    AlterGroupConfigResponse,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -30,17 +38,25 @@ from protocol.messages import (
     ListGroupsResponse,
     Request,
 )
+from protocol.messages_offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+from protocol.offsets import OffsetStore
 from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
 from protocol.records import (
     ConsumerGroupMetadata,
     ConsumerGroupPartitionMetadata,
     ConsumerGroupTargetAssignmentMetadata,
+    GroupMetadata,
     GroupMetadataValue,
     MemberState,
+    OffsetCommit,
     Record,
 )
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
-from protocol.topics import EMPTY_IMAGE, MetadataImage
+from protocol.topics import EMPTY_IMAGE, MetadataImage, Topic
 
 __all__ = ["EXPIRY_KEY", "GroupCoordinator"]
 
@@ -49,7 +65,11 @@ EXPIRY_KEY = TimerKey("expiry", "")
 
 
 class GroupCoordinator:
-    """State machine of one shard. ``groups`` is read-only for everybody else."""
+    """State machine of one shard. Its attributes are read-only for everybody else.
+
+    ``groups`` are the consumer groups; ``simple_groups`` the ids of groups that exist only because
+    somebody without membership committed an offset (section 8.1).
+    """
 
     def __init__(
         self,
@@ -58,12 +78,19 @@ class GroupCoordinator:
         new_member_id: Callable[[], str],
         semantics: Semantics = DEFAULT_SEMANTICS,
         image: MetadataImage = EMPTY_IMAGE,
+        compile_regex: CompileRegex = no_regex_engine,
     ) -> None:
         self.semantics = semantics
         self.groups: dict[str, ConsumerGroup] = {}
+        self.simple_groups: set[str] = set()
         self._context = CoordinatorContext(
-            config=config, rules=semantics.coordinator(), image=image, new_member_id=new_member_id
+            config=config,
+            rules=semantics.coordinator(),
+            image=image,
+            new_member_id=new_member_id,
+            compile_regex=compile_regex,
         )
+        self.offsets = OffsetStore(self._context)
 
     @property
     def config(self) -> CoordinatorConfig:
@@ -80,7 +107,7 @@ class GroupCoordinator:
     def handle(
         self, request: Request, *, now_ms: int, client_id: str = "", client_host: str = ""
     ) -> Outcome:
-        """Answer one request. A refused request changes nothing (but see ``removes_fenced_member``).
+        """Answer one request. A refused one changes nothing (but see ``removes_fenced_member``).
 
         Describe and list read this instance as it is; a host that must show committed state only
         asks an instance that holds no more than that (section 9.4, read operations).
@@ -94,6 +121,17 @@ class GroupCoordinator:
                 return Outcome(self._list(request))
             case DeleteGroupsRequest():
                 return self._delete(request.group_id)
+            case OffsetCommitRequest():
+                group = self.groups.get(request.group_id)
+                return self.offsets.commit(
+                    request, group, now_ms=now_ms, is_simple=request.group_id in self.simple_groups
+                )
+            case OffsetFetchRequest():
+                return Outcome(self.offsets.fetch(request, self.groups.get(request.group_id)))
+            case OffsetDeleteRequest():
+                return self.offsets.delete(request, self.groups.get(request.group_id))
+            case AlterGroupConfigRequest():
+                return Outcome(self._alter_config(request))
         raise TypeError(f"not a request: {request!r}")
 
     def _heartbeat(
@@ -113,6 +151,10 @@ class GroupCoordinator:
                 ),
             )
             group = self._find(request)
+            prefix: tuple[Record, ...] = ()
+            if request.group_id in self.simple_groups:
+                # An empty classic group gives way; its offsets stay (section 2.5).
+                prefix = (GroupMetadata(request.group_id),)
             if request.member_epoch < JOIN_EPOCH:
                 outcome = leave(context, group, request)
             else:
@@ -129,6 +171,8 @@ class GroupCoordinator:
                 error_code=error.code, error_message=error.message
             )
             return self._refuse(request, error, response, now_ms)
+        if prefix:
+            outcome = Outcome(outcome.response, prefix + outcome.records, outcome.timers)
         return self._complete(group, outcome, now_ms)
 
     def _find(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
@@ -183,7 +227,11 @@ class GroupCoordinator:
 
     def _delete(self, group_id: str) -> Outcome:
         group = self.groups.get(group_id)
+        offsets = tuple(self.offsets.tombstones_of_group(group_id))
         if group is None:
+            if group_id in self.simple_groups:
+                records = (*offsets, GroupMetadata(group_id))
+                return Outcome(DeleteGroupsResponse(group_id=group_id), records)
             return Outcome(
                 DeleteGroupsResponse(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
             )
@@ -191,7 +239,20 @@ class GroupCoordinator:
             return Outcome(
                 DeleteGroupsResponse(group_id=group_id, error_code=ErrorCode.NON_EMPTY_GROUP)
             )
-        return Outcome(DeleteGroupsResponse(group_id=group_id), _group_tombstones(group_id))
+        return Outcome(
+            DeleteGroupsResponse(group_id=group_id), offsets + _group_tombstones(group_id)
+        )
+
+    def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
+        """Section 10.2. The settings live outside the group log; the host shows them to every
+        later coordinator of the group by ``update_group_config``."""
+        current = self._context.group_configs.get(request.group_id, GroupConfig())
+        try:
+            altered = alter_group_config(self.config, current, request.configs)
+        except GroupError as error:
+            return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
+        self.update_group_config(request.group_id, altered)
+        return AlterGroupConfigResponse()
 
     # -- timers ----------------------------------------------------------------------------
 
@@ -202,6 +263,8 @@ class GroupCoordinator:
         """
         if key.kind == "expiry":
             return self._expire(now_ms)
+        if key.kind == "topic-deleted":
+            return Outcome(None, tuple(self.offsets.tombstones_of_topic(key.member_id)))
         group = self.groups.get(key.group_id)
         if group is None:
             return Outcome()
@@ -215,21 +278,30 @@ class GroupCoordinator:
                 outcome = self._notice_topics(group)
             case "assignment":
                 outcome = self._assign(group, now_ms)
+            case "regex":
+                outcome = resolve(self._context, group, asked_at_ms=epoch)
             case _:
                 raise ProtocolBug(f"unknown timer {key}")
         return self._complete(group, outcome, now_ms)
 
     def _expire(self, now_ms: int) -> Outcome:
-        """Section 8.5: an empty group without offsets goes at the next check."""
+        """Section 8.5: offsets whose retention is over, and empty groups that have none left."""
         records: list[Record] = []
-        for group_id in sorted(self.groups):
-            if self.groups[group_id].state is GroupState.EMPTY:
+        for group_id in sorted({*self.groups, *self.simple_groups, *self.offsets.group_ids()}):
+            group = self.groups.get(group_id)
+            gone = self.offsets.expired(group_id, group, now_ms=now_ms)
+            records += gone
+            if len(gone) < len(self.offsets.of_group(group_id)):
+                continue
+            if group is None:
+                records.append(GroupMetadata(group_id))
+            elif group.state is GroupState.EMPTY:
                 records += _group_tombstones(group_id)
         interval_ms = self.config.offsets_retention_check_interval_ms
         return Outcome(None, tuple(records), (ScheduleTimer(EXPIRY_KEY, now_ms + interval_ms),))
 
     def _notice_topics(self, group: ConsumerGroup) -> Outcome:
-        new_hash = metadata_hash(group.subscribed_topic_names, self._context.image)
+        new_hash = metadata_hash(group.all_subscribed_names(), self._context.image)
         if not self._context.rules.notices_metadata(group, new_hash):
             return Outcome()
         value = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
@@ -255,10 +327,20 @@ class GroupCoordinator:
         ``strict`` is False during a load (section 9.3). Raises ProtocolBug where a live record
         contradicts the state it meets.
         """
+        match record:
+            case OffsetCommit():
+                self.offsets.replay(record)
+                if record.value is not None and record.group_id not in self.groups:
+                    self.simple_groups.add(record.group_id)
+                return
+            case GroupMetadata():
+                self.simple_groups.discard(record.group_id)
+                return
         group = self.groups.get(record.group_id)
         if group is None:
             if record.value is None:
                 return
+            self.simple_groups.discard(record.group_id)
             group = self.groups[record.group_id] = self._new_group(record.group_id)
         group.replay(record, strict=strict)
         if group.is_deleted:
@@ -270,20 +352,30 @@ class GroupCoordinator:
         old, self._context.image = self._context.image, image
         names = {*old.by_name, *image.by_name}
         changed = {n for n in names if old.by_name.get(n) != image.by_name.get(n)}
-        timers: list[TimerCommand] = []
+        if any(name not in old.by_name for name in changed):
+            self._context.newest_topic_version = image.version
+        timers: list[TimerCommand] = [
+            # The topic's name takes the place of a member id in the key.
+            ScheduleTimer(TimerKey("topic-deleted", "", name), now_ms)
+            for name in sorted(changed)
+            if _is_other_topic(old.by_name.get(name), image, name)
+        ]
         for group_id in sorted(self.groups):
             group = self.groups[group_id]
-            if changed.isdisjoint(group.subscribed_topic_names):
+            if changed.isdisjoint(self._context.rules.names_watched(group)):
                 continue
             group.request_metadata_refresh()
             if self._context.rules.notices_topics_itself:
                 timers.append(ScheduleTimer(TimerKey("metadata", group_id), now_ms))
         return tuple(timers)
 
+    def update_group_config(self, group_id: str, config: GroupConfig) -> None:
+        """Take a group's dynamic settings. Timers that are running are not adjusted."""
+        self._context.group_configs[group_id] = config
+
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
-        """Timers of a freshly loaded shard: full sessions, full rebalance timeouts, expiry (9.5)."""
+        """Timers of a freshly loaded shard: full timeouts for every member, expiry (9.5)."""
         rules = self._context.rules
-        session_ms = self.config.group_consumer_session_timeout_ms
         expiry_ms = self.config.offsets_retention_check_interval_ms
         timers: list[TimerCommand] = [ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms)]
         for group_id in sorted(self.groups):
@@ -294,7 +386,10 @@ class GroupCoordinator:
                 member = group.members[member_id]
                 if rules.arms_session_timers_on_load():
                     timers.append(
-                        ScheduleTimer(session_key(group_id, member_id), now_ms + session_ms)
+                        ScheduleTimer(
+                            session_key(group_id, member_id),
+                            now_ms + self._context.session_timeout_ms(group_id),
+                        )
                     )
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     timers.append(
@@ -314,6 +409,14 @@ class GroupCoordinator:
         return ConsumerGroup(
             group_id, initial_epoch=rules.initial_group_epoch, ownership=rules.ownership
         )
+
+
+def _is_other_topic(old: Topic | None, image: MetadataImage, name: str) -> bool:
+    """Was there a topic under this name that is gone, or has been created anew?"""
+    if old is None:
+        return False
+    new = image.by_name.get(name)
+    return new is None or new.topic_id != old.topic_id
 
 
 def _group_tombstones(group_id: str) -> tuple[Record, ...]:

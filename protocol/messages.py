@@ -7,9 +7,18 @@ heartbeat request (consumer-group-coordinator.md, section 1.4). What a *coordina
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
+from protocol.messages_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from protocol.topics import TopicPartition
 
 __all__ = [
@@ -17,6 +26,8 @@ __all__ = [
     "LEAVE_EPOCH",
     "STATIC_LEAVE_EPOCH",
     "UNCHANGED_TIMEOUT_MS",
+    "AlterGroupConfigRequest",
+    "AlterGroupConfigResponse",
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
@@ -40,7 +51,11 @@ UNCHANGED_TIMEOUT_MS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupHeartbeatRequest:
-    """Api key 68. ``topic_partitions`` is the owned list: None means "not reported"."""
+    """Api key 68. ``topic_partitions`` is the owned list: None means "not reported".
+
+    ``topics_without_partitions``: topics that the owned list names with no partition. No client
+    sends such, but a broker looks at them (section 2.8).
+    """
 
     group_id: str
     member_id: str
@@ -52,6 +67,7 @@ class ConsumerGroupHeartbeatRequest:
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
     topic_partitions: frozenset[TopicPartition] | None = None
+    topics_without_partitions: frozenset[str] = frozenset()
     api_version: int = 1
 
     @property
@@ -162,6 +178,23 @@ class DeleteGroupsResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlterGroupConfigRequest:
+    """IncrementalAlterConfigs for the resource GROUP: Kafka's dotted name -> value, None deletes
+    the setting (section 10.2)."""
+
+    group_id: str
+    configs: Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterGroupConfigResponse:
+    """NONE or INVALID_CONFIG (nothing changes then)."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
     """What a broker answers when no coordinator core handled the request (section 2.1, 9.5)."""
 
@@ -174,11 +207,19 @@ Request = (
     | ConsumerGroupDescribeRequest
     | ListGroupsRequest
     | DeleteGroupsRequest
+    | AlterGroupConfigRequest
+    | OffsetCommitRequest
+    | OffsetFetchRequest
+    | OffsetDeleteRequest
 )
 Response = (
     ConsumerGroupHeartbeatResponse
     | tuple[ConsumerGroupDescribeResponse, ...]
     | ListGroupsResponse
     | DeleteGroupsResponse
+    | AlterGroupConfigResponse
+    | OffsetCommitResponse
+    | OffsetFetchResponse
+    | OffsetDeleteResponse
     | ErrorResponse
 )

@@ -1,6 +1,6 @@
 """Records of the group log: the only way in which coordinator state changes.
 
-Types 3 to 8 of consumer-group-coordinator.md, section 9.1. Each record class is one type; a
+Types 1 to 8 and 16 of consumer-group-coordinator.md, section 9.1. Each record class is one type; a
 tombstone is the same class with ``value`` None. ``to_dict`` spells a record as the recorded broker
 traces do (topic ids stay ids).
 """
@@ -19,13 +19,18 @@ __all__ = [
     "ConsumerGroupMemberMetadata",
     "ConsumerGroupMetadata",
     "ConsumerGroupPartitionMetadata",
+    "ConsumerGroupRegularExpression",
     "ConsumerGroupTargetAssignmentMember",
     "ConsumerGroupTargetAssignmentMetadata",
     "CurrentAssignmentValue",
+    "GroupMetadata",
     "GroupMetadataValue",
     "MemberMetadataValue",
     "MemberState",
+    "OffsetCommit",
+    "OffsetCommitValue",
     "Record",
+    "RegularExpressionValue",
     "TargetMetadataValue",
     "to_dict",
 ]
@@ -83,6 +88,59 @@ class CurrentAssignmentValue:
     assigned: Mapping[TopicPartition, int]
     pending_revocation: Mapping[TopicPartition, int]
     with_epochs: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegularExpressionValue:
+    """Topics that a pattern matched. ``timestamp`` (ms): when it was handed to the resolver;
+    ``version``: the metadata image it was matched against."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitValue:
+    """A committed offset. ``expire_timestamp`` is None unless the commit asked for a retention;
+    ``topic_id`` is None where the simulated version does not store it (section 8.4)."""
+
+    offset: int
+    commit_timestamp: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    expire_timestamp: int | None = None
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommit:
+    """Record 1: a committed offset, keyed by the *name* of the topic."""
+
+    type_id: ClassVar[int] = 1
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Record 2: a classic group. Only its tombstone is written by a consumer group."""
+
+    type_id: ClassVar[int] = 2
+    group_id: str
+    value: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRegularExpression:
+    """Record 16: what a pattern resolves to."""
+
+    type_id: ClassVar[int] = 16
+    group_id: str
+    regular_expression: str
+    value: RegularExpressionValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +201,10 @@ class ConsumerGroupCurrentMemberAssignment:
 
 
 Record = (
-    ConsumerGroupMetadata
+    OffsetCommit
+    | GroupMetadata
+    | ConsumerGroupRegularExpression
+    | ConsumerGroupMetadata
     | ConsumerGroupPartitionMetadata
     | ConsumerGroupMemberMetadata
     | ConsumerGroupTargetAssignmentMetadata
@@ -200,11 +261,39 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
                     current.pending_revocation, epochs
                 ),
             }
+        case ConsumerGroupRegularExpression(value=RegularExpressionValue() as resolved):
+            return {"topics": list(resolved.topics), "timestamp": resolved.timestamp}
+        case OffsetCommit(value=OffsetCommitValue() as commit):
+            return _offset_dict(commit)
     raise TypeError(f"not a record: {record!r}")
+
+
+def _offset_dict(commit: OffsetCommitValue) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "offset": commit.offset,
+        "leader_epoch": commit.leader_epoch,
+        "metadata": commit.metadata,
+        "commit_timestamp": commit.commit_timestamp,
+    }
+    if commit.expire_timestamp is not None:
+        out["expire_timestamp"] = commit.expire_timestamp
+    if commit.topic_id is not None:
+        out["topic_id"] = commit.topic_id
+    return out
 
 
 def to_dict(record: Record) -> dict[str, Any]:
     """``{type, key, value}`` with Kafka's field names; value None is a tombstone."""
-    member_id = getattr(record, "member_id", None)
-    key = {} if member_id is None else {"member_id": member_id}
+    key: dict[str, Any] = {}
+    match record:
+        case OffsetCommit():
+            key = {"topic": record.topic, "partition": record.partition}
+        case ConsumerGroupRegularExpression():
+            key = {"regular_expression": record.regular_expression}
+        case (
+            ConsumerGroupMemberMetadata()
+            | ConsumerGroupTargetAssignmentMember()
+            | ConsumerGroupCurrentMemberAssignment()
+        ):
+            key = {"member_id": record.member_id}
     return {"type": type(record).__name__, "key": key, "value": _value_dict(record)}

@@ -7,10 +7,11 @@ that a defect which is off costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS, assignors_with_defects
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
@@ -18,7 +19,12 @@ from protocol.member import MEMBER_DEFECTS, MemberRules
 
 _Rules = TypeVar("_Rules")
 
-__all__ = ["DEFAULT_SEMANTICS", "SEMANTICS", "Semantics"]
+ASSIGNOR_DEFECTS = frozenset({*UNIFORM_DEFECTS, *RANGE_DEFECTS})
+
+ZOO: tuple[str, ...] = tuple(sorted({*COORDINATOR_DEFECTS, *MEMBER_DEFECTS, *ASSIGNOR_DEFECTS}))
+"""Every defect and mutant that can be switched on."""
+
+__all__ = ["DEFAULT_SEMANTICS", "SEMANTICS", "ZOO", "Semantics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +50,21 @@ class Semantics:
         mixed = self._mixed_with(names)
         return replace(mixed, shipped_defects=tuple(sorted({*self.shipped_defects, *names})))
 
-    def _mixed_with(self, names: Iterable[str]) -> Semantics:
+    def _mixed_with(self, names: Sequence[str]) -> Semantics:
         result = self
         for name in names:
-            coordinator = COORDINATOR_DEFECTS.get(name)
-            member = MEMBER_DEFECTS.get(name)
-            if coordinator is None and member is None:
-                known = ", ".join(sorted({*COORDINATOR_DEFECTS, *MEMBER_DEFECTS}))
-                raise ValueError(f"unknown defect {name!r}; known are: {known}")
-            if coordinator is not None:
-                result = replace(result, coordinator=_mix(coordinator, result.coordinator))
-            if member is not None:
-                result = replace(result, member=_mix(member, result.member))
+            if name not in ZOO:
+                raise ValueError(f"unknown defect {name!r}; known are: {', '.join(ZOO)}")
+            if name in COORDINATOR_DEFECTS:
+                coordinator = _mix(COORDINATOR_DEFECTS[name], result.coordinator)
+                result = replace(result, coordinator=coordinator)
+            if name in MEMBER_DEFECTS:
+                result = replace(result, member=_mix(MEMBER_DEFECTS[name], result.member))
+        of_assignors = [n for n in (*self.defects, *names) if n in ASSIGNOR_DEFECTS]
+        if of_assignors:
+            assignors = {"assignors": assignors_with_defects(of_assignors)}
+            coordinator = type("WithAssignorDefects", (result.coordinator,), assignors)
+            result = replace(result, coordinator=coordinator)
         return result
 
 
@@ -72,7 +81,7 @@ SEMANTICS: Mapping[str, Semantics] = {
     ).shipped_with("PR-23542", "KAFKA-20601"),
     "kafka-4.1": Semantics(
         name="kafka-4.1", coordinator=Kafka41Rules, member=MemberRules
-    ).shipped_with("PR-23542", "KAFKA-20601", "KAFKA-19233", "KAFKA-19431"),
+    ).shipped_with("PR-23542", "KAFKA-20601", "KAFKA-19233", "KAFKA-19431", "KAFKA-20066"),
     "kip-848": Semantics(name="kip-848", coordinator=Kip848Rules, member=MemberRules),
 }
 """Every version by name."""

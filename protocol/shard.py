@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from protocol.config import CoordinatorConfig
+from protocol.consumer_group.context import CompileRegex, no_regex_engine
 from protocol.coordinator import GroupCoordinator
 from protocol.messages import Request, Response
 from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
@@ -31,11 +32,13 @@ class Shard:
         semantics: Semantics = DEFAULT_SEMANTICS,
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
+        compile_regex: CompileRegex = no_regex_engine,
     ) -> None:
         self._next_id = 0
         self._config = config
         self._semantics = semantics
         self._new_member_id = new_member_id or self._count_up_id
+        self._compile_regex = compile_regex
         self.now_ms = 0
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self.timers: dict[TimerKey, ScheduleTimer] = {}
@@ -108,6 +111,7 @@ class Shard:
             semantics=self._semantics,
             image=image,
             new_member_id=self._new_member_id,
+            compile_regex=self._compile_regex,
         )
 
     def _count_up_id(self) -> str:

@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
-from protocol.config import CoordinatorConfig
+from protocol.config import CoordinatorConfig, GroupConfig
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ErrorCode, GroupError
 from protocol.topics import MetadataImage
 
-__all__ = ["CoordinatorContext", "metadata_hash"]
+__all__ = ["CompileRegex", "CoordinatorContext", "metadata_hash", "no_regex_engine"]
+
+CompileRegex = Callable[[str], Callable[[str], bool]]
+"""pattern -> test of a whole topic name; raises ValueError for a bad pattern."""
 
 
 class CoordinatorContext:
-    """Configuration and rules never change; ``image`` is replaced when topics change."""
+    """Configuration and rules never change. ``image`` is replaced when topics change,
+    ``newest_topic_version`` is the version of the last image that brought a new topic, and
+    ``group_configs`` holds the dynamic settings of groups (they live outside the group log).
 
-    __slots__ = ("config", "image", "new_member_id", "rules")
+    ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
+    the reason for a pattern that does not compile.
+    """
+
+    __slots__ = (
+        "compile_regex",
+        "config",
+        "group_configs",
+        "image",
+        "new_member_id",
+        "newest_topic_version",
+        "rules",
+    )
 
     def __init__(
         self,
@@ -25,16 +42,47 @@ class CoordinatorContext:
         rules: ConsumerGroupRules,
         image: MetadataImage,
         new_member_id: Callable[[], str],
+        compile_regex: CompileRegex,
     ) -> None:
         self.config = config
         self.rules = rules
         self.image = image
+        self.newest_topic_version = image.version
         self.new_member_id = new_member_id
+        self.compile_regex = compile_regex
+        self.group_configs: dict[str, GroupConfig] = {}
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        own = self.group_configs.get(group_id)
+        if own is None or own.consumer_session_timeout_ms is None:
+            return self.config.group_consumer_session_timeout_ms
+        return own.consumer_session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        own = self.group_configs.get(group_id)
+        if own is None or own.consumer_heartbeat_interval_ms is None:
+            return self.config.group_consumer_heartbeat_interval_ms
+        return own.consumer_heartbeat_interval_ms
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's, where the version has one."""
+        own = self.group_configs.get(group_id)
+        interval_ms = self.rules.assignment_interval_ms(self.config)
+        if own is None or own.consumer_assignment_interval_ms is None or not interval_ms:
+            return interval_ms
+        return own.consumer_assignment_interval_ms
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[str]:
         """Ids of the topics that exist under these names; unknown names are skipped (5.2)."""
         by_name = self.image.by_name
         return frozenset(by_name[name].topic_id for name in names if name in by_name)
+
+
+def no_regex_engine(pattern: str) -> Callable[[str], bool]:
+    """Refuses every pattern: a coordinator for hosts that bring no expression engine."""
+    raise ValueError("this coordinator was built without a regular expression engine")
 
 
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:

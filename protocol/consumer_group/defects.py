@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
-from protocol.assignors.defects import FailsOnEmptySubscription, MovesExtraToFirst, StickyRange
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import ConsumerGroupRules
@@ -226,6 +224,31 @@ class NoSessionTimersAfterLoad(ConsumerGroupRules):
         return False
 
 
+class WatchesNamesOnly(ConsumerGroupRules):
+    """KAFKA-18916: topics that a pattern matched are missing from the topic index."""
+
+    def names_watched(self, group: ConsumerGroup) -> set[str]:
+        return set(group.subscribed_topic_names)
+
+
+class StrictCommitEpoch(ConsumerGroupRules):
+    """KAFKA-20066: a commit must carry exactly the member's epoch."""
+
+    def accepts_commit(
+        self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> bool:
+        return epoch == member.member_epoch
+
+
+class CommitsUnfenced(ConsumerGroupRules):
+    """mut-commit-no-fence: any epoch of a known member will do."""
+
+    def accepts_commit(
+        self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> bool:
+        return True
+
+
 class OwnPendingIsBusy(ConsumerGroupRules):
     """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
 
@@ -233,38 +256,20 @@ class OwnPendingIsBusy(ConsumerGroupRules):
         return group.epoch_of(partition) == NOBODY
 
 
-class ReshufflesBalancedTargets(ConsumerGroupRules):
-    """KAFKA-18688."""
-
-    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "uniform": MovesExtraToFirst()}
-
-
-class FailsWithoutSubscription(ConsumerGroupRules):
-    """KAFKA-16930."""
-
-    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "uniform": FailsOnEmptySubscription()}
-
-
-class BreaksCoPartitioning(ConsumerGroupRules):
-    """KAFKA-16944."""
-
-    assignors: Mapping[str, Assignor] = {**DEFAULT_ASSIGNORS, "range": StickyRange()}
-
-
 COORDINATOR_DEFECTS: Mapping[str, type[ConsumerGroupRules]] = {
     "KAFKA-16147": LosesCancelledRevocation,
     "KAFKA-16249-ack": SwallowsAcknowledgement,
     "KAFKA-16249-timer": RestartsRebalanceTimer,
-    "KAFKA-16930": FailsWithoutSubscription,
-    "KAFKA-16944": BreaksCoPartitioning,
-    "KAFKA-18688": ReshufflesBalancedTargets,
+    "KAFKA-18916": WatchesNamesOnly,
     "KAFKA-18931": NoSessionTimersAfterLoad,
     "KAFKA-19233": RefusesRejoin,
     "KAFKA-19431": KeepsUnsubscribedTopics,
     "KAFKA-19449": OwnPendingIsBusy,
+    "KAFKA-20066": StrictCommitEpoch,
     "KAFKA-20601": CapacityBeforeReplacement,
     "KIP-848-lost-response": FencesAfterLostResponse,
     "PR-23542": RefusesOwnInstance,
+    "mut-commit-no-fence": CommitsUnfenced,
     "mut-early-grant": GrantsEarly,
     "mut-expire-keeps-ownership": ExpiredKeepsOwnership,
     "mut-no-assignment-tombstone": NoAssignmentTombstone,
@@ -273,4 +278,5 @@ COORDINATOR_DEFECTS: Mapping[str, type[ConsumerGroupRules]] = {
     "mut-no-epoch-fence": AcceptsAnyEpoch,
     "mut-prev-epoch-any": AcceptsAnyPreviousEpoch,
 }
-"""Name in the bug zoo -> mixin over the rules of a version."""
+"""Name in the bug zoo -> mixin over the rules of a version. Defects of assignors have their own
+table (``protocol/assignors/defects.py``)."""

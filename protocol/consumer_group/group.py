@@ -6,7 +6,7 @@ Sources: consumer-group-coordinator.md, sections 1.1 (fields), 3.2 (ownership ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from protocol.assignors import SubscriptionType
@@ -17,10 +17,12 @@ from protocol.records import (
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
     ConsumerGroupPartitionMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     MemberState,
     Record,
+    RegularExpressionValue,
 )
 from protocol.topics import TopicPartition
 
@@ -46,33 +48,44 @@ class ReplayError(ProtocolBug):
     """A record does not fit the state it meets; in live operation that is our own bug."""
 
 
-def subscription_type(subscribers: Mapping[str, int], member_count: int) -> SubscriptionType:
-    """Homogeneous iff every subscribed topic has all members as subscribers (section 1.1)."""
-    for count in subscribers.values():
-        if count != member_count:
+def subscription_type(
+    names: Mapping[str, int], regexes: Mapping[str, int], member_count: int
+) -> SubscriptionType:
+    """Whether all members subscribe alike, from the numbers of subscribers.
+
+    Without patterns: every subscribed topic has all members as subscribers (section 1.1). With
+    patterns: all members have the same one, and none has a topic name (section 7.2).
+    """
+    counts = names.values()
+    if regexes:
+        if names or len(regexes) > 1:
             return SubscriptionType.HETEROGENEOUS
-    return SubscriptionType.HOMOGENEOUS
+        counts = regexes.values()
+    if all(count == member_count for count in counts):
+        return SubscriptionType.HOMOGENEOUS
+    return SubscriptionType.HETEROGENEOUS
 
 
-def count_up(counts: dict[str, int], key: str) -> None:
-    """Add one under ``key``."""
-    counts[key] = counts.get(key, 0) + 1
-
-
-def count_down(counts: dict[str, int], key: str) -> None:
-    """Take one away under ``key``; a count of 0 deletes the key (section 1.1)."""
-    left = counts[key] - 1
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+def recount(counts: dict[str, int], before: Sequence[str], after: Sequence[str]) -> None:
+    """Take ``before`` away and add ``after``; a count of 0 deletes the key (section 1.1)."""
+    if before == after:
+        return
+    for key in before:
+        left = counts[key] - 1
+        if left:
+            counts[key] = left
+        else:
+            del counts[key]
+    for key in after:
+        counts[key] = counts.get(key, 0) + 1
 
 
 class ConsumerGroup:
     """Hard and derived state of a group. Changed by ``replay`` only, read by everybody.
 
-    ``metadata_refresh_deadline_ms`` and ``metadata_refresh_epoch`` are the only soft state: they
-    steer when topic metadata is looked at again and are not rebuilt from the log (section 7.3).
+    Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
+    ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
+    ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2).
     """
 
     def __init__(
@@ -86,6 +99,9 @@ class ConsumerGroup:
         self.target_assignment_timestamp: int | None = None
         self.target_assignment: dict[str, frozenset[TopicPartition]] = {}
         self.subscribed_topic_names: dict[str, int] = {}
+        self.subscribed_regexes: dict[str, int] = {}
+        self.resolved_regexes: dict[str, RegularExpressionValue] = {}
+        self.is_resolving_regexes = False
         self.server_assignors: dict[str, int] = {}
         self.static_members: dict[str, str] = {}
         self.current_partition_epoch: dict[TopicPartition, int] = {}
@@ -112,7 +128,23 @@ class ConsumerGroup:
     @property
     def subscription_type(self) -> SubscriptionType:
         """Whether all members subscribe alike, as stored."""
-        return subscription_type(self.subscribed_topic_names, len(self.members))
+        return subscription_type(
+            self.subscribed_topic_names, self.subscribed_regexes, len(self.members)
+        )
+
+    def all_subscribed_names(self) -> set[str]:
+        """Topic names that members name or that their patterns matched."""
+        names = set(self.subscribed_topic_names)
+        for resolved in self.resolved_regexes.values():
+            names.update(resolved.topics)
+        return names
+
+    def names_of(self, member: Member) -> tuple[str, ...]:
+        """Topic names that this member subscribes to: its own, and what its pattern matched."""
+        resolved = self.resolved_regexes.get(member.subscribed_topic_regex)
+        if resolved is None or not resolved.topics:
+            return member.subscribed_topic_names
+        return tuple(sorted({*member.subscribed_topic_names, *resolved.topics}))
 
     def epoch_of(self, partition: TopicPartition) -> int:
         """Member epoch of the partition's owner, or ``NOBODY``."""
@@ -146,6 +178,11 @@ class ConsumerGroup:
                 self._replay_target_epoch(record, strict=strict)
             case ConsumerGroupMetadata():
                 self._replay_epoch(record, strict=strict)
+            case ConsumerGroupRegularExpression():
+                if record.value is None:
+                    self.resolved_regexes.pop(record.regular_expression, None)
+                else:
+                    self.resolved_regexes[record.regular_expression] = record.value
             case ConsumerGroupPartitionMetadata():
                 pass  # Only its tombstone is ever written, and there is nothing to empty.
 
@@ -230,16 +267,19 @@ class ConsumerGroup:
 
     def _put(self, old: Member | None, new: Member | None, *, strict: bool = True) -> None:
         """Store, replace or drop a member, and keep every derived structure in step."""
-        if old is not None and new is not None:
-            metadata_is_same = old.subscribed_topic_names == new.subscribed_topic_names
-        else:
-            metadata_is_same = False
-        if not metadata_is_same:
-            for name in old.subscribed_topic_names if old else ():
-                count_down(self.subscribed_topic_names, name)
-            for name in new.subscribed_topic_names if new else ():
-                count_up(self.subscribed_topic_names, name)
-        self._count_assignor(old, new)
+        before = old.subscribed_topic_names if old else ()
+        after = new.subscribed_topic_names if new else ()
+        recount(self.subscribed_topic_names, before, after)
+        recount(
+            self.subscribed_regexes,
+            _given(old.subscribed_topic_regex if old else None),
+            _given(new.subscribed_topic_regex if new else None),
+        )
+        recount(
+            self.server_assignors,
+            _given(old.server_assignor if old else None),
+            _given(new.server_assignor if new else None),
+        )
         self._map_instance(old, new)
         self._ownership.update(self.current_partition_epoch, old, new, strict=strict)
         if old is not None and old.state is MemberState.STABLE:
@@ -255,16 +295,6 @@ class ConsumerGroup:
         elif old is not None:
             del self.members[old.member_id]
 
-    def _count_assignor(self, old: Member | None, new: Member | None) -> None:
-        before = old.server_assignor if old else None
-        after = new.server_assignor if new else None
-        if before == after:
-            return
-        if before is not None:
-            count_down(self.server_assignors, before)
-        if after is not None:
-            count_up(self.server_assignors, after)
-
     def _map_instance(self, old: Member | None, new: Member | None) -> None:
         # A member that changed its instance id stays mapped under the former one too, as long
         # as it lives (section 2.7); the mapping goes only with the member.
@@ -273,6 +303,11 @@ class ConsumerGroup:
                 del self.static_members[old.instance_id or ""]
         elif new.instance_id is not None:
             self.static_members[new.instance_id] = new.member_id
+
+
+def _given(name: str | None) -> tuple[str, ...]:
+    """One name, or none where it is None or empty."""
+    return (name,) if name else ()
 
 
 class OwnershipRules:
@@ -294,13 +329,14 @@ class OwnershipRules:
         strict: bool,
     ) -> None:
         """Remove all entries of ``old``, then add all of ``new``."""
-        if old is not None and new is not None:
-            if (
-                old.assigned is new.assigned
-                and old.pending_revocation is new.pending_revocation
-                and old.member_epoch == new.member_epoch
-            ):
-                return
+        if (
+            old is not None
+            and new is not None
+            and old.assigned is new.assigned
+            and old.pending_revocation is new.pending_revocation
+            and old.member_epoch == new.member_epoch
+        ):
+            return
         if old is not None:
             self.remove(epochs, old.assigned, old.member_epoch, strict=strict)
             self.remove(epochs, old.pending_revocation, old.member_epoch, strict=strict)

@@ -15,9 +15,16 @@ from protocol.consumer_group.context import (
     metadata_hash,
     unknown_member,
 )
-from protocol.consumer_group.group import ConsumerGroup, count_down, count_up, subscription_type
+from protocol.consumer_group.group import ConsumerGroup, recount, subscription_type
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.reconciliation import Reconciliation, reconcile
+from protocol.consumer_group.regexes import (
+    abandoned_regex,
+    check_regex,
+    is_resolved,
+    resolution_timer,
+    subscribed_names,
+)
 from protocol.consumer_group.removal import (
     rebalance_key,
     replace_static_member,
@@ -37,6 +44,7 @@ from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     GroupMetadataValue,
     MemberState,
     Record,
@@ -72,11 +80,18 @@ def heartbeat(
 
     group_epoch = group.group_epoch
     type_of_subscriptions = None
-    subscription_changed = False
+    timers: list[TimerCommand] = []
+    subscription_changed = bump = False
     if updated is not member:
         records.append(ConsumerGroupMemberMetadata(group.group_id, member_id, updated.metadata()))
-        subscription_changed = updated.subscribed_topic_names != member.subscribed_topic_names
-    bump = subscription_changed or group_epoch == 0
+        subscription_changed, bump = _compare_subscriptions(
+            context, group, member, updated, records
+        )
+    if updated is not member or group.subscribed_regexes:
+        resolution = resolution_timer(context, group, member, updated, now_ms)
+        if resolution is not None:
+            timers.append(resolution)
+    bump = bump or group_epoch == 0
     if bump or (
         now_ms >= group.metadata_refresh_deadline_ms or group_epoch < group.metadata_refresh_epoch
     ):
@@ -85,7 +100,6 @@ def heartbeat(
         )
         records += bump_records
 
-    timers: list[TimerCommand] = []
     target_epoch = group.target_assignment_epoch
     target = group.target_of(replaced_id or member_id)
     if (
@@ -130,11 +144,11 @@ def heartbeat(
     timers.append(
         ScheduleTimer(
             session_key(group.group_id, member_id),
-            now_ms + config.group_consumer_session_timeout_ms,
+            now_ms + context.session_timeout_ms(group.group_id),
         )
     )
     return Outcome(
-        _response(context, member, after, request, target_epoch, target),
+        _response(context, group.group_id, member, after, request, target_epoch, target),
         tuple(records),
         tuple(timers),
     )
@@ -217,6 +231,7 @@ def _merge(
     """The member with every given field replaced; the very same value if nothing differs."""
     if (
         request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
         and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
         and request.server_assignor is None
         and request.rack_id is None
@@ -231,8 +246,12 @@ def _merge(
     timeout_ms = member.rebalance_timeout_ms
     if request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS:
         timeout_ms = request.rebalance_timeout_ms
+    regex = member.subscribed_topic_regex
+    if request.subscribed_topic_regex is not None:
+        regex = request.subscribed_topic_regex
     updated = replace(
         member,
+        subscribed_topic_regex=regex,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         client_id=client_id,
@@ -244,6 +263,30 @@ def _merge(
         ),
     )
     return member if updated == member else updated
+
+
+def _compare_subscriptions(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    member: Member,
+    updated: Member,
+    records: list[Record],
+) -> tuple[bool, bool]:
+    """H7: has the subscription changed, and does that raise the group epoch at once?
+
+    A pattern raises it only if its topics are known already, or if it is dropped (section 7.2). A
+    pattern that nobody has any more gets its tombstone here. Raises GroupError for a bad pattern.
+    """
+    bump = changed = updated.subscribed_topic_names != member.subscribed_topic_names
+    regex = updated.subscribed_topic_regex
+    if regex != member.subscribed_topic_regex:
+        check_regex(context, group, regex)
+        changed = True
+        bump = bump or not regex or is_resolved(group, regex)
+        gone_regex = abandoned_regex(group, member, regex)
+        if gone_regex is not None:
+            records.append(ConsumerGroupRegularExpression(group.group_id, gone_regex, None))
+    return changed, bump
 
 
 # -- H8, H9: does the group need a new target ----------------------------------------------
@@ -259,19 +302,23 @@ def _refresh_metadata(
     now_ms: int,
 ) -> tuple[int, SubscriptionType, list[Record]]:
     """Look at topics and subscriptions again; returns group epoch, subscription type, records."""
-    subscribers = group.subscribed_topic_names
-    if member.subscribed_topic_names != updated.subscribed_topic_names:
-        subscribers = dict(subscribers)
-        for name in member.subscribed_topic_names:
-            count_down(subscribers, name)
-        for name in updated.subscribed_topic_names:
-            count_up(subscribers, name)
+    names, regexes = group.subscribed_topic_names, group.subscribed_regexes
+    gone_regex = None
+    if updated is not member:
+        names, regexes = dict(names), dict(regexes)
+        recount(names, member.subscribed_topic_names, updated.subscribed_topic_names)
+        recount(
+            regexes,
+            [member.subscribed_topic_regex] if member.subscribed_topic_regex else [],
+            [updated.subscribed_topic_regex] if updated.subscribed_topic_regex else [],
+        )
+        gone_regex = abandoned_regex(group, member, updated.subscribed_topic_regex)
     is_known = updated.member_id in group.members or (
         updated.instance_id is not None and updated.instance_id in group.static_members
     )
-    member_count = len(group.members) + (0 if is_known else 1)
-    kind = subscription_type(subscribers, member_count)
-    new_hash = metadata_hash(subscribers, context.image)
+    kind = subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
+    subscribed = subscribed_names(group, before=member, after=updated, gone_regex=gone_regex)
+    new_hash = metadata_hash(subscribed, context.image)
     group_epoch = group.group_epoch
     records: list[Record] = []
     if bump or context.rules.notices_metadata(group, new_hash):
@@ -288,9 +335,7 @@ def _refresh_metadata(
 def _may_assign(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> bool:
     """H10, section 4.3: has the assignment interval passed since the last target?"""
     last_ms = group.target_assignment_timestamp
-    return last_ms is None or now_ms - last_ms >= context.rules.assignment_interval_ms(
-        context.config
-    )
+    return last_ms is None or now_ms - last_ms >= context.assignment_interval_ms(group.group_id)
 
 
 # -- H11 to H13 ----------------------------------------------------------------------------
@@ -312,7 +357,7 @@ def _reconcile(
         return member
     if is_new and not rules.assigns_in_heartbeat:
         return member
-    subscribed = context.topic_ids(member.subscribed_topic_names)
+    subscribed = context.topic_ids(group.names_of(member))
     return reconcile(
         Reconciliation(
             member=member,
@@ -336,6 +381,7 @@ def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand
 
 def _response(
     context: CoordinatorContext,
+    group_id: str,
     before: Member,
     after: Member,
     request: ConsumerGroupHeartbeatRequest,
@@ -357,7 +403,7 @@ def _response(
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
-        heartbeat_interval_ms=context.config.group_consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=context.heartbeat_interval_ms(group_id),
         assignment=assignment,
         pending_topic_partitions=pending,
     )

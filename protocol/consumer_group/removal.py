@@ -13,8 +13,9 @@ from protocol.consumer_group.context import (
     metadata_hash,
     unknown_member,
 )
-from protocol.consumer_group.group import ConsumerGroup, count_down
+from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import NO_PARTITIONS, Member
+from protocol.consumer_group.regexes import abandoned_regex, subscribed_names
 from protocol.errors import ErrorCode, GroupError
 from protocol.messages import (
     LEAVE_EPOCH,
@@ -27,6 +28,7 @@ from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     GroupMetadataValue,
     Record,
@@ -106,16 +108,17 @@ def fence_member(context: CoordinatorContext, group: ConsumerGroup, member: Memb
     No target is computed here; the next heartbeat of any member does that.
     """
     records = [*context.rules.removal_tombstones(group.group_id, member.member_id)]
+    gone_regex = abandoned_regex(group, member, "")
+    if gone_regex is not None:
+        records.append(ConsumerGroupRegularExpression(group.group_id, gone_regex, None))
     if context.rules.bumps_on_leave():
-        subscribers = dict(group.subscribed_topic_names)
-        for name in member.subscribed_topic_names:
-            count_down(subscribers, name)
+        subscribed = subscribed_names(group, before=member, gone_regex=gone_regex)
         records.append(
             ConsumerGroupMetadata(
                 group.group_id,
                 GroupMetadataValue(
                     epoch=group.group_epoch + 1,
-                    metadata_hash=metadata_hash(subscribers, context.image),
+                    metadata_hash=metadata_hash(subscribed, context.image),
                 ),
             )
         )

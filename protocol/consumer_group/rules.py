@@ -40,6 +40,9 @@ class ConsumerGroupRules:
     writes_assignment_timestamp = True
     """Record 6 carries the time of the computation (section 9.1)."""
 
+    writes_topic_id_of_offsets = True
+    """Record 1 carries the topic id (section 8.4)."""
+
     describes_pending_revocation = True
     """ConsumerGroupDescribe shows what is being revoked as assigned (section 6.3)."""
 
@@ -102,6 +105,7 @@ class ConsumerGroupRules:
             and request.member_epoch == member.previous_member_epoch
             and request.topic_partitions is not None
             and all(p in member.assigned for p in request.topic_partitions)
+            and request.topics_without_partitions <= {p.topic_id for p in member.assigned}
         )
 
     # -- reconciliation --------------------------------------------------------------------
@@ -168,6 +172,25 @@ class ConsumerGroupRules:
         """Records and timers that an operation's own records entail; none in shipped versions."""
         return (), ()
 
+    def names_watched(self, group: ConsumerGroup) -> set[str]:
+        """Topics whose changes concern the group: named, or matched by a pattern (KAFKA-18916)."""
+        return group.all_subscribed_names()
+
+    # -- offsets ---------------------------------------------------------------------------
+
+    def accepts_commit(
+        self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> bool:
+        """Section 8.1: the epoch is current, or older but not than the assignment epoch of any of
+        these partitions (KIP-1251)."""
+        if epoch >= member.member_epoch:
+            return epoch == member.member_epoch
+        for partition in partitions:
+            since = member.assigned.get(partition, member.pending_revocation.get(partition))
+            if since is None or epoch < since:
+                return False
+        return True
+
     # -- timers ----------------------------------------------------------------------------
 
     def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
@@ -185,6 +208,7 @@ class Kafka41Rules(ConsumerGroupRules):
     initial_group_epoch = 0
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
+    writes_topic_id_of_offsets = False
     describes_pending_revocation = False
 
     def revoking_epoch(self, member: Member) -> int | None:

@@ -58,7 +58,7 @@ def compute_target(
     specs: dict[str, MemberSpec] = {}
     for member_id in sorted(members):
         member = members[member_id]
-        names = member.subscribed_topic_names
+        names = group.names_of(member)
         if names not in topic_ids:
             topic_ids[names] = context.topic_ids(names)
         is_heir = updated is not None and member_id == updated.member_id and replaced_id is not None
@@ -122,8 +122,9 @@ def preferred_assignor(
 ) -> str:
     """The most frequently named assignor (section 5.3); nobody named one: the first configured.
 
-    ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first of this list: the stored votes in the configured order, without the
-    sender's old vote, and with the sender's new vote in front unless it is in the list already.
+    ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first of
+    this list: the stored votes in the configured order, without the sender's old vote, and with
+    the sender's new vote in front unless it is in the list already.
     """
     configured = context.config.group_consumer_assignors
     votes = {

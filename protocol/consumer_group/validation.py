@@ -34,9 +34,9 @@ def validate_heartbeat(
     if request.rack_id is not None and not request.rack_id.strip():
         raise _invalid("RackId can't be empty.")
     epoch = request.member_epoch
-    if epoch != JOIN_EPOCH or request.api_version >= _FIRST_VERSION_WITH_CLIENT_IDS:
-        if not request.member_id.strip():
-            raise _invalid("MemberId can't be empty.")
+    client_makes_id = request.api_version >= _FIRST_VERSION_WITH_CLIENT_IDS
+    if (epoch != JOIN_EPOCH or client_makes_id) and not request.member_id.strip():
+        raise _invalid("MemberId can't be empty.")
     if epoch <= JOIN_EPOCH:
         _validate_join_or_leave(request, refuses_non_positive_rebalance_timeout)
     if request.server_assignor is not None:

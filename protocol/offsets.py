@@ -1,0 +1,220 @@
+"""Committed offsets: who may commit and fetch, what is stored, when it expires.
+
+Source: consumer-group-coordinator.md, section 8. Offsets are stored by the *name* of the topic, so
+a recreated topic can inherit them (defect D13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from protocol.consumer_group.context import CoordinatorContext
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.errors import ErrorCode, GroupError
+from protocol.messages_offsets import (
+    NO_OFFSET,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from protocol.outcome import Outcome
+from protocol.records import OffsetCommit, OffsetCommitValue, Record
+from protocol.topics import Topic, TopicPartition
+
+__all__ = ["GroupOffsets", "OffsetKey", "OffsetStore"]
+
+OffsetKey = tuple[str, int]
+"""Topic name and partition number."""
+
+GroupOffsets = Mapping[OffsetKey, OffsetCommitValue]
+
+_FIRST_VERSION_WITH_MEMBER_EPOCH = 9
+_MINUTE_MS = 60_000
+
+
+class OffsetStore:
+    """All offsets of one shard. Changed by ``replay`` only; handlers return records."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+        self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = {}
+
+    def of_group(self, group_id: str) -> GroupOffsets:
+        """Topic name and partition -> committed offset of this group."""
+        return self._by_group.get(group_id, {})
+
+    def group_ids(self) -> list[str]:
+        """Groups that have any offset, ascending."""
+        return sorted(self._by_group)
+
+    def replay(self, record: OffsetCommit) -> None:
+        """Store or forget one offset."""
+        key = (record.topic, record.partition)
+        if record.value is not None:
+            self._by_group.setdefault(record.group_id, {})[key] = record.value
+            return
+        offsets = self._by_group.get(record.group_id)
+        if offsets is not None:
+            offsets.pop(key, None)
+            if not offsets:
+                del self._by_group[record.group_id]
+
+    # -- commit ----------------------------------------------------------------------------
+
+    def commit(
+        self,
+        request: OffsetCommitRequest,
+        group: ConsumerGroup | None,
+        *,
+        now_ms: int,
+        is_simple: bool = False,
+    ) -> Outcome:
+        """Section 8.1. The whole request is refused, or each partition is stored on its own.
+
+        ``is_simple``: the group exists, without members, as offsets only.
+        """
+        errors: dict[TopicPartition, ErrorCode] = {}
+        known: dict[TopicPartition, tuple[Topic, int]] = {}
+        by_id = self._context.image.by_id
+        for partition, offset in request.offsets.items():
+            topic = by_id.get(partition.topic_id)
+            if topic is None or partition.partition >= topic.partition_count:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif self._is_too_long(request.metadata.get(partition, "")):
+                errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                known[partition] = (topic, offset)
+        try:
+            self._check_commit(request, group, list(known), is_simple=is_simple)
+        except GroupError as refusal:
+            errors.update(dict.fromkeys(known, refusal.code))
+            return Outcome(OffsetCommitResponse(errors=errors))
+        writes_topic_id = self._context.rules.writes_topic_id_of_offsets
+        records = tuple(
+            OffsetCommit(
+                request.group_id,
+                topic.name,
+                partition.partition,
+                OffsetCommitValue(
+                    offset=offset,
+                    commit_timestamp=now_ms,
+                    metadata=request.metadata.get(partition, ""),
+                    topic_id=topic.topic_id if writes_topic_id else None,
+                ),
+            )
+            for partition, (topic, offset) in known.items()
+        )
+        errors.update(dict.fromkeys(known, ErrorCode.NONE))
+        return Outcome(OffsetCommitResponse(errors=errors), records)
+
+    def _is_too_long(self, metadata: str) -> bool:
+        return len(metadata.encode()) > self._context.config.offset_metadata_max_bytes
+
+    def _check_commit(
+        self,
+        request: OffsetCommitRequest,
+        group: ConsumerGroup | None,
+        partitions: Sequence[TopicPartition],
+        *,
+        is_simple: bool,
+    ) -> None:
+        epoch = request.generation_id_or_member_epoch
+        is_old_version = request.api_version < _FIRST_VERSION_WITH_MEMBER_EPOCH
+        if group is None:
+            if epoch >= 0 and is_simple:
+                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if epoch >= 0:
+                raise GroupError(
+                    ErrorCode.ILLEGAL_GENERATION if is_old_version else ErrorCode.GROUP_ID_NOT_FOUND
+                )
+            return
+        if epoch < 0 and not group.members:
+            return
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if is_old_version:
+            raise GroupError(ErrorCode.UNSUPPORTED_VERSION)
+        if not self._context.rules.accepts_commit(member, epoch, partitions):
+            raise GroupError(ErrorCode.STALE_MEMBER_EPOCH)
+
+    # -- fetch, delete ---------------------------------------------------------------------
+
+    def fetch(
+        self, request: OffsetFetchRequest, group: ConsumerGroup | None
+    ) -> OffsetFetchResponse:
+        """Section 8.2. Reads this store as it is; see ``GroupCoordinator.handle``."""
+        if group is not None and (request.member_id is not None or request.member_epoch >= 0):
+            member = group.members.get(request.member_id or "")
+            if member is None:
+                return OffsetFetchResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+            if member.member_epoch != request.member_epoch:
+                return OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
+        stored = self.of_group(request.group_id)
+        by_id = self._context.image.by_id
+        offsets = {}
+        for partition in sorted(request.partitions):
+            topic = by_id.get(partition.topic_id)
+            value = None
+            if topic is not None:
+                value = stored.get((topic.name, partition.partition))
+            offsets[partition] = NO_OFFSET if value is None else value.offset
+        return OffsetFetchResponse(offsets=offsets)
+
+    def delete(self, request: OffsetDeleteRequest, group: ConsumerGroup | None) -> Outcome:
+        """Section 8.3: topics that somebody subscribes to keep their offsets."""
+        stored = self.of_group(request.group_id)
+        if group is None and not stored:
+            return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        errors = {}
+        records: list[Record] = []
+        for partition in sorted(request.partitions):
+            topic = self._context.image.by_id.get(partition.topic_id)
+            if topic is None:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif group is not None and topic.name in group.all_subscribed_names():
+                errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                errors[partition] = ErrorCode.NONE
+                if (topic.name, partition.partition) in stored:
+                    records.append(
+                        OffsetCommit(request.group_id, topic.name, partition.partition, None)
+                    )
+        return Outcome(OffsetDeleteResponse(errors=errors), tuple(records))
+
+    # -- tombstones ------------------------------------------------------------------------
+
+    def tombstones_of_group(self, group_id: str) -> list[Record]:
+        """Forget every offset of a group that is deleted (section 8.6)."""
+        return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
+
+    def tombstones_of_topic(self, topic_name: str) -> list[Record]:
+        """Forget every offset of a topic that is deleted (section 8.4)."""
+        return [
+            OffsetCommit(group_id, topic, partition, None)
+            for group_id in self.group_ids()
+            for topic, partition in sorted(self._by_group[group_id])
+            if topic == topic_name
+        ]
+
+    def expired(self, group_id: str, group: ConsumerGroup | None, *, now_ms: int) -> list[Record]:
+        """Tombstones of offsets whose retention is over (section 8.5).
+
+        The base is the time of the commit, and topics that the group subscribes to are spared.
+        """
+        retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
+        subscribed = set() if group is None else group.all_subscribed_names()
+        records: list[Record] = []
+        for (topic, partition), value in sorted(self.of_group(group_id).items()):
+            if topic in subscribed:
+                continue
+            if value.expire_timestamp is not None:
+                is_over = now_ms >= value.expire_timestamp
+            else:
+                is_over = now_ms - value.commit_timestamp >= retention_ms
+            if is_over:
+                records.append(OffsetCommit(group_id, topic, partition, None))
+        return records
