@@ -6,11 +6,14 @@ ValueError names the field. Times are milliseconds of simulated time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from protocol.config import CoordinatorConfig
 from protocol.semantics import SEMANTICS
+from sim.broker_rules import split_defects
 from sim.faults import Fault
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "ClientSpec",
     "DelaySpec",
     "NetworkSpec",
+    "OffsetReset",
     "TopicSpec",
     "WorldSpec",
 ]
@@ -43,14 +47,23 @@ class DelaySpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSpec:
-    """A topic that exists from the start."""
+    """A topic that exists from the start. ``records_per_second`` are produced to each partition."""
 
     name: str
     partition_count: int
+    records_per_second: int = 0
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
         _at_least(self, 1, "partition_count")
+        _at_least(self, 0, "records_per_second")
+
+
+class OffsetReset(Enum):
+    """Where a consumer starts in a partition for which nothing is committed."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +71,15 @@ class ClientSpec:
     """One consumer process, and what follows it under the same name after a restart.
 
     ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
-    blocked. ``callback`` is how long a rebalance callback takes. Settings keep Kafka's names.
+    blocked. ``callback`` is how long a rebalance callback takes. ``topic_regex`` is a pattern that
+    the broker matches, in place of ``topics``. A consumer that fails for good is closed by its
+    application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
+    nobody does). Settings keep Kafka's names.
     """
 
     name: str
-    topics: tuple[str, ...]
+    topics: tuple[str, ...] = ()
+    topic_regex: str | None = None
     start_ms: int = 0
     instance_id: str | None = None
     rack: str = ""
@@ -74,9 +91,16 @@ class ClientSpec:
     auto_commit_interval_ms: int = 5_000
     request_timeout_ms: int = 30_000
     close_timeout_ms: int = 30_000
+    restart_after_fatal_ms: int | None = 10_000
+    auto_offset_reset: OffsetReset = OffsetReset.LATEST
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
+        if self.topics and self.topic_regex is not None:
+            raise ValueError("topic_regex and topics exclude each other")
+        _check_regex(self.topic_regex)
+        if self.restart_after_fatal_ms is not None:
+            _at_least(self, 1, "restart_after_fatal_ms")
         if self.instance_id == "":
             raise ValueError("instance_id must not be empty; leave it out for a dynamic member")
         if len(set(self.topics)) != len(self.topics):
@@ -140,7 +164,8 @@ class WorldSpec:
 
     Faults and changes happen until ``duration_ms``; then everything is healed, and ``calm_ms``
     follows, in which the group must come to rest. ``semantics`` names the protocol version and
-    ``defects`` those of the zoo that are switched on. ``seed`` feeds every random stream.
+    ``defects`` those of the zoo that are switched on, in coordinator, member or broker. ``seed``
+    feeds every random stream.
     """
 
     seed: int
@@ -163,7 +188,7 @@ class WorldSpec:
         if self.semantics not in SEMANTICS:
             known = ", ".join(SEMANTICS)
             raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")
-        SEMANTICS[self.semantics].with_defects(*self.defects)
+        split_defects(SEMANTICS[self.semantics], self.defects)
         _unique("topics", (topic.name for topic in self.topics))
         _unique("clients", (client.name for client in self.clients))
         for client in self.clients:
@@ -202,6 +227,15 @@ def _at_least(value: object, least: int, *names: str) -> None:
 def _not_empty(value: object, name: str) -> None:
     if not getattr(value, name):
         raise ValueError(f"{name} must not be empty")
+
+
+def _check_regex(regex: str | None) -> None:
+    if regex is None:
+        return
+    try:
+        re.compile(regex)
+    except re.error as error:
+        raise ValueError(f"topic_regex {regex!r} is not a regular expression: {error}") from None
 
 
 def _unique(name: str, items: Iterable[str]) -> None:

@@ -1,0 +1,32 @@
+"""The data plane: where partitions end. Records are not events; rates are integrated."""
+
+from __future__ import annotations
+
+from protocol.topics import TopicPartition
+
+__all__ = ["TopicLogs"]
+
+
+class TopicLogs:
+    """End offsets of all partitions. A partition grows at a constant rate from its creation on."""
+
+    def __init__(self) -> None:
+        self._rate: dict[str, int] = {}
+        self._origin_ms: dict[TopicPartition, int] = {}
+
+    def create(
+        self, topic_id: str, numbers: range, *, records_per_second: int, now_ms: int
+    ) -> None:
+        """Partitions with these numbers begin to exist, empty."""
+        self._rate[topic_id] = records_per_second
+        for number in numbers:
+            self._origin_ms[TopicPartition(topic_id, number)] = now_ms
+
+    def rate_of(self, topic_id: str) -> int:
+        """Records that each second brings to each partition of the topic."""
+        return self._rate[topic_id]
+
+    def end_offset(self, partition: TopicPartition, now_ms: int) -> int:
+        """Offset of the next record; of a deleted topic, as if it had gone on."""
+        age_ms = now_ms - self._origin_ms[partition]
+        return age_ms * self._rate[partition.topic_id] // 1_000
