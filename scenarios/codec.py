@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import re
 import types
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -63,7 +63,8 @@ def kind_of(cls: type) -> str:
 
 def _encode_dataclass(value: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    hints = _hints(type(value))
+    cls: Any = type(value)
+    hints = _hints(cls)
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
         if item is None:
@@ -85,7 +86,7 @@ def _tagged(hint: Any, item: object, plain: Any) -> Any:
 
 
 @functools.cache
-def _hints(cls: Hashable) -> dict[str, Any]:
+def _hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
@@ -129,7 +130,7 @@ def _decode(hint: Any, data: object, place: str) -> object:
 
 def _decode_dataclass(cls: type, data: object, place: str) -> object:
     table = _expect(dict, data, place)
-    hints = _hints(cls)
+    hints = _hints(cast(Any, cls))
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     for key in table:
         if key not in fields:
@@ -144,8 +145,8 @@ def _decode_dataclass(cls: type, data: object, place: str) -> object:
             raise ScenarioError(f"key {name!r} is missing; add it", place=place)
     try:
         return cls(**values)
-    except ScenarioError:
-        raise
+    except ScenarioError as refused:
+        raise ScenarioError(refused.problem, place=_join(place, refused.place)) from refused
     except ValueError as refused:
         raise ScenarioError(str(refused), place=place) from refused
 
@@ -239,4 +240,4 @@ def _shown(data: object) -> str:
 
 
 def _join(place: str, key: str) -> str:
-    return f"{place}.{key}" if place else key
+    return ".".join(part for part in (place, key) if part)

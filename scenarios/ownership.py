@@ -1,0 +1,98 @@
+"""Who held which partition, and when: read off the records of a group's log.
+
+This is the coordinator's view: a member holds a partition from the record that grants it to the
+record that takes it away. While it has been told to give the partition up, the interval is of kind
+``REVOKING``; the time between two holders is the time without an owner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    CurrentAssignmentValue,
+    Record,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["Holding", "OwnershipInterval", "ownership_intervals"]
+
+
+class Holding(Enum):
+    """How firmly a member holds a partition."""
+
+    ASSIGNED = "assigned"
+    REVOKING = "revoking"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class OwnershipInterval:
+    """``member_id`` holds ``partition`` from ``from_ms`` (inclusive) to ``to_ms`` (exclusive)."""
+
+    partition: TopicPartition
+    from_ms: int
+    to_ms: int
+    member_id: str
+    holding: Holding
+    member_epoch: int
+
+
+def ownership_intervals(
+    batches: Iterable[tuple[int, tuple[Record, ...]]], *, group_id: str, until_ms: int
+) -> list[OwnershipInterval]:
+    """The intervals of one group, by partition and time.
+
+    ``batches`` are (time in ms, records) in the order of the log, as ``Shard.batches`` has them;
+    what is still held at the end lasts until ``until_ms``. Intervals of no length are left out.
+    """
+    open_since: dict[tuple[TopicPartition, str], tuple[int, Holding, int]] = {}
+    closed: list[OwnershipInterval] = []
+
+    def close(key: tuple[TopicPartition, str], at_ms: int) -> None:
+        from_ms, holding, epoch = open_since.pop(key)
+        if at_ms > from_ms:
+            closed.append(
+                OwnershipInterval(
+                    partition=key[0],
+                    from_ms=from_ms,
+                    to_ms=at_ms,
+                    member_id=key[1],
+                    holding=holding,
+                    member_epoch=epoch,
+                )
+            )
+
+    for at_ms, member_id, value in _changes(batches, group_id):
+        now = _held(value)
+        epoch = -1 if value is None else value.member_epoch
+        before = [key for key in open_since if key[1] == member_id]
+        for key in before:
+            if now.get(key[0]) is not open_since[key][1]:
+                close(key, at_ms)
+        for partition, holding in now.items():
+            open_since.setdefault((partition, member_id), (at_ms, holding, epoch))
+    for key in list(open_since):
+        close(key, until_ms)
+    return sorted(closed, key=lambda i: (i.partition, i.from_ms, i.to_ms, i.member_id))
+
+
+def _changes(
+    batches: Iterable[tuple[int, tuple[Record, ...]]], group_id: str
+) -> Iterator[tuple[int, str, CurrentAssignmentValue | None]]:
+    for at_ms, records in batches:
+        for record in records:
+            if (
+                isinstance(record, ConsumerGroupCurrentMemberAssignment)
+                and record.group_id == group_id
+            ):
+                yield at_ms, record.member_id, record.value
+
+
+def _held(value: CurrentAssignmentValue | None) -> Mapping[TopicPartition, Holding]:
+    if value is None:
+        return {}
+    held = dict.fromkeys(sorted(value.assigned), Holding.ASSIGNED)
+    return {**held, **dict.fromkeys(sorted(value.pending_revocation), Holding.REVOKING)}

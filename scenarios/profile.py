@@ -1,0 +1,167 @@
+"""A profile: the ranges and probabilities from which scenarios of one kind are drawn.
+
+The profiles are TOML files in ``scenarios/profiles``; ``generate.py`` reads them and decides
+nothing by itself. A pair ``[a, b]`` is a range, both ends included.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib.resources import files
+
+from scenarios.codec import decode
+from scenarios.errors import ScenarioError, did_you_mean
+from scenarios.scenario import parse_toml
+
+__all__ = [
+    "PROFILES",
+    "FaultRule",
+    "Features",
+    "Profile",
+    "Range",
+    "Sizes",
+    "Timings",
+    "load_profile",
+    "parse_profile",
+]
+
+PROFILES = ("calm", "faulty", "chaos")
+"""The profiles that come with the simulator, from quiet to wild."""
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How large a world is. With ``large_probability`` a large range replaces the usual one."""
+
+    clients: Range
+    topics: Range
+    partitions: Range
+    brokers: tuple[int, ...]
+    large_probability: float = 0.0
+    large_clients: Range = (8, 12)
+    large_partitions: Range = (12, 24)
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "topics", "partitions", "large_clients", "large_partitions"):
+            _check_range(name, getattr(self, name), least=1)
+        _check_share("large_probability", self.large_probability)
+        if not self.brokers:
+            raise ScenarioError("must name at least one number of brokers", place="brokers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """Values from which each scenario picks one; all in milliseconds."""
+
+    duration_ms: Range
+    session_timeout_ms: tuple[int, ...]
+    heartbeat_interval_ms: tuple[int, ...]
+    assignment_interval_ms: tuple[int, ...]
+    max_poll_interval_ms: tuple[int, ...]
+    request_timeout_ms: tuple[int, ...]
+    poll_interval_ms: tuple[int, ...]
+    latency_max_ms: tuple[int, ...]
+    replication_max_ms: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_range("duration_ms", self.duration_ms, least=1)
+        for name in self.__slots__:
+            if not getattr(self, name):
+                raise ScenarioError("must name at least one value", place=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """Probability that a scenario has the feature at all; each seed has its own subset.
+
+    ``clustered_faults`` draws some faults close to each other: coincidences are where protocols
+    break.
+    """
+
+    static_members: float = 0.0
+    assignor_votes: float = 0.0
+    mixed_subscriptions: float = 0.0
+    slow_callbacks: float = 0.0
+    staggered_start: float = 0.0
+    no_auto_commit: float = 0.0
+    clustered_faults: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            _check_share(name, getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultRule:
+    """One kind of fault (``sim.faults``, class name in snake case).
+
+    A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
+    its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
+    of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart.
+    ``forever_probability`` is that of a process that never comes back.
+    """
+
+    kind: str
+    probability: float
+    count: Range = (1, 1)
+    duration_ms: Range = (1_000, 5_000)
+    factor: Range = (2, 10)
+    callback_ms: Range = (100, 2_000)
+    gap_ms: Range = (0, 1_000)
+    forever_probability: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("probability", "forever_probability"):
+            _check_share(name, getattr(self, name))
+        for name in ("count", "duration_ms"):
+            _check_range(name, getattr(self, name), least=1)
+        _check_range("factor", self.factor, least=2)
+        for name in ("callback_ms", "gap_ms"):
+            _check_range(name, getattr(self, name), least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """All that ``generate`` knows about a kind of scenario. ``semantics`` is picked by seed."""
+
+    name: str
+    description: str
+    sizes: Sizes
+    timings: Timings
+    features: Features
+    semantics: tuple[str, ...] = ("kafka-4.3",)
+    faults: tuple[FaultRule, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.semantics:
+            raise ScenarioError("must name at least one version", place="semantics")
+
+
+@functools.cache
+def load_profile(name: str) -> Profile:
+    """The profile of this name. Raises ScenarioError if there is none."""
+    if name not in PROFILES:
+        raise ScenarioError(f"no profile {name!r}; {did_you_mean(name, PROFILES)}")
+    text = (files("scenarios") / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
+    return parse_profile(text)
+
+
+def parse_profile(text: str) -> Profile:
+    """Read a profile from the text of a TOML file. Raises ScenarioError with place and mend."""
+    return decode(Profile, parse_toml(text))
+
+
+def _check_range(name: str, value: Range, *, least: int) -> None:
+    low, high = value
+    if not least <= low <= high:
+        raise ScenarioError(
+            f"must be two numbers in order, from {least} on: {low}, {high}", place=name
+        )
+
+
+def _check_share(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise ScenarioError(f"must lie within [0, 1], got {value}", place=name)

@@ -1,0 +1,54 @@
+"""What a run says: one value, printable whole, and the same for the same scenario and code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["OUTCOMES", "RunResult", "ViolationRow"]
+
+OUTCOMES: Mapping[str, str] = {
+    "ok": "every promise held",
+    "violation": "a promise was broken, and no known defect of the simulated version explains it",
+    "known": "promises were broken only in ways that the simulated version is known for",
+    "stuck": "a liveness promise was not kept in the calm period",
+    "budget": "the run was cut off by its step or wall time budget",
+    "error": "our own code failed; `reason` holds the exception",
+}
+"""Every outcome of a run, with its meaning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViolationRow:
+    """A broken promise: which, where in the run, and what was seen."""
+
+    promise: str
+    sentence: str
+    step: int
+    at_ms: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """One run.
+
+    ``known`` counts, for each known defect of the simulated version, how often it showed.
+    ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
+    innermost frames. ``digest`` is that of the trace: equal digests, equal runs.
+    """
+
+    seed: int
+    profile: str
+    scenario_hash: str
+    code_version: str
+    outcome: str
+    steps: int = 0
+    simulated_ms: int = 0
+    digest: str = ""
+    ties: int = 0
+    known: Mapping[str, int] = field(default_factory=dict)
+    violations: tuple[ViolationRow, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    coverage: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""

@@ -1,0 +1,143 @@
+"""A scenario: everything a run depends on, as one frozen value and as a TOML file.
+
+A run takes a ``Scenario`` and nothing else, so a failure is reproduced from the printed scenario
+even after the generator that made it has changed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from scenarios.codec import decode, encode
+from scenarios.errors import ScenarioError
+from sim.faults import (
+    SubscriptionChange,
+    TopicCreate,
+    TopicDelete,
+    TopicGrow,
+    TopicRecreate,
+)
+from sim.spec import WorldSpec
+
+__all__ = ["Scenario", "dump_scenario", "load_scenario", "parse_scenario"]
+
+MAX_STEPS = 1_000_000
+"""Ten times what the largest generated scenario takes; more is a run that feeds on itself."""
+
+WALL_BUDGET_MS = 120_000
+"""A run of this length blocks a worker of a sweep; generated ones take a tenth of a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What to run, and how far.
+
+    ``name`` and ``profile`` are labels. ``max_steps`` bounds the run deterministically,
+    ``wall_budget_ms`` is a safety net for whoever waits for it. Raises ScenarioError, with the
+    place, for a topic that nobody creates and for a client without topics.
+    """
+
+    name: str
+    world: WorldSpec
+    profile: str = ""
+    max_steps: int = MAX_STEPS
+    wall_budget_ms: int = WALL_BUDGET_MS
+
+    def __post_init__(self) -> None:
+        for field_name in ("max_steps", "wall_budget_ms"):
+            value = getattr(self, field_name)
+            if value < 1:
+                raise ScenarioError(f"must be >= 1, got {value}", place=field_name)
+        _check_topics(self.world)
+
+    @property
+    def seed(self) -> int:
+        """Feeds every random stream of the world."""
+        return self.world.seed
+
+    @property
+    def defects(self) -> tuple[str, ...]:
+        """Defects of the zoo that are switched on."""
+        return self.world.defects
+
+    @property
+    def hash(self) -> str:
+        """Sixteen hexadecimal digits; equal for two scenarios that are the same run.
+
+        Labels and the wall budget do not count.
+        """
+        content = {"world": encode(self.world), "max_steps": self.max_steps}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """Read a scenario from a TOML file.
+
+    Raises ScenarioError, in one line with file, place and mend, for everything that is wrong with
+    the file, also if it cannot be read.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "is not a UTF-8 text"
+        raise ScenarioError(f"cannot be read: {reason}", source=str(path)) from problem
+    try:
+        return parse_scenario(text)
+    except ScenarioError as problem:
+        raise problem.within(str(path)) from None
+
+
+def parse_scenario(text: str) -> Scenario:
+    """Read a scenario from the text of a TOML file. Raises ScenarioError as above."""
+    return decode(Scenario, parse_toml(text))
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. Raises ScenarioError with line and column."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise ScenarioError(f"is not valid TOML: {problem}") from problem
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """The whole scenario as TOML, defaults included; ``parse_scenario`` gives it back."""
+    return tomli_w.dumps(encode(scenario))
+
+
+def _check_topics(world: WorldSpec) -> None:
+    """Every topic that is named exists at some time: a misspelt one would be waited for in vain."""
+    known = {topic.name for topic in world.topics}
+    known |= {fault.topic for fault in world.faults if isinstance(fault, TopicCreate)}
+    for index, client in enumerate(world.clients):
+        place = f"world.clients[{index}].topics"
+        if not client.topics:
+            raise ScenarioError(
+                f"client {client.name} subscribes to nothing; name a topic", place=place
+            )
+        for name in client.topics:
+            _check_topic(name, known, place)
+    for index, fault in enumerate(world.faults):
+        place = f"world.faults[{index}].topic"
+        if isinstance(fault, TopicGrow | TopicDelete | TopicRecreate):
+            _check_topic(fault.topic, known, place)
+        elif isinstance(fault, SubscriptionChange):
+            for name in fault.topics:
+                _check_topic(name, known, f"{place}s")
+
+
+def _check_topic(name: str, known: set[str], place: str) -> None:
+    if name in known:
+        return
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    mend = f"did you mean {close[0]!r}?" if close else "add it to topics or create it by a fault"
+    raise ScenarioError(f"no such topic: {name!r}; {mend}", place=place)

@@ -1,0 +1,139 @@
+"""A profile and a seed make one legal scenario, the same one everywhere."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scenarios.codec import kind_of
+from scenarios.errors import ScenarioError
+from scenarios.generate import generate, generate_from
+from scenarios.generate_faults import FAULT_KINDS
+from scenarios.profile import PROFILES, FaultRule, load_profile, parse_profile
+from sim.faults import ClientClose, ClientCrash
+
+SEEDS = range(200)
+
+
+def _hashes(hash_seed: str) -> str:
+    code = (
+        "from scenarios.generate import generate\n"
+        "for profile in ('calm', 'faulty', 'chaos'):\n"
+        "    print([generate(profile, seed).hash for seed in range(30)])\n"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_a_seed_makes_the_same_scenario_in_every_process() -> None:
+    first = _hashes("1")
+    assert first == _hashes("2")
+    assert first.splitlines()[0] == str([generate("calm", seed).hash for seed in range(30)])
+
+
+@given(st.sampled_from(PROFILES), st.integers(0, 2**63))
+def test_every_seed_makes_a_legal_scenario(profile: str, seed: int) -> None:
+    scenario = generate(profile, seed)  # A Scenario checks itself when it is made.
+    assert scenario.seed == seed
+    assert scenario.profile == profile
+    config = scenario.world.config
+    assert (
+        2 * config.group_consumer_heartbeat_interval_ms < config.group_consumer_session_timeout_ms
+    )
+
+
+@given(st.sampled_from(PROFILES), st.integers(0, 2**63))
+def test_somebody_is_there_at_the_end(profile: str, seed: int) -> None:
+    world = generate(profile, seed).world
+    gone = {
+        fault.client
+        for fault in world.faults
+        if isinstance(fault, ClientClose | ClientCrash) and fault.down_ms is None
+    }
+    assert len(gone) < len(world.clients)
+
+
+def test_seeds_differ_from_each_other() -> None:
+    assert len({generate("faulty", seed).hash for seed in SEEDS}) == len(SEEDS)
+
+
+def test_every_seed_has_its_own_subset_of_faults() -> None:
+    subsets = Counter(
+        frozenset(kind_of(type(fault)) for fault in generate("faulty", seed).world.faults)
+        for seed in SEEDS
+    )
+    assert len(subsets) > len(SEEDS) / 2
+    assert max(len(subset) for subset in subsets) < len(FAULT_KINDS)
+
+
+def test_the_profiles_reach_every_kind_of_fault_between_them() -> None:
+    seen = {
+        kind_of(type(fault))
+        for profile in PROFILES
+        for seed in SEEDS
+        for fault in generate(profile, seed).world.faults
+    }
+    assert seen == set(FAULT_KINDS)
+
+
+def test_chaos_has_more_faults_than_faulty_and_faulty_more_than_calm() -> None:
+    counts = [sum(len(generate(p, s).world.faults) for s in SEEDS) for p in PROFILES]
+    assert counts == sorted(counts)
+    assert counts[1] > 1.5 * counts[0]
+    assert counts[2] > 1.5 * counts[1]
+
+
+def test_calm_scenarios_hold_planned_changes_only() -> None:
+    kinds = {kind_of(type(f)) for seed in SEEDS for f in generate("calm", seed).world.faults}
+    planned = {"client_close", "client_bounce", "subscription_change", "topic_grow", "topic_create"}
+    assert kinds == planned
+
+
+@pytest.mark.parametrize("dropped", [0, 3, 10])
+def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) -> None:
+    # Clients that leave for good are told apart across rules, so those rules stay.
+    profile = load_profile("faulty")
+    rules = tuple(replace(rule, forever_probability=0.0) for rule in profile.faults)
+    profile = replace(profile, faults=rules)
+    kind = rules[dropped].kind
+    without = replace(profile, faults=tuple(rule for rule in rules if rule.kind != kind))
+    for seed in SEEDS:
+        all_faults = generate_from(profile, seed).world.faults
+        rest = tuple(fault for fault in all_faults if kind_of(type(fault)) != kind)
+        assert generate_from(without, seed).world.faults == rest
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ScenarioError, match=r"no profile 'fualty'; did you mean 'faulty'\?"):
+        generate("fualty", 1)
+
+
+def test_an_unknown_kind_of_fault_in_a_profile_is_told_with_its_place() -> None:
+    profile = load_profile("calm")
+    wrong = replace(profile, faults=(FaultRule(kind="client_crush", probability=1.0),))
+    with pytest.raises(ScenarioError, match=r"faults\[0\]\.kind: no such kind: 'client_crush'"):
+        generate_from(wrong, 1)
+
+
+def test_a_range_that_runs_backwards_is_told_with_its_place() -> None:
+    text = """
+        name = "x"
+        description = "y"
+        [sizes]
+        clients = [6, 2]
+        topics = [1, 1]
+        partitions = [1, 1]
+        brokers = [1]
+    """
+    with pytest.raises(ScenarioError, match=r"sizes\.clients: must be two numbers in order"):
+        parse_profile(text)
