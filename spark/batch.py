@@ -1,0 +1,91 @@
+"""One batch: run its seeds, publish its rows. The same function serves every backend."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from spark.plan import SweepPlan
+from spark.results import ResultFolder
+from spark.runner import Runner, load_runner
+from spark.supervised import Attempt, supervised
+from spark.tables import failure_row, run_row, to_table, violation_rows
+
+__all__ = ["SeedRows", "run_batch", "seed_body"]
+
+
+class SeedRows(NamedTuple):
+    """The rows of one seed."""
+
+    run: dict[str, Any]
+    violations: list[dict[str, Any]]
+
+
+def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
+    """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
+    _freeze_garbage()
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    runs, violations, timing = [], [], []
+    for attempt in _attempts(index, plan):
+        rows = _rows_of(attempt, plan.profile)
+        runs.append(rows.run)
+        violations += rows.violations
+        timing.append(
+            {"seed": attempt.seed, "batch": index, "wall_ms": attempt.wall_ms, "worker": worker}
+        )
+    folder = ResultFolder(out)
+    folder.write("violations", index, to_table("violations", violations))
+    folder.write("timing", index, to_table("timing", timing))
+    folder.write("runs", index, to_table("runs", runs))
+    return index
+
+
+def seed_body(runner: Runner, profile: str) -> Callable[[int], SeedRows]:
+    """What runs in the child: one seed, to rows.
+
+    A failing seed runs twice. If the second digest differs, that is the finding: a failure that
+    cannot be replayed proves nothing about the protocol.
+    """
+
+    def body(seed: int) -> SeedRows:
+        result = runner(profile, seed)
+        run = run_row(result)
+        if result.outcome in ("violation", "stuck"):
+            again = runner(profile, seed)
+            if again.digest != result.digest:
+                run["outcome"] = "nondeterministic"
+                run["detail"] = f"{result.outcome}; the second run gave {again.digest}"
+        return SeedRows(run, violation_rows(result))
+
+    return body
+
+
+def _attempts(index: int, plan: SweepPlan) -> Iterator[Attempt]:
+    body = seed_body(load_runner(plan.runner), plan.profile)
+    return supervised(body, plan.batch_seeds(index), plan.limits)
+
+
+def _rows_of(attempt: Attempt, profile: str) -> SeedRows:
+    if not attempt.failure:
+        rows: SeedRows = attempt.result
+        return rows
+    row = failure_row(
+        seed=attempt.seed, profile=profile, outcome=attempt.failure, detail=attempt.detail
+    )
+    return SeedRows(row, [])
+
+
+_is_frozen = False
+
+
+def _freeze_garbage() -> None:
+    """Once per worker: exempt what is loaded by now from the collection after every Spark task."""
+    global _is_frozen
+    if not _is_frozen:
+        gc.collect()
+        gc.freeze()
+        _is_frozen = True

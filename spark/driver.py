@@ -1,0 +1,186 @@
+"""The one entry to a sweep: plan it, run what is not done, check it, report it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from time import monotonic
+
+from spark.batch import seed_body
+from spark.errors import SweepError, SweepInterrupted
+from spark.plan import SeedRange, SweepPlan
+from spark.report import SweepSummary, summarise, write_report
+from spark.results import ResultFolder, read_table
+from spark.runner import DEFAULT_RUNNER, load_runner
+from spark.shipping import code_digest, packages_of
+from spark.supervised import Limits, supervised
+
+__all__ = ["BACKENDS", "Progress", "sweep"]
+
+BACKENDS = ("spark", "pool")
+
+# A batch should last seconds: long beside the 13 ms that a task costs, short beside the sweep.
+BATCH_TARGET_S = 3.0
+PROBE_SEEDS = 20
+BATCH_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+BATCHES_AT_LEAST = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep is. ``note`` says what is going on when it changes, else empty."""
+
+    batches_done: int
+    batches_planned: int
+    seeds_planned: int
+    note: str = ""
+
+
+def sweep(
+    *,
+    profile: str,
+    seeds: SeedRange | str | tuple[int, int],
+    out: Path | str,
+    backend: str = "spark",
+    master: str | None = None,
+    batch_size: int | None = None,
+    runner: str = DEFAULT_RUNNER,
+    limits: Limits | None = None,
+    spark_settings: Mapping[str, str] | None = None,
+    processes: int | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> SweepSummary:
+    """Run every seed of ``seeds`` (``"0:2000"``, end not included) under ``profile``.
+
+    Results go to the folder ``out``; if it holds the same sweep, unfinished, the rest is run.
+    ``master`` is a Spark master URL (default: all cores of this machine). ``batch_size`` is the
+    number of seeds per task (default: measured, so that a task lasts a few seconds). ``runner``
+    names the function that runs a seed, ``processes`` is the size of the pool of backend "pool".
+    Raises SweepError (one clear line), scenarios.ScenarioError for an unknown profile, and
+    SweepInterrupted on Ctrl-C.
+    """
+    if backend not in BACKENDS:
+        raise SweepError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
+    folder = ResultFolder(Path(out).absolute())
+    plan = _plan(
+        profile=profile,
+        seeds=_seed_range(seeds),
+        batch_size=batch_size,
+        runner=runner,
+        limits=limits or Limits(),
+        begun=folder.plan(),
+    )
+    todo = sorted(set(range(plan.batch_count)) - folder.batches_done())
+    run_batches = _backend(backend, master, spark_settings or {}, processes) if todo else None
+    folder.create(plan)
+
+    def report_progress(note: str = "") -> None:
+        on_progress(
+            Progress(
+                batches_done=len(folder.batches_done()),
+                batches_planned=plan.batch_count,
+                seeds_planned=len(plan.seeds),
+                note=note,
+            )
+        )
+
+    started_s = monotonic()
+    report_progress(f"sweep {plan.sweep_id}: {len(todo)} of {plan.batch_count} batches to run")
+    try:
+        if run_batches is not None:
+            run_batches(todo, plan=plan, out=folder.path, report_progress=report_progress)
+    except KeyboardInterrupt:
+        raise SweepInterrupted(
+            batches_done=len(folder.batches_done()), batches_planned=plan.batch_count
+        ) from None
+    report_progress()
+    _check_complete(folder.path, plan)
+    seeds_run = sum(len(plan.batch_seeds(index)) for index in todo)
+    summary = summarise(folder.path, seeds_run=seeds_run, elapsed_s=monotonic() - started_s)
+    write_report(folder.path, summary)
+    return summary
+
+
+def _backend(
+    backend: str, master: str | None, settings: Mapping[str, str], processes: int | None
+) -> Callable[..., None]:
+    """What runs batches. Raises SparkSetupError while nothing has been written yet."""
+    if backend == "pool":
+        from spark.pool import run_on_pool
+
+        return partial(run_on_pool, processes=processes)
+    from spark.job import run_on_spark
+    from spark.session import check_setup
+
+    return partial(run_on_spark, setup=check_setup(master), settings=settings)
+
+
+def _seed_range(seeds: SeedRange | str | tuple[int, int]) -> SeedRange:
+    if isinstance(seeds, SeedRange):
+        return seeds
+    return SeedRange.parse(seeds) if isinstance(seeds, str) else SeedRange(*seeds)
+
+
+def _plan(
+    *,
+    profile: str,
+    seeds: SeedRange,
+    batch_size: int | None,
+    runner: str,
+    limits: Limits,
+    begun: SweepPlan | None,
+) -> SweepPlan:
+    """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
+    if runner == DEFAULT_RUNNER:
+        from scenarios import generate
+
+        generate(profile, seeds.first)  # an unknown profile ends the sweep here
+    if batch_size is None:
+        batch_size = begun.batch_size if begun else None
+    plan = SweepPlan(
+        profile=profile,
+        seeds=seeds,
+        batch_size=batch_size or _measured_batch_size(profile, seeds, runner, limits),
+        runner=runner,
+        code_digest=code_digest(packages_of(runner)),
+        limits=limits,
+    )
+    differences = begun.differences(plan) if begun else []
+    if differences:
+        raise SweepError(
+            f"the --out folder holds another sweep ({'; '.join(differences)}): "
+            "give the options and the code it was begun with to go on, or a new folder"
+        )
+    return plan
+
+
+def _measured_batch_size(profile: str, seeds: SeedRange, runner: str, limits: Limits) -> int:
+    """Run the first seeds, for one task's time at most, and round to a 1-2-5 step.
+
+    The steps keep the size the same from one measurement to the next, as a rule.
+    """
+    body = seed_body(load_runner(runner), profile)
+    probe = range(seeds.first, min(seeds.end, seeds.first + PROBE_SEEDS))
+    started_s = monotonic()
+    count = 0
+    attempts = supervised(body, probe, limits)
+    for _ in attempts:
+        count += 1
+        if monotonic() - started_s > BATCH_TARGET_S:
+            break
+    attempts.close()
+    fitting = BATCH_TARGET_S * count / (monotonic() - started_s)
+    ceiling = min(fitting, len(seeds) / BATCHES_AT_LEAST)
+    return max((step for step in BATCH_STEPS if step <= ceiling), default=1)
+
+
+def _check_complete(out: Path, plan: SweepPlan) -> None:
+    """Every planned seed has exactly one row."""
+    found = read_table(out, "runs").column("seed").to_pylist()
+    if found != list(range(plan.seeds.first, plan.seeds.end)):
+        raise SweepError(
+            f"{out} has {len(found)} rows with {len(set(found))} seeds, {len(plan.seeds)} were "
+            "planned: delete the file of the damaged batch in runs/ and run the sweep again"
+        )

@@ -1,0 +1,116 @@
+"""What a sweep will do, fixed before it starts and stored beside its results.
+
+The unit of work is a batch: a run of consecutive seeds. Its borders follow from the seed range and
+the batch size alone, never from the number of cores, so a sweep can go on elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import asdict, dataclass, fields
+from hashlib import blake2b
+from typing import Any
+
+from spark.errors import SweepError
+from spark.supervised import Limits
+
+__all__ = ["SeedRange", "SweepPlan"]
+
+LAYOUT_VERSION = 1
+SEED_MAX = 2**63 - 1
+BATCH_SIZE_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRange:
+    """The seeds ``first``, ``first + 1``, ... up to but not including ``end``."""
+
+    first: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.first < self.end <= SEED_MAX:
+            raise SweepError(
+                f"seed range {self}: the first seed must be below the end, as in 0:2000"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.first}:{self.end}"
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    @classmethod
+    def parse(cls, text: str) -> SeedRange:
+        """Read ``"0:2000"``: first seed, colon, end (not included)."""
+        match = re.fullmatch(r"(\d{1,19}):(\d{1,19})", text.strip())
+        if match is None:
+            raise SweepError(f"seed range {text!r}: write first:end, as in 0:2000")
+        return cls(int(match.group(1)), int(match.group(2)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlan:
+    """Everything that decides what the rows of a sweep are.
+
+    ``code_digest`` covers the source of what runs a scenario; ``python`` is the minor version,
+    because the standard library's samplers may change with it. Raises SweepError on a batch size
+    outside 1 .. 100,000.
+    """
+
+    profile: str
+    seeds: SeedRange
+    batch_size: int
+    runner: str
+    code_digest: str
+    limits: Limits
+    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    layout: int = LAYOUT_VERSION
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.batch_size <= BATCH_SIZE_MAX:
+            raise SweepError(
+                f"batch size {self.batch_size}: give between 1 and {BATCH_SIZE_MAX} seeds a batch"
+            )
+
+    @property
+    def sweep_id(self) -> str:
+        """A name that equal plans share and different plans do not."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return blake2b(text.encode(), digest_size=6).hexdigest()
+
+    @property
+    def batch_count(self) -> int:
+        return -(-len(self.seeds) // self.batch_size)
+
+    def batch_seeds(self, index: int) -> range:
+        """The seeds of batch ``index``, ascending."""
+        first = self.seeds.first + index * self.batch_size
+        return range(first, min(first + self.batch_size, self.seeds.end))
+
+    def to_json(self) -> str:
+        """The text of ``plan.json``."""
+        return json.dumps({"sweep_id": self.sweep_id, **asdict(self)}, indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> SweepPlan:
+        """Read ``plan.json``. Raises SweepError if it is not one of this layout."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if values["layout"] != LAYOUT_VERSION:
+                raise SweepError(f"written with layout {values['layout']}, not {LAYOUT_VERSION}")
+            del values["sweep_id"]
+            seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
+            return cls(seeds=seeds, limits=limits, **values)
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise SweepError(f"not the plan of a sweep ({problem})") from problem
+
+    def differences(self, other: SweepPlan) -> list[str]:
+        """Where two plans differ, as ``name mine, not other's``."""
+        return [
+            f"{field.name} {getattr(self, field.name)}, not {getattr(other, field.name)}"
+            for field in fields(self)
+            if getattr(self, field.name) != getattr(other, field.name)
+        ]

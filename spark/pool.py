@@ -1,0 +1,67 @@
+"""The sweep on a pool of local processes: to debug, and where Spark takes too long to start."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from spark.batch import run_batch
+from spark.errors import SweepError
+from spark.plan import SweepPlan
+from spark.supervised import die_with_parent
+
+__all__ = ["run_on_pool"]
+
+POLL_S = 0.25
+
+
+def run_on_pool(
+    batches: Sequence[int],
+    *,
+    plan: SweepPlan,
+    out: Path,
+    processes: int | None = None,
+    report_progress: Callable[[], None],
+) -> None:
+    """Run the batches on ``processes`` (default: one per core) and return when all are done.
+
+    ``report_progress`` is called a few times a second. On KeyboardInterrupt the batches in progress
+    are dropped, the finished ones stay.
+    """
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(
+        processes or len(os.sched_getaffinity(0)),
+        mp_context=multiprocessing.get_context("fork"),
+        initializer=_start_worker,
+        initargs=(os.getpid(),),
+    )
+    try:
+        futures = [pool.submit(run_batch, index, plan=plan, out=out) for index in batches]
+        pending = set(futures)
+        while pending:
+            done, pending = wait(pending, timeout=POLL_S, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            report_progress()
+    except BrokenProcessPool as problem:
+        raise SweepError(
+            "a process of the pool was killed: finished batches are kept, the same command goes on"
+        ) from problem
+    except OSError as problem:
+        raise SweepError(f"a batch could not be written ({problem})") from problem
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(multiprocessing.active_children()) - others:
+            process.terminate()
+            process.join()
+
+
+def _start_worker(driver_pid: int) -> None:
+    """Leave Ctrl-C to the driver, and do not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with_parent(driver_pid)

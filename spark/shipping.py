@@ -1,0 +1,86 @@
+"""How the code reaches the workers, and how to know that it did.
+
+Workers do not share the driver's ``sys.path``, not even on one machine. So every Spark sweep ships
+one zip of the packages, as they are when it starts: an edit in mid-sweep cannot mix two versions.
+Pure Python only; what has compiled parts (pyarrow, numpy) must be installed where executors run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zipfile
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from importlib.machinery import ModuleSpec
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, cast
+
+from spark.errors import SweepError
+
+__all__ = ["build_zip", "code_digest", "packages_of", "shipped_packages"]
+
+# What a row of results depends on, apart from the runner.
+_FLOORS = ("protocol", "invariants", "sim", "scenarios")
+_OWN = "spark"
+
+
+def packages_of(runner: str) -> tuple[str, ...]:
+    """The top-level packages that decide what the named runner returns."""
+    top = runner.partition(":")[0].partition(".")[0]
+    return _FLOORS if top in (*_FLOORS, _OWN) else (*_FLOORS, top)
+
+
+def shipped_packages(runner: str) -> tuple[str, ...]:
+    """The top-level packages that a worker needs."""
+    return (*packages_of(runner), _OWN)
+
+
+def code_digest(packages: Iterable[str]) -> str:
+    """A digest over path and content of every file of the packages, wherever they were loaded from.
+
+    Raises SweepError if one cannot be imported.
+    """
+    digest = blake2b(digest_size=12)
+    for name, content in _sources(packages):
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def build_zip(packages: Iterable[str], path: Path) -> None:
+    """Write the packages to a zip that Python can import from."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _sources(packages):
+            # A fixed date keeps equal code equal, byte for byte.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+
+
+def _sources(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for package in packages:
+        spec = _spec_of(package)
+        if spec.submodule_search_locations is not None:
+            yield from _walk(files(package), package)
+        else:
+            yield f"{package}.py", cast(Any, spec.loader).get_data(spec.origin)
+
+
+def _spec_of(package: str) -> ModuleSpec:
+    try:
+        spec = importlib.import_module(package).__spec__
+    except ImportError as problem:
+        raise SweepError(f"cannot import {package} ({problem})") from problem
+    if spec is None or not hasattr(spec.loader, "get_data"):
+        raise SweepError(f"cannot ship {package}: it was not loaded from a file or a zip")
+    return spec
+
+
+def _walk(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name == "__pycache__" or entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _walk(entry, f"{name}/{entry.name}")
+        else:
+            yield f"{name}/{entry.name}", entry.read_bytes()

@@ -1,0 +1,267 @@
+"""Run seeds in a forked child, so that no scenario can take the sweep down with it.
+
+One child works through a whole batch and sends each result over a pipe. What the child cannot
+report itself (it was killed, it left, it hangs in a C call) the parent sees from outside: it names
+the seed in flight, forks again and goes on at the next seed (spark-sweep.md, section 5).
+
+Limits on wall time and memory depend on the machine. They give "no verdict", never a violation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import pickle
+import re
+import resource
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from spark.errors import SweepError
+
+__all__ = ["Attempt", "Limits", "die_with_parent", "supervised"]
+
+PR_SET_PDEATHSIG = 1
+STACK_DUMP_WAIT_S = 0.3
+LEAVE_WAIT_S = 1.0
+CHILD_BROKEN = 70
+_HEADER = struct.Struct("!Q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one run on this machine: wall seconds, and MiB on top of the forked process.
+
+    The soft limit interrupts Python code; the hard one kills what does not listen.
+    """
+
+    soft_s: float = 60.0
+    hard_s: float = 180.0
+    memory_mib: int = 1024
+
+    def __post_init__(self) -> None:
+        if not 0 < self.soft_s <= self.hard_s:
+            raise SweepError(
+                f"time limits {self.soft_s:g} s and {self.hard_s:g} s: "
+                "give a soft limit above 0 and a hard one not below it"
+            )
+        if self.memory_mib < 1:
+            raise SweepError(f"memory limit {self.memory_mib} MiB: give at least 1")
+
+
+class Attempt(NamedTuple):
+    """What became of one seed. ``failure`` is empty exactly if ``result`` is what the body gave."""
+
+    seed: int
+    result: Any
+    failure: str  # "", or error, timeout, memory, crash, hang
+    detail: str
+    wall_ms: float
+
+
+class _SoftLimit(BaseException):
+    """Not an Exception, so that a body that catches those does not swallow it."""
+
+
+def supervised(
+    body: Callable[[int], Any], seeds: Sequence[int], limits: Limits
+) -> Generator[Attempt, None, None]:
+    """Call ``body(seed)`` for every seed, in order, in a child; exactly one Attempt per seed."""
+    done = 0
+    while done < len(seeds):
+        child = _Child(body, seeds[done:], limits)
+        try:
+            alive = True
+            while alive and done < len(seeds):
+                attempt = child.next_attempt(seeds[done])
+                # A child that met anything but a result may be in any state: use a new one.
+                alive = not attempt.failure
+                done += 1
+                yield attempt
+        finally:
+            child.end()
+
+
+class _Child:
+    """The parent's side of one forked child."""
+
+    def __init__(self, body: Callable[[int], Any], seeds: Sequence[int], limits: Limits) -> None:
+        self._limits = limits
+        self._buffer = bytearray()
+        self._status: int | None = None
+        self._stacks = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
+        self._read_fd, write_fd = os.pipe()
+        parent_pid = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self._read_fd)
+            _child_main(body, seeds, limits, write_fd, self._stacks.fileno(), parent_pid)
+        os.close(write_fd)
+        self._poll = select.poll()
+        self._poll.register(self._read_fd, select.POLLIN)
+
+    def next_attempt(self, seed: int) -> Attempt:
+        """Wait for the result of ``seed``, at most the hard limit."""
+        started_s = time.monotonic()
+        try:
+            message = self._receive(started_s + self._limits.hard_s)
+            if message is not None:
+                result, failure, detail, wall_ms = pickle.loads(message)
+                result = None if failure else pickle.loads(result)
+                return Attempt(seed, result, failure, detail, wall_ms)
+            failure, detail = "crash", self._cause_of_death()
+        except TimeoutError:
+            failure = "hang"
+            detail = f"no result within {self._limits.hard_s:g} s{self._innermost_calls()}"
+        wall_ms = (time.monotonic() - started_s) * 1000
+        return Attempt(seed, None, failure, detail, wall_ms)
+
+    def end(self, *, patience_s: float = 0.0) -> int:
+        """Wait so long for the child to leave, then kill it. Returns its wait status."""
+        if self._status is not None:
+            return self._status
+        deadline_s = time.monotonic() + patience_s
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        while pid == 0 and time.monotonic() < deadline_s:
+            time.sleep(0.002)
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid == 0:
+            os.kill(self._pid, signal.SIGKILL)
+            status = os.waitpid(self._pid, 0)[1]
+        self._status = status
+        os.close(self._read_fd)
+        self._stacks.close()
+        return status
+
+    def _receive(self, deadline_s: float) -> bytes | None:
+        """The next whole message; None if the child closed the pipe. Raises TimeoutError."""
+        while True:
+            if len(self._buffer) >= _HEADER.size:
+                end = _HEADER.size + _HEADER.unpack_from(self._buffer)[0]
+                if len(self._buffer) >= end:
+                    message = bytes(self._buffer[_HEADER.size : end])
+                    del self._buffer[:end]
+                    return message
+            remaining_ms = (deadline_s - time.monotonic()) * 1000
+            if remaining_ms <= 0 or not self._poll.poll(remaining_ms):
+                raise TimeoutError
+            chunk = os.read(self._read_fd, 1 << 16)
+            if not chunk:
+                return None
+            self._buffer += chunk
+
+    def _cause_of_death(self) -> str:
+        code = os.waitstatus_to_exitcode(self.end(patience_s=LEAVE_WAIT_S))
+        if code >= 0:
+            return f"the process left with exit code {code}"
+        return f"the process was killed by {signal.Signals(-code).name}"
+
+    def _innermost_calls(self) -> str:
+        """Where a silent child is, innermost call first; empty if it does not say."""
+        os.kill(self._pid, signal.SIGUSR1)
+        time.sleep(STACK_DUMP_WAIT_S)
+        self._stacks.seek(0)
+        frames = re.findall(
+            r'File ".*?([^/"]+)", line (\d+) in (\S+)', self._stacks.read().decode(errors="replace")
+        )
+        own = Path(__file__).name
+        calls = [f"; in {name} ({file}:{line})" for file, line, name in frames if file != own]
+        return "".join(calls[:3])
+
+
+def _child_main(
+    body: Callable[[int], Any],
+    seeds: Sequence[int],
+    limits: Limits,
+    write_fd: int,
+    stacks_fd: int,
+    parent_pid: int,
+) -> NoReturn:
+    """The whole life of a child. It leaves by ``os._exit``: nothing of the parent's runs twice."""
+    status = CHILD_BROKEN
+    try:
+        die_with_parent(parent_pid)
+        faulthandler.register(signal.SIGUSR1, file=stacks_fd, all_threads=False)
+        signal.signal(signal.SIGALRM, _on_alarm)
+        # Ctrl-C is the driver's to handle; it ends the children.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _cap_memory(limits.memory_mib)
+        for seed in seeds:
+            result = _attempt(body, seed, limits)
+            _send(write_fd, result)
+            if result[1]:
+                break
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _attempt(
+    body: Callable[[int], Any], seed: int, limits: Limits
+) -> tuple[bytes | None, str, str, float]:
+    """Result (pickled), failure, detail and wall milliseconds of one seed."""
+    started_s = time.perf_counter()
+    result, failure, detail = None, "", ""
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, limits.soft_s)
+            result = pickle.dumps(body(seed), protocol=pickle.HIGHEST_PROTOCOL)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    except _SoftLimit:
+        failure, detail = "timeout", f"interrupted after {limits.soft_s:g} s"
+    except MemoryError:
+        failure, detail = "memory", f"needed more than {limits.memory_mib} MiB on top"
+    except BaseException as problem:
+        failure, detail = "error", _describe(problem)
+    return result, failure, detail, (time.perf_counter() - started_s) * 1000
+
+
+def _describe(problem: BaseException) -> str:
+    """The exception and the place that raised it, without paths of this machine."""
+    text = "".join(traceback.format_exception_only(problem)).strip()
+    frames = traceback.extract_tb(problem.__traceback__)
+    if not frames:
+        return text
+    last = frames[-1]
+    return f"{text}; in {last.name} ({Path(last.filename).name}:{last.lineno})"
+
+
+def _send(write_fd: int, message: tuple[Any, ...]) -> None:
+    data = pickle.dumps(message)
+    view = memoryview(_HEADER.pack(len(data)) + data)
+    while view:
+        view = view[os.write(write_fd, view) :]
+
+
+def _on_alarm(_signal_number: int, _frame: object) -> NoReturn:
+    raise _SoftLimit
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """In a child: ask the kernel to kill this process when its parent dies (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:  # it died before we asked
+            os._exit(1)
+
+
+def _cap_memory(extra_mib: int) -> None:
+    """Limit the address space to what the process has now and ``extra_mib`` more (Linux only)."""
+    if sys.platform == "linux":
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        size = pages * resource.getpagesize() + extra_mib * (1 << 20)
+        hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard_limit != resource.RLIM_INFINITY:
+            size = min(size, hard_limit)
+        resource.setrlimit(resource.RLIMIT_AS, (size, hard_limit))

@@ -1,0 +1,156 @@
+"""The result tables: what each column means, and how results become rows.
+
+A row of ``runs``, ``violations`` depends on the scenario and the code alone. Wall time, which does
+not, has a table of its own, ``timing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from scenarios import RunResult
+
+__all__ = [
+    "NO_VERDICT",
+    "OUTCOMES",
+    "PASSING",
+    "RUNS",
+    "SCHEMAS",
+    "TIMING",
+    "VIOLATIONS",
+    "failure_row",
+    "run_row",
+    "to_table",
+    "violation_rows",
+]
+
+OUTCOMES: Mapping[str, str] = {
+    "ok": "every promise held",
+    "known": "only defects that are on the list of known ones showed",
+    "violation": "a promise was broken",
+    "stuck": "the group did not converge in the calm period",
+    "nondeterministic": "a second run of the same seed gave another digest",
+    "error": "the simulator raised an exception",
+    "budget": "the step budget was used up: no verdict",
+    "timeout": "interrupted at the soft wall-time limit: no verdict",
+    "hang": "killed at the hard wall-time limit: no verdict",
+    "memory": "the memory limit was reached: no verdict",
+    "crash": "the process that ran it died: no verdict",
+}
+PASSING = frozenset({"ok", "known"})
+NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
+
+_COUNTS = pa.map_(pa.string(), pa.int64())
+_VALUES = pa.map_(pa.string(), pa.float64())
+
+
+def _column(name: str, kind: pa.DataType, doc: str) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"doc": doc})
+
+
+def _verdict_column(name: str, kind: pa.DataType, doc: str) -> pa.Field:
+    """A column that is null where the run gave no result."""
+    return pa.field(name, kind, metadata={"doc": doc})
+
+
+_IDENTITY = (
+    _column("seed", pa.int64(), "seed of the run"),
+    _column("profile", pa.string(), "profile that the scenario was generated from"),
+    _verdict_column("scenario_hash", pa.string(), "hash of the scenario value"),
+    _verdict_column("code_version", pa.string(), "version of the simulator"),
+)
+
+RUNS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("outcome", pa.string(), "one of the outcomes"),
+        _column("detail", pa.string(), "exception, signal or limit; empty for most verdicts"),
+        _verdict_column("steps", pa.int64(), "atomic steps taken"),
+        _verdict_column("simulated_ms", pa.int64(), "simulated time at the end, ms"),
+        _verdict_column("digest", pa.string(), "hex digest of the trace"),
+        _verdict_column("ties", pa.int64(), "events of one instant that the seed put in order"),
+        _column("known", _COUNTS, "known defect -> how often it showed"),
+        _column("violations", pa.int64(), "rows of this seed in `violations`"),
+        _column("metrics", _VALUES, "metric -> value, with its unit in the name"),
+        _column("coverage", _COUNTS, "situation -> how often the run visited it"),
+    ],
+    metadata={"doc": "one row per seed, ascending"},
+)
+
+VIOLATIONS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("promise", pa.string(), "id of the broken promise"),
+        _column("sentence", pa.string(), "the promise in words"),
+        _column("step", pa.int64(), "index of the step that broke it"),
+        _column("at_ms", pa.int64(), "simulated time of that step, ms"),
+        _column("detail", pa.string(), "what was seen"),
+    ],
+    metadata={"doc": "one row per broken promise, by seed and step"},
+)
+
+TIMING = pa.schema(
+    [
+        _column("seed", pa.int64(), "seed of the run"),
+        _column("batch", pa.int64(), "batch that it was part of"),
+        _column("wall_ms", pa.float64(), "wall time of the run, ms; a failing one is run twice"),
+        _column("worker", pa.string(), "host and process that ran it"),
+    ],
+    metadata={"doc": "one row per seed, ascending; the only table that differs between two sweeps"},
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {"runs": RUNS, "violations": VIOLATIONS, "timing": TIMING}
+
+
+def run_row(result: RunResult) -> dict[str, Any]:
+    """The row of ``runs`` for a run that gave a verdict."""
+    return {
+        "seed": result.seed,
+        "profile": result.profile,
+        "scenario_hash": result.scenario_hash,
+        "code_version": result.code_version,
+        "outcome": result.outcome,
+        "detail": getattr(result, "detail", ""),
+        "steps": result.steps,
+        "simulated_ms": result.simulated_ms,
+        "digest": result.digest,
+        "ties": result.ties,
+        "known": sorted(result.known.items()),
+        "violations": len(result.violations),
+        "metrics": sorted(result.metrics.items()),
+        "coverage": sorted(result.coverage.items()),
+    }
+
+
+def failure_row(*, seed: int, profile: str, outcome: str, detail: str) -> dict[str, Any]:
+    """The row of ``runs`` for a run that ended without a result."""
+    values: dict[str, Any] = dict.fromkeys(RUNS.names)
+    values |= {"seed": seed, "profile": profile, "outcome": outcome, "detail": detail}
+    return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
+
+
+def violation_rows(result: RunResult) -> list[dict[str, Any]]:
+    """The rows of ``violations`` for one run, in the order in which they happened."""
+    return [
+        {
+            "seed": result.seed,
+            "profile": result.profile,
+            "scenario_hash": result.scenario_hash,
+            "code_version": result.code_version,
+            "promise": violation.promise,
+            "sentence": violation.sentence,
+            "step": violation.step,
+            "at_ms": violation.at_ms,
+            "detail": violation.detail,
+        }
+        for violation in result.violations
+    ]
+
+
+def to_table(kind: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of the named kind."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[kind])

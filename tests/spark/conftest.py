@@ -1,0 +1,77 @@
+"""A standalone Spark cluster on this machine, and the one Spark session of the test run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
+
+from spark.java import find_java  # noqa: E402
+from spark.session import check_setup, spark_context  # noqa: E402
+
+START_TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="session")
+def cluster_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a master that has one worker with two cores, each a process of its own."""
+    scratch = tmp_path_factory.mktemp("cluster")
+    home = Path(pyspark.__file__).parent
+    environment = os.environ | {
+        "JAVA_HOME": str(find_java().java_home(scratch)),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(scratch / "work"),
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+    }
+    launcher = [str(home / "bin" / "spark-class")]
+    common = ["--host", "127.0.0.1", "--webui-port", "0"]
+    master_log, worker_log = scratch / "master.log", scratch / "worker.log"
+    daemons = []
+    try:
+        command = ["org.apache.spark.deploy.master.Master", *common, "--port", "0"]
+        daemons.append(_start(launcher + command, master_log, environment))
+        url = _wait_for(r"spark://127\.0\.0\.1:\d+", master_log, daemons[0])
+        command = ["org.apache.spark.deploy.worker.Worker", *common, "--cores", "2"]
+        daemons.append(
+            _start([*launcher, *command, "--memory", "2g", url], worker_log, environment)
+        )
+        _wait_for("Successfully registered with master", worker_log, daemons[1])
+        yield url
+    finally:
+        for daemon in reversed(daemons):
+            daemon.terminate()
+            daemon.wait()
+
+
+@pytest.fixture(scope="session")
+def spark_session(
+    cluster_master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[pyspark.SparkContext]:
+    """A context on the cluster with two executors of one core; every sweep here uses it."""
+    log_file = tmp_path_factory.mktemp("session") / "spark.log"
+    settings = {"spark.executor.cores": "1", "spark.executor.memory": "512m"}
+    with spark_context(check_setup(cluster_master), log_file=log_file, settings=settings) as sc:
+        yield sc
+
+
+def _start(command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+
+
+def _wait_for(pattern: str, log: Path, daemon: subprocess.Popen[bytes]) -> str:
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline_s and daemon.poll() is None:
+        match = re.search(pattern, log.read_text())
+        if match:
+            return match.group()
+        time.sleep(0.1)
+    pytest.fail(f"no {pattern!r} in the daemon's log:\n{log.read_text()[-2000:]}")

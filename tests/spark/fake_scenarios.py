@@ -1,0 +1,97 @@
+"""Scenarios that behave as a profile says, in place of the simulator.
+
+They stand for what a researcher's own runner would be: a module outside the project, named as
+``fake_scenarios:run_seed``, that has to reach the workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FakeViolation:
+    promise: str
+    sentence: str
+    step: int
+    at_ms: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class FakeResult:
+    seed: int
+    profile: str
+    outcome: str = "ok"
+    scenario_hash: str = "5ce9a210"
+    code_version: str = "test"
+    detail: str = ""
+    steps: int = 100
+    simulated_ms: int = 60_000
+    digest: str = ""
+    ties: int = 0
+    known: dict[str, int] = field(default_factory=dict)
+    violations: tuple[FakeViolation, ...] = ()
+    metrics: dict[str, float] = field(default_factory=dict)
+    coverage: dict[str, int] = field(default_factory=dict)
+
+
+def run_seed(profile: str, seed: int) -> FakeResult:
+    """What becomes of a seed: see the branches."""
+    extra: dict[str, Any] = {}
+    if profile == "mixed":
+        extra = _mixed(seed)
+    elif profile == "hostile":
+        _misbehave(seed)
+    elif profile == "slow":
+        time.sleep(0.05)
+    elif profile == "moody" and seed % 5 == 0:
+        extra = {"outcome": "violation", "digest": os.urandom(4).hex()}
+    elif profile == "wide":
+        extra = {"detail": "x" * 300_000}  # more than a pipe holds
+    values = {
+        "steps": 100 + seed,
+        "digest": hashlib.blake2b(f"{profile}/{seed}".encode(), digest_size=8).hexdigest(),
+        "ties": seed % 3,
+        "metrics": {"unowned_ms": float(seed), "rebalances": 2.0},
+        "coverage": {"fenced": seed % 2, "joined": 3},
+    }
+    return FakeResult(seed=seed, profile=profile, **(values | extra))
+
+
+def _mixed(seed: int) -> dict[str, Any]:
+    if seed % 10 == 3:
+        broken = FakeViolation("client.exclusive", "Nobody else owns it.", 17, 1_234, "foo-1: A, B")
+        return {"outcome": "violation", "violations": (broken, broken)}
+    if seed % 10 == 6:
+        return {"outcome": "known", "known": {"KAFKA-16147": 2}}
+    if seed % 10 == 9:
+        return {"outcome": "stuck", "detail": "A waits for foo-1"}
+    return {}
+
+
+def _misbehave(seed: int) -> None:
+    if seed == 11:
+        raise ValueError("no such member")
+    if seed == 12:
+        raise SystemExit(3)
+    if seed == 13:
+        while True:
+            pass
+    if seed == 14:
+        sum(range(10**12))  # one C call: no signal handler runs before it ends
+    if seed == 15:
+        hoard = []
+        while True:
+            hoard.append(bytearray(1 << 24))
+    if seed == 16:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if seed == 17:
+        os._exit(3)
+    if seed == 18:
+        _misbehave(18)

@@ -1,0 +1,16 @@
+"""A plan to test with."""
+
+from __future__ import annotations
+
+from spark import Limits, SeedRange, SweepPlan
+
+
+def a_plan(first: int = 0, end: int = 2000, batch_size: int = 100) -> SweepPlan:
+    return SweepPlan(
+        profile="faulty",
+        seeds=SeedRange(first, end),
+        batch_size=batch_size,
+        runner="spark.runner:run_seed",
+        code_digest="c0de",
+        limits=Limits(),
+    )

@@ -1,0 +1,76 @@
+"""Seed ranges, batches, and when two plans are the same sweep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_plans import a_plan
+
+from spark import Limits, SeedRange, SweepError, SweepPlan
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3000), st.integers(1, 700))
+def test_batches_cut_the_range_without_gap_or_overlap(first: int, count: int, size: int) -> None:
+    plan = a_plan(first, first + count, size)
+    batches = [plan.batch_seeds(index) for index in range(plan.batch_count)]
+    assert [seed for batch in batches for seed in batch] == list(range(first, first + count))
+    assert all(len(batch) == size for batch in batches[:-1])
+    assert 1 <= len(batches[-1]) <= size
+
+
+@given(st.integers(0, 10**18), st.integers(1, 10**6))
+def test_a_seed_range_reads_back_what_it_prints(first: int, count: int) -> None:
+    seeds = SeedRange(first, first + count)
+    assert SeedRange.parse(str(seeds)) == seeds
+    assert len(seeds) == count
+
+
+@pytest.mark.parametrize("text", ["", "7", "0-7", "a:b", "-1:7", "7:", "1:2:3", "5:5", "9:3"])
+def test_a_malformed_or_reversed_range_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(SweepError, match="as in 0:2000"):
+        SeedRange.parse(text)
+
+
+def test_a_plan_survives_its_file() -> None:
+    plan = a_plan()
+    assert SweepPlan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 1}', '{"layout": 99}'])
+def test_a_file_that_is_no_plan_is_refused(text: str) -> None:
+    with pytest.raises(SweepError, match=r"layout|not the plan"):
+        SweepPlan.from_json(text)
+
+
+def test_the_sweep_id_changes_with_every_part_of_the_plan() -> None:
+    plan = a_plan()
+    others = [
+        replace(plan, profile="calm"),
+        replace(plan, seeds=SeedRange(0, 2001)),
+        replace(plan, batch_size=50),
+        replace(plan, runner="mine:run"),
+        replace(plan, code_digest="beef"),
+        replace(plan, limits=Limits(soft_s=1.0)),
+        replace(plan, python="3.99"),
+    ]
+    assert len({plan.sweep_id, *(other.sweep_id for other in others)}) == len(others) + 1
+    assert a_plan().sweep_id == plan.sweep_id
+    for other in others:
+        assert len(plan.differences(other)) == 1
+
+
+@pytest.mark.parametrize("size", [0, -1, 100_001])
+def test_a_batch_size_out_of_bounds_is_refused(size: int) -> None:
+    with pytest.raises(SweepError, match="batch size"):
+        a_plan(batch_size=size)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"soft_s": 0}, {"soft_s": 5, "hard_s": 4}, {"memory_mib": 0}], ids=str
+)
+def test_limits_that_cannot_hold_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(SweepError, match="limit"):
+        Limits(**limits)
