@@ -107,6 +107,11 @@ def unknown_member(member_id: str, group_id: str) -> GroupError:
     )
 
 
+def unknown_instance(instance_id: str) -> GroupError:
+    """Section 2.12: the refusal of an instance id that nobody holds."""
+    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+
+
 def fenced_instance(member_id: str, instance_id: str, holder_id: str) -> GroupError:
     """Section 2.12: the instance id is held by another member id."""
     return GroupError(

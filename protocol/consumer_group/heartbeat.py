@@ -13,6 +13,7 @@ from protocol.consumer_group.context import (
     CoordinatorContext,
     fenced_instance,
     metadata_hash,
+    unknown_instance,
     unknown_member,
 )
 from protocol.consumer_group.group import ConsumerGroup, recount, subscription_type
@@ -186,7 +187,7 @@ def _resolve_static(
     joins = request.member_epoch == JOIN_EPOCH
     if holder_id is None:
         if not joins:
-            raise unknown_member(member_id, group.group_id)
+            raise unknown_instance(instance_id)
         return group.members.get(member_id) or Member(member_id=member_id), None, []
     holder = group.members[holder_id]
     if not joins:
@@ -357,7 +358,8 @@ def _reconcile(
         return member
     if is_new and not rules.assigns_in_heartbeat:
         return member
-    subscribed = context.topic_ids(group.names_of(member))
+    names = group.names_of(member)
+    subscribed = context.topic_ids(names)
     return reconcile(
         Reconciliation(
             member=member,
@@ -366,7 +368,7 @@ def _reconcile(
             owned=rules.owned_as_reported(member, request.topic_partitions, target_epoch),
             is_free=lambda partition: rules.is_free(group, member, partition),
             gives_up=rules.gives_up(member, subscribed) if subscription_changed else None,
-            subscribes_to_nothing=not subscribed,
+            subscribes_to_nothing=not names,
             revoking_epoch=rules.revoking_epoch(member),
         )
     )

@@ -170,8 +170,9 @@ def _unsubscribed(step: Reconciliation) -> Situation | None:
 
 
 def _clear_nothing(step: Reconciliation, situation: Situation) -> Member:
-    # An oddity of 4.3 (section 3.4): whoever now subscribes to nothing, and has nothing, has its
-    # record rewritten all the same when only the previous epoch differs.
+    # An oddity of 4.3 (section 3.4): whoever now subscribes to no name, and has nothing, has its
+    # record rewritten all the same when only the previous epoch differs. The section says "no
+    # existing topic"; a broker looks at the names, whether such topics exist or not.
     member = step.member
     if (
         situation is Situation.RECONCILED

@@ -11,12 +11,12 @@ from protocol.consumer_group.context import (
     CoordinatorContext,
     fenced_instance,
     metadata_hash,
+    unknown_instance,
     unknown_member,
 )
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import NO_PARTITIONS, Member
 from protocol.consumer_group.regexes import abandoned_regex, subscribed_names
-from protocol.errors import ErrorCode, GroupError
 from protocol.messages import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -80,9 +80,7 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
         return member
     holder_id = group.static_members.get(request.instance_id)
     if holder_id is None:
-        raise GroupError(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {request.instance_id} is unknown."
-        )
+        raise unknown_instance(request.instance_id)
     if holder_id != request.member_id:
         raise fenced_instance(request.member_id, request.instance_id, holder_id)
     return group.members[holder_id]
