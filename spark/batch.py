@@ -58,7 +58,7 @@ def seed_body(runner: Runner, profile: str) -> Callable[[int], SeedRows]:
             again = runner(profile, seed)
             if again.digest != result.digest:
                 run["outcome"] = "nondeterministic"
-                run["detail"] = f"{result.outcome}; the second run gave {again.digest}"
+                run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         return SeedRows(run, violation_rows(result))
 
     return body
@@ -74,7 +74,7 @@ def _rows_of(attempt: Attempt, profile: str) -> SeedRows:
         rows: SeedRows = attempt.result
         return rows
     row = failure_row(
-        seed=attempt.seed, profile=profile, outcome=attempt.failure, detail=attempt.detail
+        seed=attempt.seed, profile=profile, outcome=attempt.failure, reason=attempt.reason
     )
     return SeedRows(row, [])
 

@@ -134,7 +134,7 @@ def _plan(
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
     if runner == DEFAULT_RUNNER:
-        from scenarios import generate
+        from scenarios.generate import generate
 
         generate(profile, seeds.first)  # an unknown profile ends the sweep here
     if batch_size is None:

@@ -74,7 +74,7 @@ class SweepSummary:
     known: tuple[Finding, ...]
     coverage: tuple[Finding, ...]
     metrics: tuple[MetricSummary, ...]
-    failures: tuple[tuple[int, str, str], ...]  # seed, outcome, detail
+    failures: tuple[tuple[int, str, str], ...]  # seed, outcome, reason
     steps: int
     simulated_ms: int
     throughput: Throughput
@@ -205,7 +205,7 @@ def _as_list(array: pa.MapArray) -> pa.ListArray:
 
 def _failures(runs: pa.Table) -> tuple[tuple[int, str, str], ...]:
     failed = runs.filter(pc.invert(pc.is_in(runs.column("outcome"), pa.array(sorted(PASSING)))))
-    columns = (failed.column(name).to_pylist() for name in ("seed", "outcome", "detail"))
+    columns = (failed.column(name).to_pylist() for name in ("seed", "outcome", "reason"))
     return tuple(zip(*columns, strict=True))
 
 
@@ -269,9 +269,9 @@ def _finding_rows(summary: SweepSummary, findings: tuple[Finding, ...]) -> list[
 
 
 def _failure_rows(summary: SweepSummary) -> list[list[str]]:
-    rows = [["seed", "outcome", "detail", "see it"]]
-    for seed, outcome, detail in summary.failures[:FAILURES_LISTED]:
-        rows.append([str(seed), outcome, detail, f"`{summary.replay_command(seed)}`"])
+    rows = [["seed", "outcome", "reason", "see it"]]
+    for seed, outcome, reason in summary.failures[:FAILURES_LISTED]:
+        rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`"])
     left = len(summary.failures) - FAILURES_LISTED
     if left > 0:
         rows.append(["...", "", f"{left:,} more in `runs/`", ""])

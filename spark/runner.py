@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from spark.errors import SweepError
 
 if TYPE_CHECKING:
-    from scenarios import RunResult
+    from scenarios.result import RunResult
 
 __all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed"]
 
@@ -24,7 +24,8 @@ DEFAULT_RUNNER = "spark.runner:run_seed"
 
 def run_seed(profile: str, seed: int) -> RunResult:
     """Generate the scenario of ``(profile, seed)`` and run it."""
-    from scenarios import generate, run
+    from scenarios.generate import generate
+    from scenarios.runner import run
 
     return run(generate(profile, seed))
 

@@ -45,8 +45,8 @@ class Limits:
     The soft limit interrupts Python code; the hard one kills what does not listen.
     """
 
-    soft_s: float = 60.0
-    hard_s: float = 180.0
+    soft_s: float = 150.0
+    hard_s: float = 300.0
     memory_mib: int = 1024
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Attempt(NamedTuple):
     seed: int
     result: Any
     failure: str  # "", or error, timeout, memory, crash, hang
-    detail: str
+    reason: str
     wall_ms: float
 
 
@@ -116,15 +116,15 @@ class _Child:
         try:
             message = self._receive(started_s + self._limits.hard_s)
             if message is not None:
-                result, failure, detail, wall_ms = pickle.loads(message)
+                result, failure, reason, wall_ms = pickle.loads(message)
                 result = None if failure else pickle.loads(result)
-                return Attempt(seed, result, failure, detail, wall_ms)
-            failure, detail = "crash", self._cause_of_death()
+                return Attempt(seed, result, failure, reason, wall_ms)
+            failure, reason = "crash", self._cause_of_death()
         except TimeoutError:
             failure = "hang"
-            detail = f"no result within {self._limits.hard_s:g} s{self._innermost_calls()}"
+            reason = f"no result within {self._limits.hard_s:g} s{self._innermost_calls()}"
         wall_ms = (time.monotonic() - started_s) * 1000
-        return Attempt(seed, None, failure, detail, wall_ms)
+        return Attempt(seed, None, failure, reason, wall_ms)
 
     def end(self, *, patience_s: float = 0.0) -> int:
         """Wait so long for the child to leave, then kill it. Returns its wait status."""
@@ -209,9 +209,9 @@ def _child_main(
 def _attempt(
     body: Callable[[int], Any], seed: int, limits: Limits
 ) -> tuple[bytes | None, str, str, float]:
-    """Result (pickled), failure, detail and wall milliseconds of one seed."""
+    """Result (pickled), failure, reason and wall milliseconds of one seed."""
     started_s = time.perf_counter()
-    result, failure, detail = None, "", ""
+    result, failure, reason = None, "", ""
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, limits.soft_s)
@@ -219,12 +219,12 @@ def _attempt(
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _SoftLimit:
-        failure, detail = "timeout", f"interrupted after {limits.soft_s:g} s"
+        failure, reason = "timeout", f"interrupted after {limits.soft_s:g} s"
     except MemoryError:
-        failure, detail = "memory", f"needed more than {limits.memory_mib} MiB on top"
+        failure, reason = "memory", f"needed more than {limits.memory_mib} MiB on top"
     except BaseException as problem:
-        failure, detail = "error", _describe(problem)
-    return result, failure, detail, (time.perf_counter() - started_s) * 1000
+        failure, reason = "error", _describe(problem)
+    return result, failure, reason, (time.perf_counter() - started_s) * 1000
 
 
 def _describe(problem: BaseException) -> str:

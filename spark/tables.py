@@ -7,12 +7,12 @@ not, has a table of its own, ``timing``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from scenarios import RunResult
+from scenarios.result import OUTCOMES as RUN_OUTCOMES
+from scenarios.result import RunResult
 
 __all__ = [
     "NO_VERDICT",
@@ -29,18 +29,15 @@ __all__ = [
 ]
 
 OUTCOMES: Mapping[str, str] = {
-    "ok": "every promise held",
-    "known": "only defects that are on the list of known ones showed",
-    "violation": "a promise was broken",
-    "stuck": "the group did not converge in the calm period",
+    **RUN_OUTCOMES,
     "nondeterministic": "a second run of the same seed gave another digest",
-    "error": "the simulator raised an exception",
-    "budget": "the step budget was used up: no verdict",
     "timeout": "interrupted at the soft wall-time limit: no verdict",
     "hang": "killed at the hard wall-time limit: no verdict",
     "memory": "the memory limit was reached: no verdict",
     "crash": "the process that ran it died: no verdict",
 }
+"""What a run says, and what only whoever supervises it can say."""
+
 PASSING = frozenset({"ok", "known"})
 NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
 
@@ -68,7 +65,9 @@ RUNS = pa.schema(
     [
         *_IDENTITY,
         _column("outcome", pa.string(), "one of the outcomes"),
-        _column("detail", pa.string(), "exception, signal or limit; empty for most verdicts"),
+        _column(
+            "reason", pa.string(), "why the outcome is not `ok`: promise, exception, signal, limit"
+        ),
         _verdict_column("steps", pa.int64(), "atomic steps taken"),
         _verdict_column("simulated_ms", pa.int64(), "simulated time at the end, ms"),
         _verdict_column("digest", pa.string(), "hex digest of the trace"),
@@ -114,7 +113,7 @@ def run_row(result: RunResult) -> dict[str, Any]:
         "scenario_hash": result.scenario_hash,
         "code_version": result.code_version,
         "outcome": result.outcome,
-        "detail": getattr(result, "detail", ""),
+        "reason": result.reason,
         "steps": result.steps,
         "simulated_ms": result.simulated_ms,
         "digest": result.digest,
@@ -126,10 +125,10 @@ def run_row(result: RunResult) -> dict[str, Any]:
     }
 
 
-def failure_row(*, seed: int, profile: str, outcome: str, detail: str) -> dict[str, Any]:
+def failure_row(*, seed: int, profile: str, outcome: str, reason: str) -> dict[str, Any]:
     """The row of ``runs`` for a run that ended without a result."""
     values: dict[str, Any] = dict.fromkeys(RUNS.names)
-    values |= {"seed": seed, "profile": profile, "outcome": outcome, "detail": detail}
+    values |= {"seed": seed, "profile": profile, "outcome": outcome, "reason": reason}
     return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
 
 

@@ -1,0 +1,60 @@
+# Everything here works on a fresh machine that has Python 3.11 or later, and bash for Spark's own
+# scripts: the first target makes .venv and installs the project into it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+SWEEP_PROFILE ?= faulty
+SWEEP_SEEDS ?= 0:2000
+SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
+
+.PHONY: help test test-slow lint format sweep sweep-smoke ci clean
+
+help:
+	@echo "make test    the test suite (without the tests marked slow)"
+	@echo "make sweep   $(SWEEP_SEEDS) of $(SWEEP_PROFILE) on local Spark, into $(SWEEP_OUT)"
+	@echo "make lint    format, lint, types, and which floor imports which"
+	@echo "make ci      all of it, with the slow tests"
+
+test: $(INSTALLED)
+	$(BIN)/pytest
+
+test-slow: $(INSTALLED)
+	$(BIN)/pytest -m slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+sweep: $(INSTALLED)
+	$(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds $(SWEEP_SEEDS) --out $(SWEEP_OUT)
+
+# A few seeds, through the same door, into a folder that is thrown away.
+sweep-smoke: $(INSTALLED)
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	  $(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds 0:40 --out "$$out/sweep"
+
+ci: test lint test-slow sweep-smoke
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# pyproject.toml alone decides what is installed; the sources are used in place.
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "make: '$(PYTHON)' is missing or older than Python 3.11: install one," \
+	       "or name it, as in make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "make: $(PYTHON) cannot make virtual environments (no module ensurepip):" \
+	       "on Debian and Ubuntu, apt install python3-venv" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,144 @@
+"""``rebalance-sim conformance``: traces of real brokers and clients, replayed against the model."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.errors import BadInput
+from cli.exit_codes import FOUND, OK
+from cli.output import say, write_text
+
+if TYPE_CHECKING:
+    from conformance.broker_replay import BrokerReplayReport
+    from conformance.client_replay import ClientReplayReport
+
+__all__ = ["Replayed", "conformance", "replay_trace"]
+
+# What is counted, per kind of trace: how it is called, and the stem of the report's fields.
+BROKER_COUNTS = {"responses": "responses", "log batches": "batches"}
+CLIENT_COUNTS = {
+    "client requests": "requests",
+    "callbacks": "callbacks",
+    "states": "states",
+    "commits": "commits",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """A trace file and what its replay reports."""
+
+    path: Path
+    report: BrokerReplayReport | ClientReplayReport
+    is_broker_trace: bool
+
+    @property
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """What was compared -> (equal, compared)."""
+        stems = BROKER_COUNTS if self.is_broker_trace else CLIENT_COUNTS
+        return {
+            name: (getattr(self.report, f"{stem}_ok"), getattr(self.report, f"{stem}_total"))
+            for name, stem in stems.items()
+        }
+
+    @property
+    def verdict(self) -> str:
+        """ok, differs, or needs: nothing was compared, the model lacks something."""
+        if self.report.first_difference is not None:
+            return "differs"
+        compared = sum(total for _, total in self.counts.values())
+        return "needs" if self.report.needs is not None and not compared else "ok"
+
+    def describe(self, width: int = 0) -> Iterator[str]:
+        """One line, and the first difference in full."""
+        what = [] if self.verdict == "needs" else [_spell(self.counts)]
+        what += [] if self.report.needs is None else [f"needs: {self.report.needs}"]
+        yield f"{self.verdict:<8} {self.path!s:<{width}}  {'; '.join(what)}"
+        for line in (self.report.first_difference or "").splitlines():
+            yield f"         {line}"
+
+
+def conformance(
+    paths: Annotated[list[Path], typer.Argument(help="Trace files, or folders of them.")],
+    json: Annotated[Path | None, typer.Option(help="Write the result to this file, too.")] = None,
+) -> int:
+    """Replay recorded traces and compare every response, record, request and callback."""
+    files = [file for path in paths for file in _trace_files(path)]
+    width = max(len(str(file)) for file in files)
+    replayed = []
+    for file in files:
+        row = replay_trace(file)
+        replayed.append(row)
+        for line in row.describe(width):
+            say(line)
+    for line in _totals(replayed):
+        say(line)
+    if json is not None:
+        write_text(json, json_text.dumps(_as_json(replayed), indent=2) + "\n")
+    return FOUND if any(row.verdict == "differs" for row in replayed) else OK
+
+
+def replay_trace(path: Path) -> Replayed:
+    """Replay one trace file, of whichever kind. Raises TraceError or BadInput."""
+    from conformance.broker_replay import replay_broker_trace
+    from conformance.broker_trace import load_broker_trace, read_json
+
+    keys = read_json(path).keys()
+    if "events" in keys:
+        from conformance.client_replay import load_client_trace, replay_client_trace
+
+        client = replay_client_trace(load_client_trace(path))
+        return Replayed(path=path, report=client, is_broker_trace=False)
+    if "steps" in keys:
+        broker = replay_broker_trace(load_broker_trace(path))
+        return Replayed(path=path, report=broker, is_broker_trace=True)
+    raise BadInput(f"{path} is no trace: it has neither 'steps' (a broker) nor 'events' (a client)")
+
+
+def _trace_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]  # a missing file is reported by its loader
+    files = sorted(path.rglob("*.json"))
+    if not files:
+        raise BadInput(f"{path} has no *.json file: give a trace, or a folder of traces")
+    return files
+
+
+def _totals(rows: Sequence[Replayed]) -> Iterator[str]:
+    needs = Counter(row.report.needs for row in rows if row.report.needs is not None)
+    if needs:
+        reasons = ", ".join(f"{name} ({count})" for name, count in sorted(needs.items()))
+        yield f"not or not wholly replayed: {needs.total()} of {len(rows)} traces, need: {reasons}"
+    yield _spell(_sums(rows)) or "nothing was compared"
+
+
+def _sums(rows: Sequence[Replayed]) -> dict[str, tuple[int, int]]:
+    sums: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        for name, (equal, compared) in row.counts.items():
+            before = sums.get(name, (0, 0))
+            sums[name] = (before[0] + equal, before[1] + compared)
+    return sums
+
+
+def _spell(counts: Mapping[str, tuple[int, int]]) -> str:
+    return ", ".join(f"{name} {equal}/{compared}" for name, (equal, compared) in counts.items())
+
+
+def _as_json(rows: Sequence[Replayed]) -> dict[str, Any]:
+    return {
+        "traces": [
+            {"path": str(row.path), "verdict": row.verdict, **row.report.to_dict()} for row in rows
+        ],
+        "totals": {
+            name.replace(" ", "_"): {"equal": equal, "compared": compared}
+            for name, (equal, compared) in _sums(rows).items()
+        },
+    }

@@ -1,0 +1,9 @@
+"""The one error of this floor."""
+
+from __future__ import annotations
+
+__all__ = ["BadInput"]
+
+
+class BadInput(Exception):
+    """What the user gave will not do. The message is one line: the place, and the mend."""

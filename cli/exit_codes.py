@@ -1,0 +1,10 @@
+"""What the exit code of every command means."""
+
+from __future__ import annotations
+
+__all__ = ["BAD_INPUT", "FOUND", "INTERRUPTED", "OK"]
+
+OK = 0
+FOUND = 1  # a broken promise, a group that is stuck, a difference, or no verdict where one was due
+BAD_INPUT = 2
+INTERRUPTED = 130

@@ -1,0 +1,34 @@
+"""Where commands write: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cli.errors import BadInput
+
+__all__ = ["print_json", "say", "stderr", "write_text"]
+
+stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def say(text: str = "") -> None:
+    """Print a line of results."""
+    sys.stdout.write(text + "\n")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, with its keys in the order they have."""
+    say(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file the user named. Raises BadInput if that cannot be done."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise BadInput(f"cannot write {path} ({problem.strerror}): give another file") from problem

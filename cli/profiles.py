@@ -1,0 +1,18 @@
+"""``rebalance-sim profiles``: the kinds of scenarios that can be generated."""
+
+from __future__ import annotations
+
+from cli.exit_codes import OK
+from cli.output import say
+
+__all__ = ["profiles"]
+
+
+def profiles() -> int:
+    """List the profiles that scenarios are generated from."""
+    from scenarios.profile import PROFILES, load_profile
+
+    width = max(len(name) for name in PROFILES)
+    for name in PROFILES:
+        say(f"{name:<{width}}  {load_profile(name).description}")
+    return OK

@@ -1,0 +1,174 @@
+"""``rebalance-sim replay``: a case study or a trace, step by step, for reading along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.conformance import Replayed, replay_trace
+from cli.errors import BadInput
+from cli.exit_codes import FOUND, OK
+from cli.output import say
+
+if TYPE_CHECKING:
+    from scenarios.case_studies import CaseState, ReplayedStep
+
+__all__ = ["replay"]
+
+# Fields of a step of a run's trace that stand in its first line, or say nothing to a reader.
+_HEADLINE = ("step", "at_ms", "kind", "client", "shard", "detail")
+
+
+def replay(
+    what: Annotated[str, typer.Argument(help="Name of a case study, or a trace file.")],
+) -> int:
+    """Print a case study of KIP-848, a recorded trace, or a run's own trace, step by step."""
+    path = Path(what)
+    if path.suffix == ".jsonl":
+        return _say_all(_run_trace(path))
+    if path.suffix == ".json":
+        replayed = replay_trace(path)
+        _say_all(_recorded_trace(replayed))
+        return FOUND if replayed.verdict == "differs" else OK
+    return _replay_case_study(what)
+
+
+def _say_all(lines: Iterable[str]) -> int:
+    for line in lines:
+        say(line)
+    return OK
+
+
+# --- case studies --------------------------------------------------------------------------------
+
+
+def _replay_case_study(name: str) -> int:
+    from scenarios.case_studies import load_case_study
+    from scenarios.case_studies import replay as replay_steps
+
+    case = load_case_study(name)
+    topics = ", ".join(f"{topic} with {count} partitions" for topic, count in case.topics.items())
+    say(f"{case.title}: case study {case.name!r} of KIP-848, {topics}")
+    differing = 0
+    for played in replay_steps(case):
+        differing += bool(played.differences)
+        _say_all(_case_step(played))
+    say()
+    if differing:
+        say(f"{differing} of {len(case.steps)} steps differ from the text")
+        return FOUND
+    say(f"all {len(case.steps)} steps are as the text has them")
+    return OK
+
+
+def _case_step(played: ReplayedStep) -> Iterator[str]:
+    step = played.step
+    yield ""
+    yield f"{step.number:>3}  {step.action} {step.member or step.topic}".rstrip()
+    yield f"     {step.narrative}"
+    yield from _case_state(played.state)
+    told = played.response
+    if told is not None:
+        yield (
+            f"     {step.member} is told: epoch {told.epoch}, assigned {_names(told.assigned)}, "
+            f"to revoke {_names(told.revoke)}, not yet free {_names(told.pending)}"
+        )
+    for difference in played.differences:
+        yield f"     DIFFERS  {difference}"
+
+
+def _case_state(state: CaseState) -> Iterator[str]:
+    yield f"     group epoch {state.group_epoch}, target of epoch {state.target_epoch}"
+    for member in sorted(state.current):
+        current = state.current[member]
+        target = state.target.get(member, frozenset())
+        waits = f", waits for {_names(current.pending)}" if current.pending else ""
+        yield (
+            f"     {member}  epoch {current.epoch}, holds {_names(current.partitions)}"
+            f"{waits}, target {_names(target)}"
+        )
+
+
+def _names(partitions: Iterable[str]) -> str:
+    return " ".join(sorted(partitions)) or "nothing"
+
+
+# --- traces recorded from brokers and clients ----------------------------------------------------
+
+
+def _recorded_trace(replayed: Replayed) -> Iterator[str]:
+    """A broker's trace beside the model's answers; a client's events; then the verdict."""
+    if replayed.is_broker_trace and replayed.verdict != "needs":
+        yield from _broker_steps(replayed.path)
+    else:
+        yield from _recorded_events(replayed.path)
+    yield ""
+    yield from replayed.describe()
+
+
+def _broker_steps(path: Path) -> Iterator[str]:
+    from conformance.broker_replay import replay_steps
+    from conformance.broker_trace import load_broker_trace
+
+    for exchange in replay_steps(load_broker_trace(path)):
+        step = exchange.step
+        yield ""
+        yield _headline(exchange.index + 1, step["at_ms"], step["op"])
+        yield from _details(step, skip=("at_ms", "op", "response"))
+        if "response" in step:
+            yield f"     broker    {_compact(step['response'])}"
+            if exchange.got != step["response"]:
+                yield f"     model     {_compact(exchange.got)}"
+        for record in exchange.records:
+            value = "removed" if record["value"] is None else _compact(record["value"])
+            key = "".join(f" {name}" for name in record["key"].values())
+            yield f"     record    {record['type']}{key}: {value}"
+
+
+def _recorded_events(path: Path) -> Iterator[str]:
+    from conformance.broker_trace import read_json
+
+    data = read_json(path)
+    for number, event in enumerate(data.get("events") or data["steps"], start=1):
+        who = f"{event.get('client', '')} {event.get('kind') or event['op']}".strip()
+        yield _headline(number, event["at_ms"], who)
+        yield from _details(event, skip=("at_ms", "client", "kind", "op"))
+
+
+# --- traces of our own runs ----------------------------------------------------------------------
+
+
+def _run_trace(path: Path) -> Iterator[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadInput(f"cannot read {path} ({problem}): give the file of run --trace") from problem
+    for number, line in enumerate(lines, start=1):
+        try:
+            step = json.loads(line)
+            who = step.get("client") or step.get("shard") or step.get("detail", "")
+            yield _headline(step["step"], step["at_ms"], f"{step['kind']} {who}")
+        except (ValueError, KeyError, AttributeError) as problem:
+            raise BadInput(f"{path}, line {number}: no step of a trace ({problem})") from problem
+        yield from _details(step, skip=_HEADLINE)
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def _headline(number: int, at_ms: int, what: str) -> str:
+    return f"{number:>6}  {at_ms / 1000:>10.3f} s  {what}"
+
+
+def _details(values: Mapping[str, Any], *, skip: Iterable[str]) -> Iterator[str]:
+    for name, value in values.items():
+        if name not in skip:
+            yield f"     {name:<9} {_compact(value)}"
+
+
+def _compact(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,143 @@
+"""``rebalance-sim sweep``: many seeds, on Spark or on this machine's cores."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.errors import BadInput
+from cli.exit_codes import FOUND, OK
+from cli.options import ProfileName
+from cli.output import say, stderr
+from spark import DEFAULT_RUNNER, Limits
+
+if TYPE_CHECKING:
+    from spark import Progress, SweepSummary
+
+__all__ = ["sweep"]
+
+HARD_LIMIT_FACTOR = 2
+FINDINGS_SHOWN = 10
+FAILURES_SHOWN = 5
+_DEFAULTS = Limits()
+
+
+def sweep(
+    profile: ProfileName,
+    seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:2000.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")],
+    backend: Annotated[str, typer.Option(help="spark, or pool: processes here.")] = "spark",
+    master: Annotated[
+        str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Seeds a task; without it, what fits a few seconds.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting, as in spark.executor.memory=2g.")
+    ] = None,
+    runner: Annotated[
+        str, typer.Option(help="Function that runs a seed, as module:function.")
+    ] = DEFAULT_RUNNER,
+    time_limit_s: Annotated[
+        float, typer.Option(help="Wall seconds after which a run is interrupted.")
+    ] = _DEFAULTS.soft_s,
+    memory_limit_mib: Annotated[
+        int, typer.Option(help="MiB that a run may need on top of its worker.")
+    ] = _DEFAULTS.memory_mib,
+) -> int:
+    """Run a range of seeds and write typed tables and a report.
+
+    The same command on the same folder goes on where an interrupted sweep stopped.
+    """
+    from spark import sweep as run_sweep
+
+    if runner != DEFAULT_RUNNER:
+        sys.path.insert(0, os.getcwd())  # where a user's own runner usually is
+    with _progress_bar() as on_progress:
+        summary = run_sweep(
+            profile=profile,
+            seeds=seeds,
+            out=out,
+            backend=backend,
+            master=master,
+            batch_size=batch,
+            runner=runner,
+            limits=Limits(
+                soft_s=time_limit_s,
+                hard_s=HARD_LIMIT_FACTOR * time_limit_s,
+                memory_mib=memory_limit_mib,
+            ),
+            spark_settings=_settings(conf or []),
+            on_progress=on_progress,
+        )
+    for line in _describe(summary):
+        say(line)
+    return OK if summary.passed else FOUND
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise BadInput(f"--conf {pair!r}: write spark.name=value")
+        settings[name] = value
+    return settings
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[Progress], None]]:
+    """A bar on a terminal; elsewhere only the notes, so that logs stay short."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("batches"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Bar(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("sweep")
+
+        def show(progress: Progress) -> None:
+            if progress.note:
+                stderr.print(progress.note)
+            bar.update(task, completed=progress.batches_done, total=progress.batches_planned)
+
+        yield show
+
+
+def _describe(summary: SweepSummary) -> Iterator[str]:
+    throughput = summary.throughput
+    total = len(summary.plan.seeds)
+    yield f"{total:,} seeds of {summary.plan.profile}: " + ", ".join(
+        f"{count:,} {name}" for name, count in summary.outcomes.items()
+    )
+    yield f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours"
+    if throughput.seeds_run:
+        yield (
+            f"{throughput.seeds_run:,} seeds in {throughput.elapsed_s:,.1f} s: "
+            f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included; "
+            f"{throughput.run_ms_mean:,.1f} ms a run"
+        )
+    for title, findings in (("broken", summary.violations), ("known", summary.known)):
+        for finding in findings[:FINDINGS_SHOWN]:
+            yield f"{title:<7} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
+            yield f"        {summary.replay_command(finding.first_seed)}"
+        if len(findings) > FINDINGS_SHOWN:
+            yield f"        and {len(findings) - FINDINGS_SHOWN} more: see the report"
+    others = [row for row in summary.failures if row[1] != "violation"]
+    for seed, outcome, reason in others[:FAILURES_SHOWN]:
+        yield f"{outcome:<7} {reason}"
+        yield f"        {summary.replay_command(seed)}"
+    if len(others) > FAILURES_SHOWN:
+        yield f"        and {len(others) - FAILURES_SHOWN} more: see the report"
+    yield f"report: {os.path.relpath(summary.report)}"
