@@ -25,7 +25,7 @@ from protocol.member.membership import Membership
 from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.reconciliation import Reconciler
 from protocol.member.rules import MemberRules
-from protocol.member.values import PartitionState
+from protocol.member.values import Call, PartitionState
 from protocol.topics import TopicPartition
 
 __all__ = ["ConsumerMember"]
@@ -280,6 +280,11 @@ class ConsumerMember(MemberCore):
     def running_callback(self) -> RunCallback | None:
         """The callback that blocks the application."""
         return self._application.running
+
+    @property
+    def blocked_in(self) -> Call | None:
+        """``unsubscribe`` or ``close``, while it has not returned."""
+        return self._application.blocked_in
 
     @property
     def is_polling(self) -> bool:

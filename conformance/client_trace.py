@@ -1,0 +1,185 @@
+"""Loading of traces recorded from real clients, and what one process of a client did in them.
+
+``conformance/traces/clients/README.md`` describes the format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance.broker_trace import read_json
+from conformance.client_bodies import check_response
+from conformance.errors import TraceError
+from protocol.member import ConsumerConfig
+
+__all__ = ["ClientProcess", "ClientTrace", "TraceEvent", "load_client_trace"]
+
+TraceEvent = Mapping[str, Any]
+
+_KEYS = ("name", "client", "client_configs", "topics", "events")
+_KNOWN_CLIENTS = {"kafka-clients": ("4.3",), "librdkafka": ("2.16",)}
+_REPLAYED_CLIENT = "kafka-clients"  # librdkafka writes other events
+_SURROUNDINGS = ("admin", "broker")
+_GROUP_APIS = ("ConsumerGroupHeartbeat", "JoinGroup")
+
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "request": ("id", "conn", "api", "body"),
+    "response": ("id", "api", "body"),
+    "state": ("from", "to", "member_epoch"),
+    "callback_begin": ("callback", "partitions"),
+    "callback_end": ("callback", "assignment", "throws"),
+    "records": ("offsets",),
+    "action": ("action",),
+    "action_begin": ("action",),
+    "action_end": ("action",),
+    "fault": ("what",),
+}
+
+_INT_CONFIGS = (
+    "max.poll.interval.ms",
+    "auto.commit.interval.ms",
+    "retry.backoff.ms",
+    "retry.backoff.max.ms",
+    "request.timeout.ms",
+    "default.api.timeout.ms",
+)
+_TEXT_CONFIGS = ("group.instance.id", "group.remote.assignor", "client.rack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientProcess:
+    """One process of one client: its events, and those of the broker, in the trace's order."""
+
+    name: str
+    member_id: str
+    config: ConsumerConfig
+    uses_consumer_protocol: bool
+    events: Sequence[TraceEvent]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTrace:
+    """A recorded trace; ``client`` is "kafka-clients" or "librdkafka"."""
+
+    path: str
+    name: str
+    about: str
+    client: str
+    processes: tuple[ClientProcess, ...]
+
+
+def load_client_trace(path: str | Path) -> ClientTrace:
+    """Read one trace. Raises TraceError with one line naming the place and the mend."""
+    data = read_json(Path(path))
+    missing = [key for key in _KEYS if key not in data]
+    if missing:
+        raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
+    client = _client(path, str(data["client"]))
+    if client == _REPLAYED_CLIENT:
+        _check_events(path, data["events"])
+    try:
+        processes = _processes(path, data)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TraceError(
+            f"{path}: client_configs or an event lacks a field ({error}); fetch the file again"
+        ) from error
+    return ClientTrace(
+        path=str(path),
+        name=data["name"],
+        about=data.get("about", ""),
+        client=client,
+        processes=processes,
+    )
+
+
+def _client(path: str | Path, text: str) -> str:
+    name, _, rest = text.partition(" ")
+    version = ".".join(rest.split(" ")[0].split(".")[:2])
+    if version not in _KNOWN_CLIENTS.get(name, ()):
+        known = ", ".join(f"{n} {v}" for n, vs in sorted(_KNOWN_CLIENTS.items()) for v in vs)
+        raise TraceError(f"{path}: client {text!r} is not modelled; known clients: {known}")
+    return name
+
+
+def _check_events(path: str | Path, events: Sequence[TraceEvent]) -> None:
+    """Raise TraceError for the first event that could not be replayed."""
+    for number, event in enumerate(events, 1):
+        try:
+            wanted: tuple[str, ...] = ("at_ms", "client", *_FIELDS.get(event["kind"], ()))
+            for key in wanted:
+                if key not in event:
+                    raise KeyError(key)
+            if event["kind"] == "response":
+                check_response(event["api"], event["body"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise TraceError(
+                f"{path}: event {number} lacks or misspells {error}; fetch the file again"
+            ) from error
+
+
+def _processes(path: str | Path, data: Mapping[str, Any]) -> tuple[ClientProcess, ...]:
+    """One entry per ``create`` of each client; what comes before the second one is the first's."""
+    events: Sequence[TraceEvent] = data["events"]
+    names = sorted({e["client"] for e in events} - set(_SURROUNDINGS))
+    processes: list[ClientProcess] = []
+    for name in names:
+        starts = [
+            index
+            for index, event in enumerate(events)
+            if event["client"] == name and event.get("action") == "create"
+        ]
+        for number, start in enumerate(starts, 1):
+            begin = 0 if number == 1 else start
+            end = starts[number] if number < len(starts) else len(events)
+            own = [e for e in events[begin:end] if e["client"] in (name, *_SURROUNDINGS)]
+            processes.append(_process(path, name, number, data["client_configs"], own))
+    if not processes:
+        raise TraceError(f"{path}: no client was created; the file is cut off, fetch it again")
+    return tuple(processes)
+
+
+def _process(
+    path: str | Path,
+    client: str,
+    number: int,
+    client_configs: Mapping[str, Mapping[str, str]],
+    events: Sequence[TraceEvent],
+) -> ClientProcess:
+    settings = client_configs.get(f"{client} (process {number})") or client_configs[client]
+    requests = [e for e in events if e["kind"] == "request" and e["api"] in _GROUP_APIS]
+    ids = [e["body"]["member_id"] for e in requests if e["body"]["member_id"]]
+    name = client if number == 1 else f"{client}, process {number}"
+    return ClientProcess(
+        name=name,
+        member_id=ids[0] if ids else f"{client}#{number}",
+        config=_config(path, name, settings, requests),
+        uses_consumer_protocol=settings.get("group.protocol") == "consumer",
+        events=events,
+    )
+
+
+def _config(
+    path: str | Path,
+    name: str,
+    settings: Mapping[str, str],
+    requests: Sequence[TraceEvent],
+) -> ConsumerConfig:
+    """Settings that a member does not read are left out."""
+    values: dict[str, Any] = {
+        "group_id": requests[0]["body"]["group_id"] if requests else "group",
+    }
+    for key in _TEXT_CONFIGS:
+        if key in settings:
+            values[key.replace(".", "_")] = settings[key]
+    if "enable.auto.commit" in settings:
+        values["enable_auto_commit"] = str(settings["enable.auto.commit"]).lower() == "true"
+    try:
+        for key in _INT_CONFIGS:
+            if key in settings:
+                values[key.replace(".", "_")] = int(settings[key])
+        return ConsumerConfig(**values)
+    except ValueError as error:
+        raise TraceError(f"{path}: client_configs of {name}: {error}") from error
