@@ -18,7 +18,7 @@ from protocol.outcome import TimerCommand, TimerKey
 from protocol.records import Record
 from protocol.semantics import Semantics
 
-__all__ = ["ClientView", "ShardView", "Step", "StepKind", "WorldView"]
+__all__ = ["ClientView", "ShardView", "Step", "StepKind", "WorldView", "shard_of"]
 
 
 class StepKind(StrEnum):
@@ -64,9 +64,21 @@ class ShardView(Protocol):
     coordinator: GroupCoordinator
     is_active: bool
     leader_epoch: int
-    log_end_offset: int
-    high_watermark: int
-    armed_timers: Mapping[TimerKey, Any]
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below this offset is committed, as far as this replica knows."""
+        ...
+
+    @property
+    def armed_timers(self) -> Mapping[TimerKey, Any]:
+        """Timers that are armed, by key."""
+        ...
 
     def log_records(self) -> Sequence[Record]:
         """Every record of this replica's log, in offset order."""
@@ -85,10 +97,14 @@ class ClientView(Protocol):
 class WorldView(Protocol):
     """Everything an invariant may look at."""
 
-    now_ms: int
     group_id: str
     config: CoordinatorConfig
     semantics: Semantics
+
+    @property
+    def now_ms(self) -> int:
+        """Simulated time."""
+        ...
 
     def acting_shard(self) -> ShardView | None:
         """The active shard with the highest leader epoch; None while nobody serves the group."""
@@ -136,3 +152,10 @@ class Step:
         self.event: Any = None
         self.effects: tuple[Any, ...] = ()
         self.detail = ""
+
+
+def shard_of(step: Step) -> ShardView:
+    """The shard of a step whose kind has one. Raises ValueError if the host left it out."""
+    if step.shard is None:
+        raise ValueError(f"a step of kind {step.kind} must name its shard")
+    return step.shard

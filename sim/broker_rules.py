@@ -91,4 +91,5 @@ def broker_rules(names: Iterable[str]) -> BrokerRules:
     mixins = tuple(BROKER_DEFECTS[name] for name in names)
     if not mixins:
         return BrokerRules()
-    return type("DefectiveBrokerRules", mixins, {})()
+    rules: BrokerRules = type("DefectiveBrokerRules", mixins, {})()
+    return rules

@@ -30,9 +30,9 @@ class Call(simpy.Event):
 class Clock(simpy.Environment):
     """Simulated time in integer milliseconds.
 
-    ``now_ms`` is SimPy's ``now``. Events of the same millisecond happen in the order of their priority, which each actor draws
-    from its own stream: their order is a choice that seeds explore. ``tie_count`` counts events
-    that had another one at the same time before them.
+    ``now_ms`` is the ``now`` of SimPy. Events of the same millisecond happen in the order of their
+    priority, which each actor draws from its own stream: their order is a choice that seeds
+    explore. ``tie_count`` counts events that had another one at the same time before them.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,10 @@ class Clock(simpy.Environment):
         self, at_ms: int, priority: float, function: Callable[[Call], None], argument: Any = None
     ) -> None:
         """Call ``function`` at ``at_ms``, or now if that has passed."""
-        if at_ms < self._now:
-            at_ms = self._now
-        heappush(self._queue, (at_ms, priority, next(self._eid), Call(self, function, argument)))
+        if at_ms < self.now_ms:
+            at_ms = self.now_ms
+        queue: list[Any] = self._queue
+        heappush(queue, (at_ms, priority, next(self._eid), Call(self, function, argument)))
 
     def run_until(self, until_ms: int, may_go_on: Callable[[], bool]) -> bool:
         """Let everything before ``until_ms`` happen, then stand at ``until_ms``.

@@ -332,6 +332,17 @@ class Network:
         self._blocks.remove((client_name, node_id, direction))
         self._apply_blocks_of(client_name)
 
+    def break_coordinator_connection(self, client_name: str) -> bool:
+        """Reset the open connections of a client to its coordinator; False if there is none."""
+        found = [
+            connection
+            for connection in self.connections_of(client_name)
+            if connection.purpose is Purpose.COORDINATOR
+        ]
+        for connection in found:
+            connection.reset()
+        return bool(found)
+
     def _apply_blocks_of(self, client_name: str) -> None:
         for connection in self.connections_of(client_name):
             self._apply_blocks(connection)

@@ -1,0 +1,426 @@
+"""One client process: an application that polls, and a network thread, around a pure member.
+
+Source: consumer-client.md, section 0.1. The process hands events to the member and carries out
+what it wants. No event is made for a ``poll`` that would only restart the poll timer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import ErrorCode
+from protocol.member import (
+    Call as BlockingCall,
+)
+from protocol.member import (
+    CallbackCompleted,
+    CallbackKind,
+    CallReturned,
+    ClientState,
+    Close,
+    CommitAnswered,
+    ConsumerConfig,
+    ConsumerMember,
+    CoordinatorFound,
+    CoordinatorSearchFailed,
+    Disconnected,
+    Event,
+    FindCoordinator,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    PositionsKnown,
+    RaiseError,
+    RecordsReturned,
+    RequestMetadata,
+    ResetPositions,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+    Subscribe,
+    Tick,
+    ValidatePositions,
+)
+from protocol.messages import ConsumerGroupHeartbeatResponse
+from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
+from sim.client_lines import ClientLines
+from sim.clock import Call
+from sim.messages import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from sim.network import Purpose
+from sim.spec import ClientSpec, OffsetReset
+
+if TYPE_CHECKING:
+    from sim.client_conditions import ClientConditions
+    from sim.world import World
+
+__all__ = ["ClientProcess"]
+
+_TICK = Tick()
+_POLL = Poll()
+
+_LOOKUP_RETRY_MS = 100
+"""``retry.backoff.ms``, for the host's own requests."""
+
+
+class ClientProcess:
+    """A process from its start to its end; ``incarnation`` counts them under one name from 1."""
+
+    def __init__(
+        self, world: World, spec: ClientSpec, conditions: ClientConditions, *, incarnation: int
+    ) -> None:
+        name = spec.name
+        self.name = name
+        self.spec = spec
+        self.incarnation = incarnation
+        self.number = world.number_of(name) * 256 + incarnation % 256
+        self.is_alive = True
+        self.tie_break = world.streams.get(f"schedule/client/{name}").random
+        self._world = world
+        self._clock = world.clock
+        self._conditions = conditions
+        self._lines = ClientLines(world, self)
+        jitter = world.streams.get(f"jitter/{name}").random
+        self.member = ConsumerMember(
+            config=ConsumerConfig(
+                group_id=world.group_id,
+                group_instance_id=spec.instance_id,
+                group_remote_assignor=spec.server_assignor,
+                client_rack=spec.rack,
+                max_poll_interval_ms=spec.max_poll_interval_ms,
+                enable_auto_commit=spec.enable_auto_commit,
+                auto_commit_interval_ms=spec.auto_commit_interval_ms,
+                request_timeout_ms=spec.request_timeout_ms,
+            ),
+            member_id=world.new_client_member_id(name, incarnation),
+            rules=world.semantics.member,
+            jitter=lambda: 2.0 * jitter() - 1.0,
+            now_ms=self._clock.now_ms,
+        )
+        self._pick_broker = world.streams.get(f"bootstrap/{name}").random
+        phase = world.streams.get(f"poll-phase/{name}").random()
+        self._poll_phase_ms = self._clock.now_ms + int(phase * spec.poll_interval_ms)
+        self._tick_at_ms: int | None = None
+        self._poll_at_ms: int | None = None
+        self._is_blocked = False
+        self._to_do: deque[Event] = deque()
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_exiting = False
+        self._is_going_on = False
+        self._own_requests: dict[int, Any] = {}
+        self._next_own_id = -1
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self, topics: tuple[str, ...]) -> None:
+        """The application subscribes and polls."""
+        # An application that has changed over to names by now starts with those.
+        regex = None if topics else self.spec.topic_regex
+        if topics or regex is not None:
+            self.take(Subscribe(topic_names=frozenset(topics), topic_regex=regex))
+        self.take(PollingResumed())
+        self._ask(MetadataRequest())
+
+    def end(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.is_alive = False
+        self._lines.close()
+        self._to_do.clear()
+        self._deferred.clear()
+
+    def call(self, event: Event) -> None:
+        """Let the application make a call as soon as it is free to; ``close`` is its last one."""
+        if self.is_alive and not self._is_exiting:
+            self._is_exiting = isinstance(event, Close)
+            self._to_do.append(event)
+            self._go_on()
+
+    # --- a process that does not run (``ClientPause``) --------------------------------------------
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Keep a call for later if the process is paused now; drop it if the process is gone."""
+        if not self.is_alive:
+            return True
+        if not self._conditions.is_paused:
+            return False
+        self._deferred.append((function, arguments))
+        return True
+
+    def wake_up(self) -> None:
+        """After a pause: everything that was kept happens now, in its order."""
+        while self._deferred and self.is_alive:
+            function, arguments = self._deferred.popleft()
+            function(*arguments)
+        self.look_at_conditions()
+
+    # --- events in, effects out -------------------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Hand one event to the member and carry out what it wants."""
+        effects = self.member.on_event(event, now_ms=self._clock.now_ms)
+        self._world.steps.client_event(self, event, effects)
+        for effect in effects:
+            carry_out = _EFFECTS.get(type(effect))
+            if carry_out is not None:
+                carry_out(self, effect)
+        if self.is_alive:
+            self._arm_tick()
+            self._arm_poll()
+            if self._to_do or self._conditions.is_stalled:
+                self._go_on()
+
+    def _arm_tick(self) -> None:
+        """A deadline that moves back costs no event, as with timers of a shard."""
+        deadline_ms = self.member.next_deadline_ms
+        if deadline_ms is None:
+            return
+        at_ms = self._tick_at_ms
+        if at_ms is None or deadline_ms < at_ms:
+            self._schedule_tick(max(deadline_ms, self._clock.now_ms))
+
+    def _schedule_tick(self, at_ms: int) -> None:
+        self._tick_at_ms = at_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_tick, at_ms)
+
+    def _on_tick(self, call: Call) -> None:
+        if call.argument != self._tick_at_ms or self.defers(self._on_tick, call):
+            return
+        self._tick_at_ms = None
+        deadline_ms = self.member.next_deadline_ms
+        if deadline_ms is None:
+            return
+        if deadline_ms > self._clock.now_ms:
+            self._schedule_tick(deadline_ms)
+            return
+        self.take(_TICK)
+
+    # --- polling ----------------------------------------------------------------------------------
+
+    @property
+    def _application_is_free(self) -> bool:
+        return not self._is_blocked and self.member.running_callback is None
+
+    def _arm_poll(self) -> None:
+        """Wake the application at its first ``poll`` that does more than restart the timer."""
+        due_ms = self.member.poll_due_ms
+        if due_ms is None or not self.member.is_polling:
+            return
+        earliest_ms = max(due_ms, self._clock.now_ms + 1)
+        interval_ms = self.spec.poll_interval_ms
+        count = -((self._poll_phase_ms - earliest_ms) // interval_ms)
+        at_ms = self._poll_phase_ms + count * interval_ms
+        if self._poll_at_ms is None or at_ms < self._poll_at_ms:
+            self._schedule_poll(at_ms)
+
+    def _schedule_poll(self, at_ms: int) -> None:
+        self._poll_at_ms = at_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_poll, at_ms)
+
+    def _on_poll(self, call: Call) -> None:
+        if call.argument != self._poll_at_ms or self.defers(self._on_poll, call):
+            return
+        self._poll_at_ms = None
+        due_ms = self.member.poll_due_ms
+        if due_ms is None or not self.member.is_polling or not self._application_is_free:
+            return
+        if due_ms > self._clock.now_ms:
+            self._arm_poll()
+            return
+        self._return_records()
+        self.take(_POLL)
+
+    def _return_records(self) -> None:
+        """Tell the member what earlier polls have handed out since it was last told."""
+        positions = self._world.topic_logs.positions_after_polling(self.member, self._clock.now_ms)
+        if positions:
+            self.take(RecordsReturned(positions=positions))
+
+    def look_at_conditions(self) -> None:
+        """A stall or a pause began or ended."""
+        conditions = self._conditions
+        if not self.is_alive or conditions.is_paused:
+            return
+        if not conditions.is_stalled and not self.member.is_polling:
+            self.take(PollingResumed())
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """The application does what it has been told to do, as far as nothing keeps it."""
+        if self._is_going_on:
+            return
+        self._is_going_on = True
+        while self._may_act():
+            if self._conditions.is_stalled:
+                if not self.member.is_polling:
+                    break
+                self._return_records()
+                self.take(PollingStopped())
+            elif self._to_do:
+                self._act(self._to_do.popleft())
+            else:
+                break
+        self._is_going_on = False
+
+    def _may_act(self) -> bool:
+        return self.is_alive and not self._conditions.is_paused and self._application_is_free
+
+    def _act(self, event: Event) -> None:
+        """One call of the application; all but ``subscribe`` block it."""
+        if isinstance(event, Subscribe):
+            self._ask(MetadataRequest())
+        else:
+            self._return_records()
+            self._is_blocked = True
+        self.take(event)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answer(self, correlation_id: int, response: Any) -> None:
+        """The answer to a request of the member, or of the host itself."""
+        if correlation_id < 0:
+            self._on_own_answer(correlation_id, response)
+            return
+        self.take(_ANSWERS[type(response)](correlation_id, response))
+
+    def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
+        """These requests will never be answered."""
+        of_member = tuple(i for i in correlation_ids if i >= 0)
+        for correlation_id in correlation_ids:
+            if correlation_id < 0:
+                self._ask_again(self._own_requests.pop(correlation_id))
+        if of_member:
+            self.take(Disconnected(correlation_ids=of_member))
+
+    # --- the host's own requests ------------------------------------------------------------------
+
+    def _any_broker(self) -> int:
+        return int(self._pick_broker() * len(self._world.brokers))
+
+    def _ask(self, request: Any) -> None:
+        correlation_id = self._next_own_id
+        self._next_own_id -= 1
+        self._own_requests[correlation_id] = request
+        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), correlation_id, request)
+
+    def _ask_again(self, request: Any) -> None:
+        at_ms = self._clock.now_ms + _LOOKUP_RETRY_MS
+        self._clock.call_at(at_ms, self.tie_break(), self._on_retry, request)
+
+    def _on_retry(self, call: Call) -> None:
+        if not self.defers(self._on_retry, call):
+            self._ask(call.argument)
+
+    def _on_own_answer(self, correlation_id: int, response: Any) -> None:
+        del self._own_requests[correlation_id]
+        if isinstance(response, MetadataResponse):
+            names = self._conditions.topic_names_seen(response.topic_names)
+            self.take(MetadataKnown(topic_names=names))
+        elif isinstance(response, ListOffsetsResponse):
+            self.take(PositionsKnown(positions=response.positions))
+
+    # --- effects ----------------------------------------------------------------------------------
+
+    def _send(self, effect: SendHeartbeat | SendCommit | SendOffsetFetch) -> None:
+        node_id = self.member.coordinator_id
+        if node_id is None:
+            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
+        self._lines.send(Purpose.COORDINATOR, node_id, effect.correlation_id, effect.request)
+
+    def _find_coordinator(self, effect: FindCoordinator) -> None:
+        request = FindCoordinatorRequest(group_id=self._world.group_id)
+        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
+
+    def _request_metadata(self, effect: RequestMetadata) -> None:
+        self._ask(MetadataRequest())
+
+    def _validate(self, effect: ValidatePositions) -> None:
+        self._ask(ListOffsetsRequest(positions=effect.positions))
+
+    def _reset(self, effect: ResetPositions) -> None:
+        at_end = self.spec.auto_offset_reset is OffsetReset.LATEST
+        self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
+
+    def _run_callback(self, effect: RunCallback) -> None:
+        duration_ms = self._conditions.callback_ms(effect.kind)
+        at_ms = self._clock.now_ms + duration_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_callback_done, (effect, duration_ms))
+
+    def _on_callback_done(self, call: Call) -> None:
+        if self.defers(self._on_callback_done, call):
+            return
+        effect, duration_ms = call.argument
+        kind: CallbackKind = effect.kind
+        self.take(
+            CallbackCompleted(
+                failed=self._conditions.callback_fails(kind),
+                poll_follows=duration_ms >= self.spec.poll_interval_ms
+                and not self._conditions.is_stalled,
+            )
+        )
+
+    def _on_error_raised(self, effect: RaiseError) -> None:
+        """An application that is told of a fatal error gives up; others log it and go on."""
+        restart_ms = self.spec.restart_after_fatal_ms
+        is_fatal = self.member.state is ClientState.FATAL
+        if is_fatal and restart_ms is not None and not self._is_exiting:
+            self._world.fleet.restart_later(self.name, restart_ms)
+            self._to_do.clear()
+            self._to_do.append(Close(timeout_ms=self.spec.close_timeout_ms))
+            self._is_exiting = True
+
+    def _on_returned(self, effect: CallReturned) -> None:
+        self._is_blocked = False
+        if effect.call is BlockingCall.CLOSE:
+            self._world.fleet.on_process_end(self)
+
+
+_EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
+    SendHeartbeat: ClientProcess._send,
+    SendCommit: ClientProcess._send,
+    SendOffsetFetch: ClientProcess._send,
+    FindCoordinator: ClientProcess._find_coordinator,
+    RequestMetadata: ClientProcess._request_metadata,
+    ValidatePositions: ClientProcess._validate,
+    ResetPositions: ClientProcess._reset,
+    RunCallback: ClientProcess._run_callback,
+    RaiseError: ClientProcess._on_error_raised,
+    CallReturned: ClientProcess._on_returned,
+}
+
+
+def _heartbeat_answered(correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> Event:
+    return HeartbeatAnswered(correlation_id=correlation_id, response=response)
+
+
+def _commit_answered(correlation_id: int, response: OffsetCommitResponse) -> Event:
+    return CommitAnswered(correlation_id=correlation_id, response=response)
+
+
+def _offset_fetch_answered(correlation_id: int, response: OffsetFetchResponse) -> Event:
+    return OffsetFetchAnswered(correlation_id=correlation_id, response=response)
+
+
+def _search_answered(correlation_id: int, response: FindCoordinatorResponse) -> Event:
+    if response.error_code is ErrorCode.NONE:
+        return CoordinatorFound(correlation_id=correlation_id, node_id=response.node_id)
+    return CoordinatorSearchFailed(correlation_id=correlation_id, error_code=response.error_code)
+
+
+_ANSWERS: dict[type, Callable[[int, Any], Event]] = {
+    ConsumerGroupHeartbeatResponse: _heartbeat_answered,
+    OffsetCommitResponse: _commit_answered,
+    OffsetFetchResponse: _offset_fetch_answered,
+    FindCoordinatorResponse: _search_answered,
+}

@@ -1,0 +1,169 @@
+"""The connections of one client process: set up, backed off, timed out.
+
+Source: consumer-client.md, section 2.4. A request to a broker waits while a connection is being
+set up, fails at once while the broker is in reconnect backoff, and fails with everything else in
+flight when the oldest one has waited for ``request_timeout_ms``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from sim.clock import Call
+from sim.network import Connection, ConnectionState, Purpose
+
+if TYPE_CHECKING:
+    from sim.client import ClientProcess
+    from sim.world import World
+
+__all__ = ["ClientLines"]
+
+_BACKOFF_JITTER = 0.2
+
+
+class _Line:
+    """What a client has towards one broker for one purpose."""
+
+    __slots__ = ("connection", "failures", "has_watchdog", "in_flight", "retry_at_ms", "waiting")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.failures = 0
+        self.retry_at_ms = 0
+        self.waiting: list[tuple[int, Any]] = []
+        self.in_flight: deque[tuple[int, int]] = deque()
+        self.has_watchdog = False
+
+
+class ClientLines:
+    """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
+
+    def __init__(self, world: World, process: ClientProcess) -> None:
+        self._world = world
+        self._clock = world.clock
+        self._process = process
+        self._lines: dict[tuple[Purpose, int], _Line] = {}
+        self._draw = world.streams.get(f"reconnect/{process.name}").random
+        self._tie_break = process.tie_break
+        self._timeout_ms = process.spec.request_timeout_ms
+
+    def send(self, purpose: Purpose, node_id: int, correlation_id: int, request: Any) -> None:
+        """Send a request to a broker, over a connection that is opened if need be."""
+        line = self._lines.get((purpose, node_id))
+        if line is None:
+            line = self._lines[purpose, node_id] = _Line()
+        connection = line.connection
+        if connection is not None and connection.state is ConnectionState.OPEN:
+            self._transmit(line, connection, correlation_id, request)
+            return
+        if connection is None:
+            if self._clock.now_ms < line.retry_at_ms:
+                self._fail_soon(correlation_id)
+                return
+            line.connection = Connection(
+                self._world.network,
+                owner=self,
+                client_name=self._process.name,
+                broker=self._world.brokers[node_id],
+                purpose=purpose,
+            )
+            line.connection.open()
+        line.waiting.append((correlation_id, request))
+
+    def close(self) -> None:
+        """The process ends: its connections go with it."""
+        for line in self._lines.values():
+            if line.connection is not None:
+                line.connection.close()
+        self._lines.clear()
+
+    # --- what a connection says -------------------------------------------------------------------
+
+    def on_connected(self, connection: Connection) -> None:
+        """Send what has waited."""
+        if self._process.defers(self.on_connected, connection):
+            return
+        line = self._line_of(connection)
+        if line is None:
+            return
+        line.failures = 0
+        waiting, line.waiting = line.waiting, []
+        for correlation_id, request in waiting:
+            self._transmit(line, connection, correlation_id, request)
+
+    def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
+        """An answer has arrived; it belongs to the oldest request in flight."""
+        if self._process.defers(self.on_answer, connection, correlation_id, response):
+            return
+        line = self._line_of(connection)
+        if line is None:
+            return
+        expected, _ = line.in_flight.popleft()
+        if expected != correlation_id:
+            raise RuntimeError(f"answer to {correlation_id} came when {expected} was due")
+        self._process.on_answer(correlation_id, response)
+
+    def on_closed(self, connection: Connection) -> None:
+        """Everything in flight, or waiting, on this connection has failed."""
+        if self._process.defers(self.on_closed, connection):
+            return
+        line = self._line_of(connection)
+        if line is None:
+            return
+        line.connection = None
+        line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
+        line.failures += 1
+        lost = (*(sent[0] for sent in line.in_flight), *(item[0] for item in line.waiting))
+        line.in_flight.clear()
+        line.waiting.clear()
+        if lost:
+            self._process.on_lost(lost)
+
+    def _line_of(self, connection: Connection) -> _Line | None:
+        """The line of a connection; None if the line has another one by now."""
+        line = self._lines.get((connection.purpose, connection.broker.node_id))
+        return line if line is not None and line.connection is connection else None
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def _transmit(
+        self, line: _Line, connection: Connection, correlation_id: int, request: Any
+    ) -> None:
+        line.in_flight.append((correlation_id, self._clock.now_ms))
+        connection.send(correlation_id, request)
+        self._watch(line)
+
+    def _watch(self, line: _Line) -> None:
+        """One call at a time waits for the request that is oldest now."""
+        if not line.has_watchdog and line.in_flight:
+            line.has_watchdog = True
+            at_ms = line.in_flight[0][1] + self._timeout_ms
+            self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, line)
+
+    def _on_watchdog(self, call: Call) -> None:
+        if self._process.defers(self._on_watchdog, call):
+            return
+        line: _Line = call.argument
+        line.has_watchdog = False
+        connection = line.connection
+        if (
+            connection is not None
+            and line.in_flight
+            and line.in_flight[0][1] + self._timeout_ms <= self._clock.now_ms
+        ):
+            connection.reset()
+        self._watch(line)
+
+    def _backoff_ms(self, failures: int) -> int:
+        spec = self._world.spec.network
+        nominal = min(spec.reconnect_backoff_max_ms, spec.reconnect_backoff_ms << min(failures, 10))
+        factor = 1.0 + _BACKOFF_JITTER * (2.0 * self._draw() - 1.0)
+        return min(spec.reconnect_backoff_max_ms, int(nominal * factor))
+
+    def _fail_soon(self, correlation_id: int) -> None:
+        self._clock.call_at(self._clock.now_ms, self._tie_break(), self._on_failed, correlation_id)
+
+    def _on_failed(self, call: Call) -> None:
+        if not self._process.defers(self._on_failed, call):
+            self._process.on_lost((call.argument,))

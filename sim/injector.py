@@ -1,0 +1,365 @@
+"""Makes faults happen: begins each at its time, ends its window, and heals everything for the calm.
+
+One method for each kind of fault; what a fault stands for is said in ``sim/faults.py``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from protocol.member import MembershipOperation
+from sim import faults
+from sim.clock import Call
+from sim.faults import Fault
+
+if TYPE_CHECKING:
+    from sim.broker import Broker
+    from sim.world import World
+
+__all__ = ["Injector", "fault_kind"]
+
+CONTROLLED_SHUTDOWN_MS = 100
+"""How long a broker stays up after its leadership has been taken away, to let that be known."""
+
+_End = Callable[[], None]
+
+
+def fault_kind(fault: Fault) -> str:
+    """The name of a fault in traces and coverage, and in files: ``client_crash``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(fault).__name__).lower()
+
+
+class Injector:
+    """Owns the open windows. After ``heal`` nothing new begins."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tie_break = world.streams.get("schedule/injector").random
+        self._open: dict[int, tuple[Fault, _End]] = {}
+        self._is_calm = False
+
+    def schedule(self, planned: tuple[Fault, ...]) -> None:
+        """Let every fault begin at its time."""
+        for index, fault in enumerate(planned):
+            self._world.clock.call_at(
+                fault.at_ms, self._tie_break(), self._on_begin, (index, fault)
+            )
+
+    def heal(self) -> None:
+        """The calm begins: close every window, bring every broker and awaited client back."""
+        self._is_calm = True
+        for index in list(self._open):
+            self._end(index)
+        for broker in self._world.brokers:
+            if not broker.is_alive:
+                broker.restart()
+        self._world.fleet.restart_all_due()
+
+    # --- windows ----------------------------------------------------------------------------------
+
+    def _on_begin(self, call: Call) -> None:
+        index, fault = call.argument
+        if self._is_calm:
+            return
+        effect: _End | bool = _BEGIN[type(fault)](self, fault)
+        if effect is False:
+            return
+        world = self._world
+        kind = fault_kind(fault)
+        world.coverage.on_fault(kind)
+        if callable(effect):
+            self._open[index] = (fault, effect)
+            world.steps.fault(f"{kind} begins{_whom(fault)}")
+            at_ms = fault.at_ms + getattr(fault, "duration_ms", 0)
+            world.clock.call_at(at_ms, self._tie_break(), self._on_end, index)
+        else:
+            world.steps.fault(f"{kind}{_whom(fault)}")
+
+    def _on_end(self, call: Call) -> None:
+        self._end(call.argument)
+
+    def _end(self, index: int) -> None:
+        found = self._open.pop(index, None)
+        if found is None:
+            return
+        fault, end = found
+        end()
+        self._world.steps.fault(f"{fault_kind(fault)} ends{_whom(fault)}")
+
+    def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
+        """Do something later, unless the calm has come by then."""
+
+        def on_call(call: Call) -> None:
+            if not self._is_calm:
+                action()
+
+        clock = self._world.clock
+        clock.call_at(clock.now_ms + delay_ms, self._tie_break(), on_call)
+
+    # --- network ----------------------------------------------------------------------------------
+
+    def _connection_loss(self, fault: faults.ConnectionLoss) -> bool:
+        network = self._world.network
+        if fault.moment is faults.Moment.NOW:
+            return network.break_coordinator_connection(fault.client)
+        network.link(fault.client).cut = fault.moment
+        return True
+
+    def _client_partition(self, fault: faults.ClientPartition) -> _End:
+        network = self._world.network
+        where = (fault.client, fault.broker, fault.direction)
+        network.block(*where)
+        return lambda: network.unblock(*where)
+
+    def _network_slowdown(self, fault: faults.NetworkSlowdown) -> _End:
+        if fault.client is None:
+            names = [spec.name for spec in self._world.spec.clients]
+        else:
+            names = [fault.client]
+        links = [self._world.network.link(name) for name in names]
+        for link in links:
+            link.factor *= fault.factor
+
+        def end() -> None:
+            for link in links:
+                link.factor //= fault.factor
+
+        return end
+
+    # --- brokers ----------------------------------------------------------------------------------
+
+    def _broker(self, node_id: int | None) -> Broker | None:
+        if node_id is not None:
+            return self._world.brokers[node_id]
+        return self._world.controller.leader
+
+    def _broker_isolation(self, fault: faults.BrokerIsolation) -> _End | bool:
+        broker = self._broker(fault.broker)
+        if broker is None:
+            return False
+        broker.isolation_count += 1
+
+        def end() -> None:
+            broker.isolation_count -= 1
+            broker.pump_both_ways()
+
+        return end
+
+    def _replication_slowdown(self, fault: faults.ReplicationSlowdown) -> _End:
+        world = self._world
+        world.replication_factor *= fault.factor
+
+        def end() -> None:
+            world.replication_factor //= fault.factor
+
+        return end
+
+    def _broker_crash(self, fault: faults.BrokerCrash) -> _End | bool:
+        broker = self._broker(fault.broker)
+        if broker is None or not broker.is_alive:
+            return False
+        broker.crash()
+
+        def end() -> None:
+            if not broker.is_alive:
+                broker.restart()
+
+        return end
+
+    def _broker_bounce(self, fault: faults.BrokerBounce) -> bool:
+        self._bounce_broker(fault, 0)
+        return True
+
+    def _bounce_broker(self, fault: faults.BrokerBounce, node_id: int) -> None:
+        """Shut one broker down in a controlled way; the next one follows."""
+        if node_id >= len(self._world.brokers):
+            return
+        broker = self._world.brokers[node_id]
+
+        def stop() -> None:
+            if broker.is_alive:
+                broker.crash()
+
+        def start() -> None:
+            if not broker.is_alive:
+                broker.restart()
+
+        if broker.is_alive:
+            self._world.controller.fence(broker)
+        back_ms = CONTROLLED_SHUTDOWN_MS + fault.down_ms
+        self._later(CONTROLLED_SHUTDOWN_MS, stop)
+        self._later(back_ms, start)
+        self._later(back_ms + fault.gap_ms, lambda: self._bounce_broker(fault, node_id + 1))
+
+    def _coordinator_move(self, fault: faults.CoordinatorMove) -> bool:
+        controller = self._world.controller
+        old = controller.leader
+        if fault.to_broker is None:
+            new = controller.successor()
+        else:
+            new = self._world.brokers[fault.to_broker]
+            if not controller.may_lead(new):
+                return False
+        if old is None or new is None or new is old:
+            return False
+        if fault.keeps_tail:
+            old.replication.hand_over(new)
+        else:
+            new.tail_cut_epoch = controller.metadata.leader_epoch + 1
+        controller.elect(new)
+        return True
+
+    def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:
+        controller = self._world.controller
+        old, new = controller.leader, controller.successor()
+        if old is None or new is None or not old.is_alive:
+            return False
+        old.cut_off_count += 1
+        old.isolation_count += 1
+        controller.fence(old)
+
+        def end() -> None:
+            old.cut_off_count -= 1
+            old.isolation_count -= 1
+            if old.is_alive:
+                controller.on_broker_up(old)
+                old.pump_both_ways()
+
+        return end
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def _client_crash(self, fault: faults.ClientCrash) -> bool:
+        return self._world.fleet.crash(fault.client, fault.down_ms)
+
+    def _client_close(self, fault: faults.ClientClose) -> bool:
+        return self._world.fleet.close(fault.client, fault.down_ms, fault.operation)
+
+    def _client_bounce(self, fault: faults.ClientBounce) -> bool:
+        names = fault.clients or tuple(spec.name for spec in self._world.spec.clients)
+        self._bounce_client(fault, sorted(names))
+        return True
+
+    def _bounce_client(self, fault: faults.ClientBounce, names: list[str]) -> None:
+        if not names:
+            return
+        fleet = self._world.fleet
+        if fault.graceful:
+            fleet.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
+        else:
+            fleet.crash(names[0], fault.down_ms)
+        self._later(fault.down_ms + fault.gap_ms, lambda: self._bounce_client(fault, names[1:]))
+
+    def _client_pause(self, fault: faults.ClientPause) -> _End | bool:
+        if self._world.fleet.live(fault.client) is None:
+            return False
+        conditions = self._world.fleet.conditions[fault.client]
+        conditions.begin(fault)
+
+        def end() -> None:
+            was_paused = conditions.is_paused
+            conditions.end(fault)
+            process = self._world.fleet.live(fault.client)
+            if was_paused and not conditions.is_paused and process is not None:
+                process.wake_up()
+
+        return end
+
+    def _poll_stall(self, fault: faults.PollStall) -> _End | bool:
+        fleet = self._world.fleet
+        process = fleet.live(fault.client)
+        if process is None:
+            return False
+        conditions = fleet.conditions[fault.client]
+        conditions.begin(fault)
+        process.look_at_conditions()
+
+        def end() -> None:
+            conditions.end(fault)
+            present = fleet.live(fault.client)
+            if present is not None:
+                present.look_at_conditions()
+
+        return end
+
+    def _callback_slowdown(self, fault: faults.CallbackSlowdown) -> _End:
+        conditions = self._world.fleet.conditions[fault.client]
+        conditions.begin(fault)
+        return lambda: conditions.end(fault)
+
+    def _callback_failure(self, fault: faults.CallbackFailure) -> _End:
+        conditions = self._world.fleet.conditions[fault.client]
+        conditions.begin(fault)
+        return lambda: conditions.end(fault)
+
+    def _metadata_lag(self, fault: faults.MetadataLag) -> _End:
+        conditions = self._world.fleet.conditions[fault.client]
+        conditions.begin(fault)
+        return lambda: conditions.end(fault)
+
+    def _subscription_change(self, fault: faults.SubscriptionChange) -> bool:
+        return self._world.fleet.subscribe(fault.client, fault.topics)
+
+    # --- topics -----------------------------------------------------------------------------------
+
+    def _topic_create(self, fault: faults.TopicCreate) -> bool:
+        return self._world.topics.create(fault.topic, fault.partition_count)
+
+    def _topic_grow(self, fault: faults.TopicGrow) -> bool:
+        return self._world.topics.grow(fault.topic, fault.partition_count)
+
+    def _topic_delete(self, fault: faults.TopicDelete) -> bool:
+        return self._world.topics.delete(fault.topic)
+
+    def _topic_recreate(self, fault: faults.TopicRecreate) -> bool:
+        topics = self._world.topics
+        if not topics.delete(fault.topic):
+            return False
+
+        def create(call: Call | None) -> None:
+            topics.create(fault.topic, fault.partition_count)
+
+        if fault.down_ms == 0:
+            create(None)
+        else:
+            # Also in the calm: who subscribes to the topic waits for it.
+            at_ms = self._world.clock.now_ms + fault.down_ms
+            self._world.clock.call_at(at_ms, self._tie_break(), create)
+        return True
+
+
+def _whom(fault: Fault) -> str:
+    """`` of a`` or `` of broker 1`` or `` of orders``, where a fault names somebody."""
+    for name, label in (("client", ""), ("broker", "broker "), ("topic", "")):
+        value: Any = getattr(fault, name, None)
+        if value is not None:
+            return f" of {label}{value}"
+    return ""
+
+
+_BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
+    faults.ConnectionLoss: Injector._connection_loss,
+    faults.ClientPartition: Injector._client_partition,
+    faults.NetworkSlowdown: Injector._network_slowdown,
+    faults.BrokerIsolation: Injector._broker_isolation,
+    faults.ReplicationSlowdown: Injector._replication_slowdown,
+    faults.BrokerCrash: Injector._broker_crash,
+    faults.BrokerBounce: Injector._broker_bounce,
+    faults.CoordinatorMove: Injector._coordinator_move,
+    faults.ZombieLeader: Injector._zombie_leader,
+    faults.ClientCrash: Injector._client_crash,
+    faults.ClientClose: Injector._client_close,
+    faults.ClientBounce: Injector._client_bounce,
+    faults.ClientPause: Injector._client_pause,
+    faults.PollStall: Injector._poll_stall,
+    faults.CallbackSlowdown: Injector._callback_slowdown,
+    faults.CallbackFailure: Injector._callback_failure,
+    faults.MetadataLag: Injector._metadata_lag,
+    faults.SubscriptionChange: Injector._subscription_change,
+    faults.TopicCreate: Injector._topic_create,
+    faults.TopicGrow: Injector._topic_grow,
+    faults.TopicDelete: Injector._topic_delete,
+    faults.TopicRecreate: Injector._topic_recreate,
+}

@@ -1,0 +1,172 @@
+"""What a run measures, in plain numbers.
+
+Times of partitions are summed over partitions: two partitions without an owner for a second each
+are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from invariants.step import ClientView, ShardView
+from protocol.member import ClientState, RunCallback, SendCommit, SendHeartbeat, StateChanged
+from protocol.outcome import TimerKey
+from protocol.records import ConsumerGroupMetadata, Record
+from protocol.topics import TopicPartition
+from sim.clock import Clock
+
+__all__ = ["Metrics"]
+
+
+class Metrics:
+    """Counters of one run; ``as_dict`` has them by name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.heartbeats_sent = 0
+        self.commits_sent = 0
+        self.callbacks_run = 0
+        self.fences = 0
+        self.records_written = 0
+        self.rebalances = 0
+        self.session_timeouts = 0
+        self.rebalance_timeouts = 0
+        self.last_fault_ms = 0
+        self.last_unrest_ms = 0
+        self.ownership = _Ownership(clock)
+
+    def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
+        """A leader wrote records."""
+        self.records_written += len(records)
+        for record in records:
+            if record.type_id <= 1:
+                continue
+            self.last_unrest_ms = self._clock.now_ms
+            if type(record) is ConsumerGroupMetadata and record.value is not None:
+                self.rebalances += 1
+
+    def on_timer(self, key: TimerKey) -> None:
+        """A timer of a coordinator changed something."""
+        if key.kind == "session":
+            self.session_timeouts += 1
+        elif key.kind == "rebalance":
+            self.rebalance_timeouts += 1
+
+    def on_client_event(self, client: ClientView, effects: tuple[Any, ...]) -> None:
+        """A client took an event."""
+        for effect in effects:
+            kind = type(effect)
+            if kind is SendHeartbeat:
+                self.heartbeats_sent += 1
+            elif kind is SendCommit:
+                self.commits_sent += 1
+            elif kind is RunCallback:
+                self.callbacks_run += 1
+            elif kind is StateChanged:
+                self.last_unrest_ms = self._clock.now_ms
+                if effect.to_state is ClientState.FENCED:
+                    self.fences += 1
+        self.ownership.look_at(client)
+
+    def on_client_gone(self, client: ClientView) -> None:
+        """A client process ended."""
+        self.ownership.drop(client)
+
+    def on_fault(self) -> None:
+        """A fault began or ended."""
+        self.last_fault_ms = self._clock.now_ms
+
+    def as_dict(self, *, is_stable: bool) -> dict[str, float]:
+        """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
+        change of the group or a client; -1 if the group is not stable at the end."""
+        self.ownership.close()
+        settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
+        return {
+            "callbacks_run": self.callbacks_run,
+            "commits_sent": self.commits_sent,
+            "fences": self.fences,
+            "heartbeats_sent": self.heartbeats_sent,
+            "overlap_partition_ms": self.ownership.overlap_ms,
+            "partition_moves": self.ownership.move_count,
+            "rebalance_timeouts": self.rebalance_timeouts,
+            "rebalances": self.rebalances,
+            "records_written": self.records_written,
+            "session_timeouts": self.session_timeouts,
+            "settling_ms": settling_ms if is_stable else -1,
+            "unowned_partition_ms": self.ownership.unowned_ms,
+            "unowned_partition_ms_max": self.ownership.longest_unowned_ms,
+        }
+
+
+class _Ownership:
+    """Who may fetch what, integrated over time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen_versions: dict[str, tuple[int, int]] = {}
+        self._fetchable: dict[str, frozenset[TopicPartition]] = {}
+        self._owner_count: dict[TopicPartition, int] = {}
+        self._since_ms: dict[TopicPartition, int] = {}
+        self._last_owner: dict[TopicPartition, str] = {}
+        self.unowned_ms = 0
+        self.longest_unowned_ms = 0
+        self.overlap_ms = 0
+        self.move_count = 0
+
+    def add(self, partition: TopicPartition) -> None:
+        """From now on this partition ought to have an owner."""
+        if partition not in self._owner_count:
+            self._owner_count[partition] = 0
+            self._since_ms[partition] = self._clock.now_ms
+
+    def remove(self, partition: TopicPartition) -> None:
+        """The partition is deleted."""
+        if partition in self._owner_count:
+            self._account(partition)
+            del self._owner_count[partition]
+            del self._since_ms[partition]
+
+    def look_at(self, client: ClientView) -> None:
+        """Has this client's set changed?"""
+        version = (client.incarnation, client.member.ownership_version)
+        if self._seen_versions.get(client.name) == version:
+            return
+        self._seen_versions[client.name] = version
+        self._change(client.name, client.member.fetchable)
+
+    def drop(self, client: ClientView) -> None:
+        """The client is gone, and fetches nothing."""
+        self._change(client.name, frozenset())
+
+    def close(self) -> None:
+        """Account for everything up to now."""
+        for partition in self._owner_count:
+            self._account(partition)
+
+    def _change(self, name: str, fetchable: frozenset[TopicPartition]) -> None:
+        before = self._fetchable.get(name, frozenset())
+        self._fetchable[name] = fetchable
+        for partition in before - fetchable:
+            self._count(partition, -1)
+        for partition in fetchable - before:
+            self._count(partition, 1)
+            if partition in self._owner_count:
+                if self._last_owner.get(partition, name) != name:
+                    self.move_count += 1
+                self._last_owner[partition] = name
+
+    def _count(self, partition: TopicPartition, by: int) -> None:
+        if partition in self._owner_count:
+            self._account(partition)
+            self._owner_count[partition] += by
+
+    def _account(self, partition: TopicPartition) -> None:
+        now_ms = self._clock.now_ms
+        span_ms = now_ms - self._since_ms[partition]
+        self._since_ms[partition] = now_ms
+        count = self._owner_count[partition]
+        if count == 0:
+            self.unowned_ms += span_ms
+            self.longest_unowned_ms = max(self.longest_unowned_ms, span_ms)
+        elif count > 1:
+            self.overlap_ms += span_ms * (count - 1)

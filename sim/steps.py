@@ -1,0 +1,160 @@
+"""Every atomic change of the world passes through here: counted, traced, measured, checked."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from invariants.step import ClientView, ShardView, Step, StepKind
+from protocol.messages import Request, Response
+from protocol.outcome import Outcome, TimerCommand, TimerKey
+from sim.clock import Clock
+from sim.coverage import Coverage
+from sim.metrics import Metrics
+from sim.trace import Trace
+
+__all__ = ["Checker", "NoChecker", "Steps"]
+
+
+class Checker(Protocol):
+    """What watches a world; ``invariants`` has the real one."""
+
+    def after_step(self, step: Step) -> None:
+        """Look at a step that has just happened. The object is used again for the next."""
+
+    def at_end(self) -> None:
+        """The run is over."""
+
+
+class NoChecker:
+    """Checks nothing."""
+
+    def after_step(self, step: Step) -> None:
+        """Look away."""
+
+    def at_end(self) -> None:
+        """Look away."""
+
+
+class Steps:
+    """Makes one ``Step`` of each change and shows it around. One object is kept for each kind."""
+
+    def __init__(self, clock: Clock, trace: Trace, metrics: Metrics, coverage: Coverage) -> None:
+        self._clock = clock
+        self._trace = trace
+        self._metrics = metrics
+        self._coverage = coverage
+        self._kept: dict[StepKind, Step] = {}
+        for kind in StepKind:
+            step = self._kept[kind] = Step()
+            step.kind = kind
+        self.checker: Checker = NoChecker()
+        self.count = 0
+
+    def request(self, shard: ShardView, operation: int, request: Request, outcome: Outcome) -> None:
+        """A shard handled a request."""
+        step = self._kept[StepKind.COORDINATOR_REQUEST]
+        step.shard = shard
+        step.operation = operation
+        step.request = request
+        step.response = outcome.response
+        step.records = outcome.records
+        step.timers = outcome.timers
+        self._show(step)
+        self._coverage.on_request(request, outcome)
+        if outcome.records:
+            self._metrics.on_records(shard, outcome.records)
+
+    def timer(self, shard: ShardView, key: TimerKey, outcome: Outcome) -> None:
+        """A shard's timer fired."""
+        step = self._kept[StepKind.COORDINATOR_TIMER]
+        step.shard = shard
+        step.event = key
+        step.records = outcome.records
+        step.timers = outcome.timers
+        self._show(step)
+        self._coverage.on_timer(key, outcome)
+        if outcome.records:
+            self._metrics.on_timer(key)
+            self._metrics.on_records(shard, outcome.records)
+
+    def released(
+        self, shard: ShardView, operation: int, request: Request, response: Response
+    ) -> None:
+        """A broker let an answer go; operation 0 if no coordinator made it."""
+        step = self._kept[StepKind.RESPONSE_RELEASED]
+        step.shard = shard
+        step.operation = operation
+        step.request = request
+        step.response = response
+        self._show(step)
+
+    def loaded(self, shard: ShardView, timers: tuple[TimerCommand, ...]) -> None:
+        """A shard finished loading and is active."""
+        self._shard(StepKind.COORDINATOR_LOADED, shard, timers=timers)
+
+    def unloaded(self, shard: ShardView, detail: str) -> None:
+        """A shard gave up, crashed, or could not load."""
+        self._shard(StepKind.COORDINATOR_UNLOADED, shard, detail=detail)
+
+    def committed(self, shard: ShardView) -> None:
+        """A high watermark advanced."""
+        self._shard(StepKind.LOG_COMMITTED, shard)
+
+    def truncated(self, shard: ShardView) -> None:
+        """A replica lost its tail."""
+        self._shard(StepKind.LOG_TRUNCATED, shard)
+
+    def metadata(self, shard: ShardView, timers: tuple[TimerCommand, ...]) -> None:
+        """A shard took a new metadata image."""
+        self._shard(StepKind.METADATA_CHANGED, shard, timers=timers)
+
+    def client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:
+        """A member machine took an event."""
+        step = self._kept[StepKind.CLIENT_EVENT]
+        step.client = client
+        step.event = event
+        step.effects = effects
+        self._show(step)
+        self._coverage.on_client_event(client, event, effects)
+        self._metrics.on_client_event(client, effects)
+
+    def client_started(self, client: ClientView) -> None:
+        """A new process."""
+        self._client(StepKind.CLIENT_STARTED, client)
+
+    def client_crashed(self, client: ClientView) -> None:
+        """A process is gone without a word."""
+        self._client(StepKind.CLIENT_CRASHED, client)
+        self._metrics.on_client_gone(client)
+
+    def fault(self, detail: str) -> None:
+        """A fault began or ended."""
+        step = self._kept[StepKind.FAULT]
+        step.detail = detail
+        self._show(step)
+        self._metrics.on_fault()
+
+    def _shard(
+        self,
+        kind: StepKind,
+        shard: ShardView,
+        timers: tuple[TimerCommand, ...] = (),
+        detail: str = "",
+    ) -> None:
+        step = self._kept[kind]
+        step.shard = shard
+        step.timers = timers
+        step.detail = detail
+        self._show(step)
+
+    def _client(self, kind: StepKind, client: ClientView) -> None:
+        step = self._kept[kind]
+        step.client = client
+        self._show(step)
+
+    def _show(self, step: Step) -> None:
+        self.count += 1
+        step.index = self.count
+        step.at_ms = self._clock.now_ms
+        self._trace.on_step(step)
+        self.checker.after_step(step)

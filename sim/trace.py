@@ -1,0 +1,262 @@
+"""The trace of a run: a digest of every step, and on request the steps themselves.
+
+The digest is blake2b over a stable byte encoding: no ``repr``, no ``hash``, no memory address. Two
+runs with the same digest went the same way, in whatever process. A full trace is one JSON object
+for each step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from hashlib import blake2b
+from struct import Struct
+from typing import Any, get_args
+
+from invariants.step import Step, StepKind
+from protocol.member import Event
+from protocol.member.states import ClientState
+from protocol.records import Record, to_dict
+from protocol.topics import TopicPartition
+
+__all__ = ["FullTrace", "Trace"]
+
+_HEAD = Struct("<BIHqqq")
+"""Kind, time, actor, and three numbers that depend on the kind."""
+
+_FLUSH_BYTES = 1 << 16
+_KIND_CODES = {kind: code for code, kind in enumerate(StepKind)}
+_EVENT_CODES = {event: code for code, event in enumerate(get_args(Event))}
+_STATE_CODES = {state: code for code, state in enumerate(ClientState)}
+
+
+class Trace:
+    """Feeds every step to a running digest."""
+
+    def __init__(self) -> None:
+        self._hash = blake2b(digest_size=16)
+        self._buffer = bytearray()
+        self._codes: dict[Any, int] = {}
+
+    def on_step(self, step: Step) -> None:
+        """Take a step in."""
+        buffer = self._buffer
+        buffer += _ENCODERS[step.kind](self, step)
+        if len(buffer) > _FLUSH_BYTES:
+            self._hash.update(buffer)
+            buffer.clear()
+
+    def digest(self) -> str:
+        """Hexadecimal digest of all steps so far."""
+        self._hash.update(self._buffer)
+        self._buffer.clear()
+        return self._hash.hexdigest()
+
+    def code_of(self, value: Any) -> int:
+        """A number for a string or a partition, the same in every process."""
+        code = self._codes.get(value)
+        if code is None:
+            text = "/".join(map(str, value)) if isinstance(value, tuple) else value
+            code = int.from_bytes(blake2b(text.encode(), digest_size=7).digest(), "big")
+            self._codes[value] = code
+        return code
+
+    def fold(self, values: Iterable[Any]) -> int:
+        """A number for a set, whatever its order."""
+        code = 0
+        for value in values:
+            code ^= self.code_of(value)
+        return code
+
+
+class FullTrace(Trace):
+    """Keeps the steps as well: ``lines`` in JSON, ``batches`` as the acting leaders wrote them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.batches: list[tuple[int, tuple[Record, ...]]] = []
+
+    def on_step(self, step: Step) -> None:
+        """Take a step in, and keep it."""
+        super().on_step(step)
+        self.lines.append(json.dumps(_describe(step), separators=(",", ":"), ensure_ascii=True))
+        if step.records:
+            self.batches.append((step.at_ms, step.records))
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+def _encode_request(trace: Trace, step: Step) -> bytes:
+    response = step.response
+    epoch = getattr(response, "member_epoch", 0)
+    assignment = getattr(response, "assignment", None)
+    head = _HEAD.pack(
+        _KIND_CODES[step.kind],
+        step.at_ms,
+        _shard_number(step),
+        step.operation,
+        getattr(response, "error_code", 0) * 0x100000000 + epoch,
+        -1 if assignment is None else trace.fold(assignment),
+    )
+    return head + _encode_records(trace, step.records) if step.records else head
+
+
+def _encode_timer(trace: Trace, step: Step) -> bytes:
+    head = _HEAD.pack(
+        _KIND_CODES[step.kind],
+        step.at_ms,
+        _shard_number(step),
+        trace.code_of(step.event),
+        len(step.records),
+        len(step.timers),
+    )
+    return head + _encode_records(trace, step.records) if step.records else head
+
+
+def _encode_shard(trace: Trace, step: Step) -> bytes:
+    shard = step.shard
+    offsets = (0, 0) if shard is None else (shard.log_end_offset, shard.high_watermark)
+    return _HEAD.pack(
+        _KIND_CODES[step.kind], step.at_ms, _shard_number(step), step.operation, *offsets
+    )
+
+
+def _encode_client(trace: Trace, step: Step) -> bytes:
+    client: Any = step.client
+    member = client.member
+    return _HEAD.pack(
+        _KIND_CODES[step.kind],
+        step.at_ms,
+        client.number,
+        _EVENT_CODES.get(type(step.event), 255) * 0x100 + _STATE_CODES[member.state],
+        member.member_epoch,
+        member.ownership_version * 0x10000 + len(step.effects),
+    )
+
+
+def _encode_fault(trace: Trace, step: Step) -> bytes:
+    return _HEAD.pack(
+        _KIND_CODES[step.kind], step.at_ms, 0, trace.code_of(step.detail), step.index, 0
+    )
+
+
+def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
+    """Everything that a record says, as one number for each."""
+    parts = []
+    for record in records:
+        member_id = getattr(record, "member_id", "")
+        text = trace.code_of(member_id) + record.type_id
+        value = record.value
+        if value is not None:
+            text ^= _VALUE_CODES.get(record.type_id, _plain_code)(trace, value)
+        parts.append(_RECORD.pack(text & 0x7FFFFFFFFFFFFFFF))
+    return b"".join(parts)
+
+
+_RECORD = Struct("<q")
+
+
+def _plain_code(trace: Trace, value: Any) -> int:
+    """Rare values: by their JSON text."""
+    return trace.code_of(json.dumps(_plain(value), sort_keys=True, ensure_ascii=True))
+
+
+def _target_code(trace: Trace, value: frozenset[TopicPartition]) -> int:
+    return trace.fold(value) + 1
+
+
+def _current_code(trace: Trace, value: Any) -> int:
+    code: int = (value.member_epoch << 20) + (value.previous_member_epoch << 4) + int(value.state)
+    code ^= trace.fold(value.assigned) << 1
+    return code ^ (trace.fold(value.pending_revocation) << 2)
+
+
+_VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {7: _target_code, 8: _current_code}
+
+
+def _shard_number(step: Step) -> int:
+    shard: Any = step.shard
+    return -1 & 0xFFFF if shard is None else shard.node_id
+
+
+_ENCODERS: dict[StepKind, Callable[[Trace, Step], bytes]] = {
+    StepKind.COORDINATOR_REQUEST: _encode_request,
+    StepKind.COORDINATOR_TIMER: _encode_timer,
+    StepKind.COORDINATOR_LOADED: _encode_shard,
+    StepKind.COORDINATOR_UNLOADED: _encode_shard,
+    StepKind.LOG_COMMITTED: _encode_shard,
+    StepKind.LOG_TRUNCATED: _encode_shard,
+    StepKind.RESPONSE_RELEASED: _encode_request,
+    StepKind.METADATA_CHANGED: _encode_shard,
+    StepKind.CLIENT_EVENT: _encode_client,
+    StepKind.CLIENT_STARTED: _encode_client,
+    StepKind.CLIENT_CRASHED: _encode_client,
+    StepKind.FAULT: _encode_fault,
+}
+
+
+# --- text ----------------------------------------------------------------------------------------
+
+
+def _describe(step: Step) -> dict[str, Any]:
+    out: dict[str, Any] = {"step": step.index, "at_ms": step.at_ms, "kind": step.kind.value}
+    if step.shard is not None:
+        out["shard"] = step.shard.name
+        out["leader_epoch"] = step.shard.leader_epoch
+        out["log_end_offset"] = step.shard.log_end_offset
+        out["high_watermark"] = step.shard.high_watermark
+    if step.client is not None:
+        member = step.client.member
+        out["client"] = step.client.name
+        out["incarnation"] = step.client.incarnation
+        out["member_id"] = member.member_id
+        out["state"] = member.state.value
+        out["member_epoch"] = member.member_epoch
+        out["assigned"] = _plain(frozenset(member.assigned))
+        out["fetchable"] = _plain(member.fetchable)
+    if step.operation:
+        out["operation"] = step.operation
+    for name in ("event", "request", "response"):
+        value = getattr(step, name)
+        if value is not None:
+            out[name] = _plain(value)
+    if step.effects:
+        out["effects"] = [_plain(effect) for effect in step.effects]
+    if step.records:
+        out["records"] = [to_dict(record) for record in step.records]
+    if step.timers:
+        out["timers"] = [_plain(command) for command in step.timers]
+    if step.detail:
+        out["detail"] = step.detail
+    return out
+
+
+def _plain(value: Any) -> Any:
+    """JSON data for a value of the protocol; what is unset is left out."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, Enum):
+        return value.name if isinstance(value, int) else value.value
+    if isinstance(value, int):
+        return value
+    if isinstance(value, TopicPartition):
+        return f"{value.topic_id}/{value.partition}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {"type": type(value).__name__, **_plain_fields(value, value._fields)}
+    if is_dataclass(value):
+        names = tuple(field.name for field in fields(value))
+        return {"type": type(value).__name__, **_plain_fields(value, names)}
+    if isinstance(value, frozenset | set):
+        return [_plain(item) for item in sorted(value)]
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return {str(_plain(key)): _plain(value[key]) for key in sorted(value)}
+
+
+def _plain_fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    found = ((name, getattr(value, name)) for name in names)
+    return {name: _plain(item) for name, item in found if item is not None}

@@ -1,0 +1,191 @@
+"""The world: one object that holds clock, streams, network, brokers, clients, trace and metrics.
+
+    result = World(spec).run()
+
+A world depends on its specification alone. Many may live in one process, one after the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from invariants.step import WorldView
+from protocol.consumer_group.group import GroupState
+from protocol.semantics import SEMANTICS
+from sim.broker import Broker
+from sim.broker_rules import broker_rules, split_defects
+from sim.client import ClientProcess
+from sim.clock import Clock
+from sim.controller import Controller
+from sim.coverage import Coverage
+from sim.fleet import Fleet
+from sim.injector import Injector
+from sim.metrics import Metrics
+from sim.network import Network
+from sim.records import TopicLogs
+from sim.shard_host import ShardHost
+from sim.spec import WorldSpec
+from sim.steps import Checker, Steps
+from sim.streams import Streams
+from sim.topics import TopicAdmin
+from sim.trace import Trace
+
+__all__ = ["World", "WorldResult"]
+
+_BUDGET_EVERY_STEPS = 1_024
+"""How often the runner's own budget is asked: a look at a wall clock is not free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldResult:
+    """What a run was. ``is_complete`` False: a budget stopped it at ``simulated_ms``."""
+
+    is_complete: bool
+    steps: int
+    simulated_ms: int
+    digest: str
+    ties: int
+    metrics: Mapping[str, float]
+    coverage: Mapping[str, int]
+
+
+class World:
+    """A simulated cluster with its clients; also the view that invariants get.
+
+    ``make_checker`` is called with this world and returns what looks at every step.
+    ``max_steps`` bounds the run deterministically; ``is_over_budget`` is asked every 1,024 steps
+    and may read a wall clock.
+    """
+
+    def __init__(
+        self,
+        spec: WorldSpec,
+        *,
+        make_checker: Callable[[WorldView], Checker] | None = None,
+        trace: Trace | None = None,
+        max_steps: int | None = None,
+        is_over_budget: Callable[[], bool] | None = None,
+    ) -> None:
+        semantics, of_brokers = split_defects(SEMANTICS[spec.semantics], spec.defects)
+        self.spec = spec
+        self.group_id = spec.group_id
+        self.config = spec.config
+        self.semantics = semantics
+        self.broker_rules = broker_rules(of_brokers)
+        self.clock = Clock()
+        self.streams = Streams(spec.seed)
+        self.trace = Trace() if trace is None else trace
+        self.metrics = Metrics(self.clock)
+        self.coverage = Coverage()
+        self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
+        self.topic_logs = TopicLogs()
+        self.topics = TopicAdmin(self)
+        self.network = Network(self.clock, spec.network, self.streams)
+        self.controller = Controller(self.clock, spec.brokers, self.streams)
+        self.replication_factor = 1
+        self.brokers: list[Broker] = []
+        for node_id in range(spec.brokers.count):
+            self.brokers.append(Broker(self, node_id))
+        self.controller.brokers = self.brokers
+        self.fleet = Fleet(self)
+        self.injector = Injector(self)
+        self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
+        self._acting: ShardHost | None = None
+        self._max_steps = max_steps
+        self._is_over_budget = is_over_budget
+        self._next_budget_check = _BUDGET_EVERY_STEPS
+        if make_checker is not None:
+            self.steps.checker = make_checker(self)
+
+    # --- the run ----------------------------------------------------------------------------------
+
+    def run(self) -> WorldResult:
+        """Let everything happen: faults until ``duration_ms``, then the calm."""
+        spec = self.spec
+        self.controller.start(self.topics.initial_image())
+        self.fleet.schedule_starts()
+        self.injector.schedule(spec.faults)
+        is_complete = self.clock.run_until(spec.duration_ms, self._may_go_on)
+        if is_complete:
+            self.injector.heal()
+            end_ms = spec.duration_ms + spec.calm_ms
+            is_complete = self.clock.run_until(end_ms, self._may_go_on)
+        if is_complete:
+            self.steps.checker.at_end()
+        return WorldResult(
+            is_complete=is_complete,
+            steps=self.steps.count,
+            simulated_ms=self.clock.now_ms,
+            digest=self.trace.digest(),
+            ties=self.clock.tie_count,
+            metrics=self.metrics.as_dict(is_stable=self.is_stable()),
+            coverage=self.coverage.counts(),
+        )
+
+    def _may_go_on(self) -> bool:
+        count = self.steps.count
+        if self._max_steps is not None and count >= self._max_steps:
+            return False
+        if count < self._next_budget_check:
+            return True
+        self._next_budget_check = count + _BUDGET_EVERY_STEPS
+        return self._is_over_budget is None or not self._is_over_budget()
+
+    # --- what invariants see ----------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return self.clock.now_ms
+
+    def acting_shard(self) -> ShardHost | None:
+        """The active shard with the highest leader epoch; None while nobody serves the group."""
+        return self._acting
+
+    def clients(self) -> Mapping[str, ClientProcess]:
+        """Client name -> its present process, in ascending name."""
+        return self.fleet.processes
+
+    def is_stable(self) -> bool:
+        """Whether a shard serves the group, and calls it stable, or has none."""
+        if self._acting is None:
+            return False
+        group = self._acting.coordinator.groups.get(self.group_id)
+        return group is None or group.state in (GroupState.STABLE, GroupState.EMPTY)
+
+    # --- what the parts of the world ask for ------------------------------------------------------
+
+    def on_shards_changed(self) -> None:
+        """A shard became active, or is so no longer."""
+        active = [broker.shard for broker in self.brokers if broker.shard.is_active]
+        self._acting = max(active, key=lambda shard: shard.leader_epoch, default=None)
+
+    def number_of(self, client_name: str) -> int:
+        """Place of a client in ascending name."""
+        return self._numbers[client_name]
+
+    def new_member_id(self) -> str:
+        """A member id that a coordinator makes up."""
+        return f"{self.streams.get('member-id/coordinator').getrandbits(32):08x}"
+
+    def new_client_member_id(self, name: str, incarnation: int) -> str:
+        """A member id that a client makes up: random in front, so that ids sort anyhow."""
+        return f"{self.streams.get(f'member-id/{name}').getrandbits(32):08x}-{name}-{incarnation}"
+
+    def is_subscribed_topic(self, name: str) -> bool:
+        """Whether some client of the specification subscribes to the topic from the start."""
+        return any(
+            name in client.topics
+            or (client.topic_regex is not None and re.fullmatch(client.topic_regex, name))
+            for client in self.spec.clients
+        )
+
+    def compile_regex(self, regex: str) -> Callable[[str], bool]:
+        """A matcher of whole topic names. Raises ValueError for what is no expression."""
+        try:
+            matcher = re.compile(regex)
+        except re.error as error:
+            raise ValueError(str(error)) from error
+        return lambda name: matcher.fullmatch(name) is not None
