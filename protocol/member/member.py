@@ -54,6 +54,7 @@ class ConsumerMember(MemberCore):
     """
 
     __slots__ = (
+        "_acts_outside_poll",
         "_application",
         "_calls",
         "_commits",
@@ -73,10 +74,12 @@ class ConsumerMember(MemberCore):
         jitter: Callable[[], float] = no_jitter,
         now_ms: int,
     ) -> None:
+        rules = rules() if isinstance(rules, type) else rules
+        self._acts_outside_poll = config.enable_auto_commit and rules.acts_outside_poll()
         super().__init__(
             config=config,
             member_id=member_id,
-            rules=rules() if isinstance(rules, type) else rules,
+            rules=rules,
             jitter=jitter,
             now_ms=now_ms,
         )
@@ -131,6 +134,8 @@ class ConsumerMember(MemberCore):
             transitions = self.transition_count
             if self.coordinator_id is None:
                 self._search.run()
+            if self._acts_outside_poll:
+                self._commits.on_poll()
             if self._commits.has_work:
                 self._commits.run()
             self._heartbeats.run()
@@ -232,6 +237,7 @@ class ConsumerMember(MemberCore):
         for deadline_ms in (
             self._search.deadline_ms if self.coordinator_id is None else None,
             self._commits.deadline_ms if self._commits.has_work else None,
+            self._commits.interval_poll_due_ms if self._acts_outside_poll else None,
             self._lookup.deadline_ms if self._lookup.has_work else None,
             self._reconciler.deadline_ms,
             self._calls.deadline_ms if self._application.running is None else None,

@@ -16,7 +16,6 @@ from protocol.member.states import ClientState
 from protocol.member.values import (
     NO_ASSIGNMENT,
     CallbackKind,
-    LocalAssignment,
     MembershipOperation,
 )
 from protocol.messages import ConsumerGroupHeartbeatResponse
@@ -99,8 +98,7 @@ class Membership:
 
     def _on_assignment(self, received: frozenset[TopicPartition]) -> None:
         core = self._core
-        if core.rules.is_new_target(received, core.target, core.current):
-            core.target = LocalAssignment(core.target.local_epoch + 1, received)
+        core.target = core.rules.next_target(received, core.target, core.current)
         if core.target != core.current:
             core.change_state(_S.RECONCILING)
         elif core.state in (_S.JOINING, _S.RECONCILING):

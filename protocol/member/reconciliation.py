@@ -94,11 +94,7 @@ class Reconciler:
                 core.current = resolved
                 core.change_state(ClientState.ACKNOWLEDGING)
             return
-        if (
-            in_poll
-            or not core.config.enable_auto_commit
-            or core.rules.starts_reconciliation_anytime()
-        ):
+        if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll():
             self._begin(resolved)
 
     def _resolve_target(self) -> frozenset[TopicPartition]:

@@ -97,14 +97,16 @@ class MemberRules:
 
     # --- targets and reconciliation (section 4) ---------------------------------------------------
 
-    def is_new_target(
+    def next_target(
         self,
         received: frozenset[TopicPartition],
         target: LocalAssignment,
         current: LocalAssignment,
-    ) -> bool:
+    ) -> LocalAssignment:
         """Anything but the partitions of the present target is a new one (section 0.2)."""
-        return target.local_epoch < 0 or received != target.partitions
+        if target.local_epoch >= 0 and received == target.partitions:
+            return target
+        return LocalAssignment(target.local_epoch + 1, received)
 
     def target_after_late_names(
         self, target: LocalAssignment, late: frozenset[TopicPartition]
@@ -120,8 +122,8 @@ class MemberRules:
         """Whether a reconciliation may begin while another runs."""
         return False
 
-    def starts_reconciliation_anytime(self) -> bool:
-        """Whether a reconciliation with auto-commit may begin outside ``poll`` (2024)."""
+    def acts_outside_poll(self) -> bool:
+        """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
         return False
 
     def acknowledges_on_receipt(self) -> bool:
@@ -181,6 +183,14 @@ class MemberRules:
     def takes_stale_epoch_for_no_offset(self) -> bool:
         """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
         return False
+
+    def offset_to_commit(self, partition: PartitionState) -> int:
+        """The position: behind the last record that was handed out."""
+        return partition.position
+
+    def forgets_released_positions(self) -> bool:
+        """A commit of all that is consumed holds nothing that is no longer assigned."""
+        return True
 
     def hands_out_records_of(self, partition: PartitionState) -> bool:
         """Whether ``poll`` returns buffered records of an assigned partition."""

@@ -24,6 +24,7 @@ class SubscriptionState:
         "_deliverable",
         "_fetchable",
         "_initializing",
+        "_released",
         "_rules",
         "_views_of_version",
         "assigned",
@@ -41,6 +42,7 @@ class SubscriptionState:
         self.topic_names = _NO_NAMES
         self.topic_regex: str | None = None
         self.assigned: dict[TopicPartition, PartitionState] = {}
+        self._released: dict[TopicPartition, int] = {}  # stays empty but for one mutant
         self.version = 0  # grows with every change of an assigned partition or its flags
         self._views_of_version = -1
         self._fetchable: frozenset[TopicPartition] = frozenset()
@@ -64,6 +66,7 @@ class SubscriptionState:
     def clear(self) -> None:
         """Nothing is assigned any more."""
         if self.assigned:
+            self._remember_released(frozenset())
             self.assigned = {}
             self.version += 1
 
@@ -74,6 +77,7 @@ class SubscriptionState:
         before the assigned callback if ``added_await_callback``. A kept partition that an earlier,
         failed reconciliation had marked for revocation is the member's again without that mark.
         """
+        self._remember_released(partitions)
         before = self.assigned
         after: dict[TopicPartition, PartitionState] = {}
         for partition in sorted(partitions):
@@ -122,11 +126,18 @@ class SubscriptionState:
 
     def consumed(self) -> dict[TopicPartition, int]:
         """Positions of all assigned partitions that have a valid one, in ascending order."""
-        return {
-            partition: state.position
+        return self._released | {
+            partition: self._rules.offset_to_commit(state)
             for partition, state in self.assigned.items()
             if state.fetch_state is FetchState.FETCHING
         }
+
+    def _remember_released(self, kept: frozenset[TopicPartition]) -> None:
+        if self._rules.forgets_released_positions():
+            return
+        for partition, state in self.assigned.items():
+            if partition not in kept and state.fetch_state is FetchState.FETCHING:
+                self._released[partition] = state.position
 
     def set_fetch_state(self, partition: TopicPartition, fetch_state: FetchState) -> None:
         """The committed offset of an assigned partition is known: the next step is due."""
