@@ -1,0 +1,128 @@
+"""What all invariants share: one ledger for each shard, one entry for each client process.
+
+The books are written by the checker (``checker.py``) and only read by invariants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from invariants.clients import ClientEntry
+from invariants.ledger import GroupLedger
+from invariants.step import ShardView, Step, WorldView
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["Books"]
+
+
+class Books:
+    """Ledgers by shard name, entries by client name, and what depends on the simulated version.
+
+    Of the version's rules only constants are read, never a decision: an oracle must not share the
+    defect that it is to find.
+    """
+
+    def __init__(self, view: WorldView) -> None:
+        self.view = view
+        self.group_id = view.group_id
+        self.config = view.config
+        self.rules: type[ConsumerGroupRules] = view.semantics.coordinator
+        self.filters_target = "KAFKA-19431" not in view.semantics.shipped_defects
+        """A member is reconciled to the target without the topics it has dropped (section 3.3)."""
+        self.ledgers: dict[str, GroupLedger] = {}
+        self.clients: dict[str, ClientEntry] = {}
+        self.by_member_id: dict[str, ClientEntry] = {}
+        """Member id -> the living client that uses it."""
+        self.fetchers: dict[TopicPartition, dict[str, None]] = {}
+        """Partition -> names of the clients that may fetch it."""
+        self.contested: dict[TopicPartition, None] = {}
+        """Partitions that more than one client may fetch."""
+
+    # -- shards ----------------------------------------------------------------------------
+
+    def new_ledger(self) -> GroupLedger:
+        """Empty books for this group."""
+        return GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+
+    def open_ledger(self, shard: ShardView, *, without_last: int = 0) -> GroupLedger:
+        """Read a replica's log anew; ``without_last`` leaves out records still to be entered."""
+        records = tuple(shard.log_records())
+        ledger = self.ledgers[shard.name] = self.new_ledger()
+        ledger.apply(records[: len(records) - without_last])
+        return ledger
+
+    def ledger_of(self, shard: ShardView) -> GroupLedger:
+        """The books of this shard, opened if need be."""
+        ledger = self.ledgers.get(shard.name)
+        return self.open_ledger(shard) if ledger is None else ledger
+
+    def acting_ledger(self) -> GroupLedger | None:
+        """The books of the shard that serves the group; None while nobody does."""
+        shard = self.view.acting_shard()
+        return None if shard is None else self.ledger_of(shard)
+
+    def acting_group(self) -> ConsumerGroup | None:
+        """The group as the shard that serves it has it; None if there is none."""
+        shard = self.view.acting_shard()
+        return None if shard is None else self.group_in(shard)
+
+    def group_in(self, shard: ShardView) -> ConsumerGroup | None:
+        """The shard's own idea of the group; None if it has none."""
+        return shard.coordinator.groups.get(self.group_id)
+
+    @staticmethod
+    def is_heartbeat_success(step: Step) -> bool:
+        """Whether a heartbeat (no leave) was accepted in this step."""
+        return (
+            type(step.request) is ConsumerGroupHeartbeatRequest
+            and step.request.member_epoch >= JOIN_EPOCH
+            and type(step.response) is ConsumerGroupHeartbeatResponse
+            and step.response.error_code is ErrorCode.NONE
+        )
+
+    # -- clients ---------------------------------------------------------------------------
+
+    def refresh_fetchers(self, entry: ClientEntry, fetchable: frozenset[TopicPartition]) -> None:
+        """Enter what a client may fetch now; ``entry.fetchable`` is what it was before."""
+        fetchers = self.fetchers
+        for partition in entry.fetchable - fetchable:
+            names = fetchers[partition]
+            del names[entry.name]
+            if not names:
+                del fetchers[partition]
+            elif len(names) == 1:
+                self.contested.pop(partition, None)
+        for partition in fetchable - entry.fetchable:
+            names = fetchers.setdefault(partition, {})
+            names[entry.name] = None
+            if len(names) > 1:
+                self.contested[partition] = None
+        entry.fetchable = fetchable
+
+    # -- words -----------------------------------------------------------------------------
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """``orders-7``; the topic id stands in for a topic that is unknown by now."""
+        shard = self.view.acting_shard()
+        topic = shard.coordinator.image.by_id.get(partition.topic_id) if shard else None
+        name = topic.name if topic is not None else partition.topic_id
+        return f"{name}-{partition.partition}"
+
+    def names_of(self, partitions: Iterable[TopicPartition]) -> str:
+        """``[orders-1, orders-7]``, in ascending order."""
+        return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
+
+    def who(self, member_id: str) -> str:
+        """The member id, with the client that uses it where one does."""
+        entry = self.by_member_id.get(member_id)
+        if entry is not None and entry.name != member_id:
+            return f"{entry.name} ({member_id})"
+        return member_id

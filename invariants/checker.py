@@ -1,0 +1,436 @@
+"""Shows every step to the invariants that listen to it, and keeps the books they share.
+
+The cost of a step is in proportion to what it changed: a steady heartbeat and its answer reach no
+invariant at all, because everything that could be wrong with them was right the last time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from invariants.books import Books
+from invariants.clients import ClientEntry
+from invariants.coverage import Visits
+from invariants.known import known_defect
+from invariants.ledger import Change, GroupLedger, MemberEntry
+from invariants.liveness import Liveness
+from invariants.promise import TRIGGERS, Finding, Invariant, Violation
+from invariants.registry import INVARIANTS
+from invariants.step import ClientView, ShardView, Step, StepKind, WorldView, shard_of
+from protocol.errors import ErrorCode
+from protocol.member import (
+    ClientState,
+    Disconnected,
+    HeartbeatAnswered,
+    Poll,
+    RequestExpired,
+    SendHeartbeat,
+    StateChanged,
+    Tick,
+)
+from protocol.messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from protocol.messages_offsets import OffsetCommitRequest
+from protocol.outcome import ScheduleTimer
+from protocol.records import MemberState
+
+__all__ = ["Checker"]
+
+Listener = Callable[..., Finding | None]
+"""A bound method of an invariant; what it takes depends on the trigger."""
+
+
+class Checker:
+    """Checks one world.
+
+    ``full_every``: a full check follows that many steps after the last one, or as many as the
+    group has members and partitions, if these are more; 0 turns it off. ``stop_at_first``: nothing
+    is checked any more once a violation was found that no known defect explains.
+    """
+
+    def __init__(
+        self,
+        view: WorldView,
+        *,
+        invariants: Iterable[type[Invariant]] = INVARIANTS,
+        full_every: int = 64,
+        stop_at_first: bool = True,
+    ) -> None:
+        self.books = Books(view)
+        self.violations: list[Violation] = []
+        self.known_counts: Counter[tuple[str, str]] = Counter()
+        """(promise id, defect) -> how often; only the first of each is among ``violations``."""
+        self.is_stopped = False
+        self.full_count = 0
+        self.visits = Visits(self.books)
+        self.liveness = Liveness(view, self.books)
+        self._view = view
+        self._semantics = view.semantics
+        self._stop_at_first = stop_at_first
+        self._full_every = full_every
+        self._next_full = full_every
+        watchers: list[Any] = [kind(self.books) for kind in invariants]
+        self._invariants: list[Invariant] = list(watchers)
+        self._owners: dict[Listener, Invariant] = {}
+        self._on: dict[str, tuple[Listener, ...]] = {}
+        for name in TRIGGERS:
+            bound = [(getattr(w, name), w) for w in (*watchers, self.visits) if hasattr(w, name)]
+            self._on[name] = tuple(listener for listener, _ in bound)
+            self._owners.update(bound)
+        self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
+            StepKind.COORDINATOR_REQUEST: self._request,
+            StepKind.COORDINATOR_TIMER: self._timer,
+            StepKind.COORDINATOR_LOADED: self._loaded,
+            StepKind.COORDINATOR_UNLOADED: self._unloaded,
+            StepKind.LOG_COMMITTED: self._committed,
+            StepKind.LOG_TRUNCATED: self._truncated,
+            StepKind.RESPONSE_RELEASED: self._released,
+            StepKind.CLIENT_EVENT: self._client_event,
+            StepKind.CLIENT_STARTED: self._client_started,
+            StepKind.CLIENT_CRASHED: self._client_crashed,
+            StepKind.METADATA_CHANGED: self._metadata,
+            StepKind.FAULT: _ignore,
+        }
+
+    # -- what hosts call -------------------------------------------------------------------
+
+    def after_step(self, step: Step) -> None:
+        """Look at a step that has just happened."""
+        if self.is_stopped:
+            return
+        self._handlers[step.kind](step)
+        if step.index >= self._next_full and self._full_every:
+            self.check_fully(step)
+
+    def at_end(self) -> None:
+        """The run is over."""
+
+    def check_fully(self, step: Step) -> None:
+        """Let every promise about a state judge the whole world."""
+        self.full_count += 1
+        ledger = self.books.acting_ledger()
+        size = len(ledger.members) + len(ledger.owner) if ledger else 0
+        self._next_full = step.index + max(self._full_every, size)
+        for invariant in self._invariants:
+            finding = invariant.full(self._view)
+            if finding is not None:
+                self._report(step, invariant, finding)
+
+    def coverage(self) -> dict[str, int]:
+        """What was visited, by name; see ``reachability.py``."""
+        return dict(sorted(self.visits.counts.items()))
+
+    @property
+    def unexplained(self) -> list[Violation]:
+        """Violations that no known defect explains."""
+        return [v for v in self.violations if v.known_as is None]
+
+    # -- coordinator -----------------------------------------------------------------------
+
+    def _request(self, step: Step) -> None:
+        shard = shard_of(step)
+        ledger = self.books.ledgers.get(shard.name)
+        if ledger is None:
+            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+        request, response = step.request, step.response
+        if (
+            type(request) is ConsumerGroupHeartbeatRequest
+            and type(response) is ConsumerGroupHeartbeatResponse
+        ):
+            if self._is_steady(step, request, response, ledger):
+                ledger.heard_ms[request.member_id] = step.at_ms
+            else:
+                self._heartbeat(step, request, response, ledger, shard)
+        elif step.records:
+            self._change(step, ledger, shard)
+        if type(request) is OffsetCommitRequest:
+            self._run("on_commit", step)
+        for listener in self._on["on_request"]:
+            finding = listener(step)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def _is_steady(
+        self,
+        step: Step,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        ledger: GroupLedger,
+    ) -> bool:
+        """A reconciled member said that it is there, and was told that it is: nothing to judge."""
+        if step.records or response.error_code is not ErrorCode.NONE:
+            return False
+        entry = ledger.members.get(request.member_id)
+        return (
+            entry is not None
+            and entry.current is not None
+            and entry.current.state is MemberState.STABLE
+            and request.member_epoch == response.member_epoch == entry.current.member_epoch
+            and response.assignment is None
+            and response.member_id == request.member_id
+            and request.rebalance_timeout_ms == -1
+            and len(step.timers) == 1
+            and type(step.timers[0]) is ScheduleTimer
+            and step.timers[0].key.kind == "session"
+        )
+
+    def _heartbeat(
+        self,
+        step: Step,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        ledger: GroupLedger,
+        shard: ShardView,
+    ) -> None:
+        sender = request.member_id or response.member_id or ""
+        before: MemberEntry | None = ledger.members.get(sender)
+        is_refused = response.error_code is not ErrorCode.NONE
+        if not is_refused and request.member_epoch >= JOIN_EPOCH:
+            ledger.heard_ms[sender] = step.at_ms
+        if step.records:
+            self._change(step, ledger, shard)
+            if not is_refused and request.member_epoch >= JOIN_EPOCH:
+                ledger.heard_ms[sender] = step.at_ms
+        self._run("on_refused" if is_refused else "on_heartbeat", step, before)
+        if step.timers:
+            self._run("on_timers", step)
+
+    def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
+        change = ledger.apply(step.records)
+        change.group = self.books.group_in(shard)
+        ledger.note_states(change, step.at_ms)
+        self._run("on_change", step, change)
+        if self.books.contested:
+            self._run("on_ownership", step)
+        return change
+
+    def _timer(self, step: Step) -> None:
+        shard = shard_of(step)
+        ledger = self.books.ledgers.get(shard.name)
+        if ledger is None:
+            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+        change = self._change(step, ledger, shard) if step.records else None
+        self._run("on_timer_fired", step, change)
+        if step.timers:
+            self._run("on_timers", step)
+
+    def _loaded(self, step: Step) -> None:
+        shard = shard_of(step)
+        ledger = self.books.open_ledger(shard)
+        ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
+        ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
+        self.liveness.on_disturbance(step.at_ms)
+        self._run("on_loaded", step, ledger)
+        if self.books.contested:
+            self._run("on_ownership", step)
+
+    def _unloaded(self, step: Step) -> None:
+        self._run("on_unloaded", step)
+        self.books.ledgers.pop(shard_of(step).name, None)
+
+    def _committed(self, step: Step) -> None:
+        self._run("on_committed", step)
+
+    def _truncated(self, step: Step) -> None:
+        shard = shard_of(step)
+        old = self.books.ledgers.pop(shard.name, None)
+        if old is not None and shard.is_active:
+            ledger = self.books.open_ledger(shard)
+            for member_id in ledger.members:
+                ledger.heard_ms[member_id] = old.heard_ms.get(member_id, step.at_ms)
+                ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
+        self._run("on_truncated", step)
+
+    def _released(self, step: Step) -> None:
+        for listener in self._on["on_released"]:
+            finding = listener(step)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def _metadata(self, step: Step) -> None:
+        self._run("on_metadata", step)
+        if step.timers:
+            self._run("on_timers", step)
+
+    # -- clients ---------------------------------------------------------------------------
+
+    def _client_event(self, step: Step) -> None:
+        client = step.client
+        if client is None:
+            raise ValueError("a client.event step must name its client")
+        entry = self.books.clients.get(client.name)
+        if entry is None or entry.incarnation != client.incarnation:
+            entry = self._open_client(step, client)
+        kind = type(step.event)
+        is_routine = kind is Tick or kind is Poll
+        if kind is HeartbeatAnswered:
+            self._answered(step, entry)
+            is_routine = not step.effects and not step.event.response.error_code
+        elif not is_routine:
+            self._note_lost(step, entry, kind)
+            self._run("on_event", step, entry)
+        if step.effects:
+            self._effects(step, entry)
+        if entry.has_moved():
+            self._moved(step, entry)
+            entry.catch_up()
+        if not is_routine:
+            self._run("on_handled", step, entry)
+
+    def _answered(self, step: Step, entry: ClientEntry) -> None:
+        """Enter an answer before anything is judged."""
+        entry.in_flight.pop(step.event.correlation_id, None)
+        response: ConsumerGroupHeartbeatResponse = step.event.response
+        if response.error_code is not ErrorCode.NONE:
+            entry.has_failed = True
+        elif response.member_epoch > 0:
+            entry.received_epochs.add(response.member_epoch)
+
+    @staticmethod
+    def _note_lost(step: Step, entry: ClientEntry, kind: type) -> None:
+        """Enter what was lost before anything is judged."""
+        if kind is Disconnected or kind is RequestExpired:
+            for correlation_id in step.event.correlation_ids:
+                if entry.in_flight.pop(correlation_id, None) is not None:
+                    entry.has_failed = True
+
+    def _effects(self, step: Step, entry: ClientEntry) -> None:
+        state = entry.state
+        for effect in step.effects:
+            if type(effect) is SendHeartbeat:
+                self._sent(step, entry, effect, state)
+            elif type(effect) is StateChanged:
+                state = effect.to_state
+        if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
+            self._run("on_effects", step, entry)
+
+    def _sent(
+        self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
+    ) -> None:
+        request = effect.request
+        member = entry.member
+        is_repeated = (
+            request is entry.last_request
+            and state is entry.state
+            and state is ClientState.STABLE
+            and not entry.in_flight
+            and not entry.has_failed
+            and request.topic_partitions is None
+            and request.member_epoch == member.member_epoch
+            and step.at_ms - entry.last_sent_ms >= member.heartbeat_interval_ms
+            and member.is_polling
+        )
+        if not is_repeated:
+            self._judge_sent(step, entry, request, state)
+        entry.in_flight[effect.correlation_id] = step.at_ms
+        if request.member_epoch < JOIN_EPOCH:
+            entry.in_flight.clear()
+            entry.has_left = True
+        elif request.member_epoch == JOIN_EPOCH:
+            entry.has_left = False
+            entry.received_epochs.clear()
+        entry.last_request = request
+        entry.last_sent_ms = step.at_ms
+        entry.interval_ms = member.heartbeat_interval_ms
+        entry.has_failed = False
+
+    def _judge_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> None:
+        self._run("on_sent", step, entry, request, state)
+        if request.topic_partitions is not None:
+            self._run("on_sent_owned", step, entry, request)
+        if request.member_epoch == JOIN_EPOCH:
+            self._run("on_joining", step, entry, request)
+        elif request.member_epoch < JOIN_EPOCH:
+            self._run("on_leaving", step, entry, request)
+
+    def _moved(self, step: Step, entry: ClientEntry) -> None:
+        books = self.books
+        member = entry.member
+        if member.member_id != entry.member_id:
+            books.by_member_id.pop(entry.member_id, None)
+            books.by_member_id[member.member_id] = entry
+        self._run("on_moved", step, entry)
+        if member.ownership_version != entry.version:
+            fetchable = member.fetchable
+            if fetchable is not entry.fetchable:
+                books.refresh_fetchers(entry, fetchable)
+        if books.contested:
+            self._run("on_ownership", step)
+
+    def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
+        books = self.books
+        self._close_client(client.name)
+        entry = books.clients[client.name] = ClientEntry(client, step.at_ms)
+        if entry.member_id:
+            books.by_member_id[entry.member_id] = entry
+        books.refresh_fetchers(entry, client.member.fetchable)
+        self._run("on_client_started", step, entry)
+        return entry
+
+    def _close_client(self, name: str) -> None:
+        entry = self.books.clients.pop(name, None)
+        if entry is None:
+            return
+        self.books.refresh_fetchers(entry, frozenset())
+        if self.books.by_member_id.get(entry.member_id) is entry:
+            del self.books.by_member_id[entry.member_id]
+
+    def _client_started(self, step: Step) -> None:
+        if step.client is not None:
+            self._open_client(step, step.client)
+
+    def _client_crashed(self, step: Step) -> None:
+        if step.client is None:
+            return
+        entry = self.books.clients.get(step.client.name)
+        if entry is not None:
+            self._run("on_client_gone", step, entry)
+        self._close_client(step.client.name)
+
+    # -- findings --------------------------------------------------------------------------
+
+    def _run(self, trigger: str, *args: Any) -> None:
+        for listener in self._on[trigger]:
+            finding = listener(*args)
+            if finding is not None:
+                self._found(args[0], listener, finding)
+
+    def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
+        self._report(step, self._owners[listener], finding)
+
+    def _report(self, step: Step, invariant: Invariant, finding: Finding) -> None:
+        if self.is_stopped:
+            return
+        promise = invariant.promise
+        defect = known_defect(self._semantics, promise.id, finding.evidence)
+        if defect is not None:
+            self.known_counts[promise.id, defect] += 1
+            if self.known_counts[promise.id, defect] > 1:
+                return
+        elif self._stop_at_first:
+            self.is_stopped = True
+        self.violations.append(
+            Violation(
+                promise=promise,
+                step_index=step.index,
+                at_ms=step.at_ms,
+                detail=finding.detail,
+                evidence=finding.evidence,
+                known_as=defect,
+            )
+        )
+
+
+def _ignore(step: Step) -> None:
+    """Nothing to enter, nothing to judge."""

@@ -1,0 +1,191 @@
+"""A client's commits, positions and poll timer.
+
+Sources: consumer-client.md, sections 6.1, 7, 8 and 12.
+"""
+
+from __future__ import annotations
+
+from invariants.books import Books
+from invariants.clients import ClientEntry
+from invariants.promise import Finding, Invariant, Promise
+from invariants.step import Step
+from protocol.errors import ErrorCode
+from protocol.member import (
+    ClientState,
+    CommitOffsets,
+    OffsetFetchAnswered,
+    ResetPositions,
+    SendCommit,
+    StateChanged,
+    ValidatePositions,
+)
+from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from protocol.messages_offsets import NO_MEMBER_EPOCH, NO_OFFSET
+
+__all__ = ["CommitEpoch", "CommitOwned", "PollTimer", "PositionSource"]
+
+
+class CommitEpoch(Invariant):
+    """C22. A commit is built inside the event, so the identity at either end of it will do."""
+
+    promise = Promise(
+        id="client.commit.epoch",
+        sentence="A commit carries the client's identity of the moment in which it is sent.",
+        clauses=("client C22", "client 7"),
+        broken_by=("test:signs-with-old-epoch",),
+    )
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the epoch of each commit."""
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            epoch = effect.request.generation_id_or_member_epoch
+            known = {
+                NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+                for identity in (entry.identity, entry.member.commit_identity)
+            }
+            if epoch not in known or effect.request.member_id != entry.member.member_id:
+                return Finding(
+                    f"{entry.name} signs a commit as {effect.request.member_id} at epoch {epoch}; "
+                    f"its own is {max(known)}",
+                    {"client": entry.name, "epoch": epoch},
+                )
+        return None
+
+
+class CommitOwned(Invariant):
+    """C24. An application may commit what it likes; a client that did so is left alone."""
+
+    promise = Promise(
+        id="client.commit.owned",
+        sentence="Automatic commits name only partitions that the client is assigned.",
+        clauses=("client C24",),
+        broken_by=("test:commits-after-clear",),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._by_application: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process, a new application."""
+        self._by_application.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """From now on commits may be the application's own."""
+        if type(step.event) is CommitOffsets:
+            self._by_application.add(entry.name)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Look at the partitions of each commit."""
+        if entry.name in self._by_application:
+            return None
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                foreign = (
+                    effect.request.offsets.keys()
+                    - entry.member.assigned.keys()
+                    - entry.assigned.keys()
+                )
+                if foreign:
+                    return Finding(
+                        f"{entry.name} commits {self.books.names_of(foreign)}, not assigned to it",
+                        {"client": entry.name, "partitions": frozenset(foreign)},
+                    )
+        return None
+
+
+class PositionSource(Invariant):
+    """C25, where the client decides: at the answer to its offset fetch."""
+
+    promise = Promise(
+        id="client.position.source",
+        sentence=(
+            "A partition starts at its committed offset; only if none is committed does the reset "
+            "policy decide."
+        ),
+        clauses=("client C25", "zoo S4"),
+        broken_by=("platformatic-267",),
+    )
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the positions asked for with the answer."""
+        event = step.event
+        if type(event) is not OffsetFetchAnswered:
+            return None
+        response = event.response
+        is_error = response.error_code is not ErrorCode.NONE
+        for effect in step.effects:
+            if type(effect) is ResetPositions:
+                wrong = {
+                    p
+                    for p in effect.partitions
+                    if is_error or response.offsets.get(p, NO_OFFSET) != NO_OFFSET
+                }
+                if wrong:
+                    return Finding(
+                        f"{entry.name} resets {self.books.names_of(wrong)} after "
+                        f"{response.error_code.name}",
+                        {"client": entry.name, "code": response.error_code.name},
+                    )
+            elif type(effect) is ValidatePositions:
+                for partition, offset in effect.positions.items():
+                    if offset != response.offsets.get(partition):
+                        return Finding(
+                            f"{entry.name} starts {self.books.name_of(partition)} at {offset}, "
+                            f"committed is {response.offsets.get(partition)}",
+                            {"client": entry.name},
+                        )
+        return None
+
+
+class PollTimer(Invariant):
+    """C26."""
+
+    promise = Promise(
+        id="client.poll_timer",
+        sentence=(
+            "A client goes stale exactly when its application has stayed away from poll for "
+            "longer than max.poll.interval.ms."
+        ),
+        clauses=("client C26", "client 6.1"),
+        broken_by=("test:impatient-poll-timer",),
+    )
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A client that went stale must have had a reason."""
+        for effect in step.effects:
+            if type(effect) is StateChanged and effect.to_state is ClientState.STALE:
+                member = entry.member
+                away_ms = step.at_ms - member.last_poll_at_ms
+                polls = member.is_polling and member.running_callback is None
+                if polls or away_ms < member.config.max_poll_interval_ms:
+                    return Finding(
+                        f"{entry.name} went stale {away_ms} ms after its last poll",
+                        {"client": entry.name},
+                    )
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """A client that sends an ordinary heartbeat must not have run out of time."""
+        member = entry.member
+        if request.member_epoch < JOIN_EPOCH or not state.takes_assignments:
+            return None
+        if member.is_polling and member.running_callback is None:
+            return None
+        away_ms = step.at_ms - member.last_poll_at_ms
+        if away_ms < member.config.max_poll_interval_ms:
+            return None
+        return Finding(
+            f"{entry.name} sent a heartbeat {away_ms} ms after its last poll",
+            {"client": entry.name},
+        )

@@ -1,0 +1,94 @@
+"""What the checker remembers of one client process between its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from invariants.step import ClientView
+from protocol.member import ClientState, CommitIdentity, LocalAssignment, PartitionState
+from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.topics import TopicPartition
+
+__all__ = ["ClientEntry"]
+
+
+class ClientEntry:
+    """A client as it was after its last event; ``member`` itself is already one event further."""
+
+    __slots__ = (
+        "assigned",
+        "current",
+        "fetchable",
+        "has_failed",
+        "has_left",
+        "identity",
+        "in_flight",
+        "incarnation",
+        "interval_ms",
+        "last_request",
+        "last_sent_ms",
+        "member",
+        "member_epoch",
+        "member_id",
+        "name",
+        "received_epochs",
+        "started_ms",
+        "state",
+        "target",
+        "version",
+    )
+
+    def __init__(self, client: ClientView, at_ms: int) -> None:
+        self.name = client.name
+        self.incarnation = client.incarnation
+        self.member = client.member
+        self.started_ms = at_ms
+        self.fetchable: frozenset[TopicPartition] = frozenset()
+        """Kept by the books, together with the index of fetchers."""
+        self.in_flight: dict[int, int] = {}
+        """Correlation id -> time of sending, of heartbeats that wait for an answer and were not
+        overtaken by a leave."""
+        self.received_epochs: set[int] = set()
+        """Epochs above 0 in good answers since the last join was sent."""
+        self.last_request: ConsumerGroupHeartbeatRequest | None = None
+        self.last_sent_ms = -1
+        self.interval_ms = 0
+        self.has_failed = False
+        """A heartbeat has failed, and none was sent since."""
+        self.has_left = False
+        """A leave was sent, and no join since."""
+        self.state: ClientState
+        self.member_id: str
+        self.member_epoch: int
+        self.version: int
+        self.assigned: Mapping[TopicPartition, PartitionState]
+        self.current: LocalAssignment
+        self.target: LocalAssignment
+        self.identity: CommitIdentity | None
+        self.catch_up()
+        self.version = -1
+
+    def has_moved(self) -> bool:
+        """Whether anything that promises are made about differs from what was seen last."""
+        member = self.member
+        return (
+            member.ownership_version != self.version
+            or member.state is not self.state
+            or member.member_epoch != self.member_epoch
+            or member.current is not self.current
+            or member.target is not self.target
+            or member.commit_identity is not self.identity
+            or member.member_id != self.member_id
+        )
+
+    def catch_up(self) -> None:
+        """Remember the machine as it is now."""
+        member = self.member
+        self.member_id = member.member_id
+        self.state = member.state
+        self.member_epoch = member.member_epoch
+        self.version = member.ownership_version
+        self.assigned = member.assigned
+        self.current = member.current
+        self.target = member.target
+        self.identity = member.commit_identity

@@ -1,0 +1,116 @@
+"""Violations that a simulated version is known for, and how each is recognised.
+
+A shipped version carries defects (``Semantics.shipped_defects``). A violation counts as known only
+if the version has the defect, nobody has switched it on for this run, and the evidence shows the
+defect's own signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from protocol.semantics import Semantics
+
+__all__ = ["KNOWN", "KnownDefect", "known_defect"]
+
+Evidence = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownDefect:
+    """``defect`` breaks the promise ``promise_id``; ``recognises`` tells its signature."""
+
+    defect: str
+    promise_id: str
+    signature: str
+    recognises: Callable[[Evidence], bool]
+
+
+def _is_own_instance(evidence: Evidence) -> bool:
+    return (
+        evidence["code"] == "UNRELEASED_INSTANCE_ID"
+        and evidence["request_epoch"] == 0
+        and evidence["holder"] == evidence["member"]
+    )
+
+
+def _is_full_seat(evidence: Evidence) -> bool:
+    return (
+        evidence["code"] == "GROUP_MAX_SIZE_REACHED"
+        and evidence["request_epoch"] == 0
+        and evidence["predecessor_epoch"] == -2
+    )
+
+
+def _is_refused_rejoin(evidence: Evidence) -> bool:
+    return (
+        evidence["code"] == "FENCED_MEMBER_EPOCH"
+        and evidence["request_epoch"] == 0
+        and evidence["stored_epoch"] != 0
+        and evidence["previous_epoch"] != 0
+    )
+
+
+def _is_unfiltered(evidence: Evidence) -> bool:
+    is_old = bool(evidence["is_kept"]) or bool(evidence["is_in_target"])
+    return is_old and not evidence["is_new_target"]
+
+
+def _is_strict_commit(evidence: Evidence) -> bool:
+    epoch, stored = evidence["epoch"], evidence["stored_epoch"]
+    return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
+
+
+KNOWN: tuple[KnownDefect, ...] = (
+    KnownDefect(
+        defect="PR-23542",
+        promise_id="refusal.own_instance",
+        signature="a join at epoch 0 is refused as unreleased, and the sender is the holder",
+        recognises=_is_own_instance,
+    ),
+    KnownDefect(
+        defect="PR-23542",
+        promise_id="coordinator.static_members",
+        signature="a member has changed its instance id, and the former one is still mapped to it",
+        recognises=lambda evidence: evidence["instance_changed"] is True,
+    ),
+    KnownDefect(
+        defect="KAFKA-20601",
+        promise_id="refusal.seat",
+        signature="a static join finds the group full, and its predecessor has left for a while",
+        recognises=_is_full_seat,
+    ),
+    KnownDefect(
+        defect="KAFKA-19233",
+        promise_id="refusal.rejoin",
+        signature="a join at epoch 0 is fenced, and the member's previous epoch is not 0",
+        recognises=_is_refused_rejoin,
+    ),
+    KnownDefect(
+        defect="KAFKA-19431",
+        promise_id="coordinator.subscribed_only",
+        signature="what was dropped from the subscription stays, or comes by an older target",
+        recognises=_is_unfiltered,
+    ),
+    KnownDefect(
+        defect="KAFKA-20066",
+        promise_id="offsets.rightful_commit",
+        signature="a commit at an older epoch is refused, although the partitions were kept",
+        recognises=_is_strict_commit,
+    ),
+)
+"""All signatures."""
+
+
+def known_defect(semantics: Semantics, promise_id: str, evidence: Evidence) -> str | None:
+    """The shipped defect that explains this violation, or None."""
+    for entry in KNOWN:
+        if (
+            entry.promise_id == promise_id
+            and entry.defect in semantics.shipped_defects
+            and entry.defect not in semantics.defects
+            and entry.recognises(evidence)
+        ):
+            return entry.defect
+    return None

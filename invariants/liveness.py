@@ -1,0 +1,308 @@
+"""Safety under fire, then liveness in the calm: what has not come about in time, and why.
+
+Sources: consumer-group-coordinator.md, section 14.3; consumer-client.md, section 12 (O5, O6);
+bug-zoo.md, L1 to L3 and L6. Bounds are computed from the configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from invariants.books import Books
+from invariants.clients import ClientEntry
+from invariants.ledger import GroupLedger, MemberEntry
+from invariants.promise import Promise
+from invariants.step import WorldView
+from protocol.member import ClientState
+from protocol.records import MemberState
+from protocol.topics import TopicPartition
+
+__all__ = ["LIVENESS", "Liveness", "Stuck"]
+
+SLACK_INTERVALS = 4
+"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
+acknowledge that, and one for polls, searches and round trips."""
+
+_SERVED = Promise(
+    id="liveness.group_served",
+    sentence="Once faults stop, some coordinator serves the group.",
+    clauses=("zoo L6",),
+    broken_by=("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614"),
+)
+_CONVERGES = Promise(
+    id="liveness.converges",
+    sentence=(
+        "Once faults stop, every subscribed, polling client that has not failed for good reaches "
+        "the group epoch and is stable, and so does the group."
+    ),
+    clauses=("coordinator L1", "coordinator L4", "client O5", "zoo L1", "TLA+ EventuallyConverges"),
+    broken_by=("KAFKA-16215", "KAFKA-16249-ack", "KAFKA-17293", "mut-expire-keeps-ownership"),
+)
+_OWNED = Promise(
+    id="liveness.partitions_owned",
+    sentence="Once faults stop, every partition of a subscribed topic is worked on by a member.",
+    clauses=("coordinator L3", "client O5", "zoo L2"),
+    broken_by=("KAFKA-16198", "mut-no-bump-on-leave", "mut-no-bump-on-metadata"),
+)
+_REVOKED = Promise(
+    id="liveness.revocation_bounded",
+    sentence="A revocation is acknowledged, or its owner removed, within the rebalance timeout.",
+    clauses=("coordinator L2",),
+    broken_by=("KAFKA-16249-timer",),
+)
+_GHOSTS = Promise(
+    id="liveness.ghosts_gone",
+    sentence="A member that no living client uses is gone after its session timeout.",
+    clauses=("coordinator L3", "client O6", "zoo L3", "zoo S7"),
+    broken_by=("KAFKA-18931", "PR-15362", "KAFKA-16555"),
+)
+_LEAVE_ENDS = Promise(
+    id="client.leave.completes",
+    sentence="unsubscribe and close return within their timeouts.",
+    clauses=("client C28",),
+    broken_by=("test:leave-waits-for-ever",),
+)
+
+LIVENESS: tuple[Promise, ...] = (_SERVED, _CONVERGES, _OWNED, _REVOKED, _GHOSTS, _LEAVE_ENDS)
+"""All promises of this file, causes before consequences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin."""
+
+    promise: Promise
+    subject: str
+    reason: str
+    since_ms: int | None = None
+
+    def __str__(self) -> str:
+        since = "" if self.since_ms is None else f" since {self.since_ms} ms"
+        return f"{self.promise.id}: {self.subject} {self.reason}{since}"
+
+
+class Liveness:
+    """Judges the calm period of one world.
+
+    ``on_calm_start`` says when the last fault ended; a load of a coordinator during the calm starts
+    all bounds anew, as it restarts all timers (L4).
+    """
+
+    def __init__(self, view: WorldView, books: Books | None = None) -> None:
+        self._view = view
+        self._books = Books(view) if books is None else books
+        self._calm_since_ms: int | None = None
+
+    def on_calm_start(self, at_ms: int) -> None:
+        """No fault and no deliberate change from now on."""
+        self._calm_since_ms = at_ms
+
+    def on_disturbance(self, at_ms: int) -> None:
+        """Timers were restarted; before the calm this means nothing."""
+        if self._calm_since_ms is not None:
+            self._calm_since_ms = max(self._calm_since_ms, at_ms)
+
+    # -- bounds ----------------------------------------------------------------------------
+
+    @property
+    def slack_ms(self) -> int:
+        """A few heartbeat intervals, the assignment interval, and one answer that never comes."""
+        config = self._view.config
+        clients = self._view.clients().values()
+        request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
+        interval_ms = config.group_consumer_heartbeat_interval_ms
+        return (
+            SLACK_INTERVALS * interval_ms
+            + config.group_consumer_assignment_interval_ms
+            + request_ms
+        )
+
+    @property
+    def ghost_bound_ms(self) -> int:
+        """From the calm on, until every ghost is gone."""
+        return self._view.config.group_consumer_max_session_timeout_ms + self.slack_ms
+
+    @property
+    def bound_ms(self) -> int:
+        """From the calm on, until everything has come about."""
+        clients = self._view.clients().values()
+        rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
+        return self.ghost_bound_ms + rebalance_ms
+
+    # -- verdict ---------------------------------------------------------------------------
+
+    def verdict(self, at_ms: int) -> list[Stuck]:
+        """Everything that is late at ``at_ms``; empty while no bound has passed."""
+        if self._calm_since_ms is None:
+            return []
+        calm_ms = at_ms - self._calm_since_ms
+        late: list[Stuck] = []
+        if calm_ms >= self.ghost_bound_ms:
+            late += self._unserved()
+            late += self._ghosts()
+        late += self._revocations(at_ms)
+        if calm_ms >= self.bound_ms:
+            late += self.pending(at_ms)
+        return late
+
+    def pending(self, at_ms: int) -> list[Stuck]:
+        """What has not converged yet, whether or not it is late."""
+        return [*self._unserved(), *self._unconverged(), *self._unowned(), *self._blocked(at_ms)]
+
+    def _unserved(self) -> Iterator[Stuck]:
+        if self._view.acting_shard() is None:
+            yield Stuck(promise=_SERVED, subject="the group", reason="has no active coordinator")
+
+    def _unconverged(self) -> Iterator[Stuck]:
+        ledger = self._books.acting_ledger()
+        if ledger is None:
+            return
+        group_epoch = ledger.group_epoch
+        for entry in self._wanted():
+            member = entry.member
+            stored = ledger.members.get(member.member_id)
+            if (
+                member.state is ClientState.STABLE
+                and stored is not None
+                and stored.state is MemberState.STABLE
+                and member.member_epoch == stored.epoch == ledger.target_epoch == group_epoch
+            ):
+                continue
+            yield Stuck(
+                promise=_CONVERGES,
+                subject=f"{entry.name} ({member.state.value}, epoch {member.member_epoch})",
+                reason=self._why(entry, stored, ledger),
+                since_ms=ledger.state_since_ms.get(member.member_id),
+            )
+        if ledger.members and ledger.settled_count() < len(ledger.members):
+            for member_id, stored in sorted(ledger.members.items()):
+                if member_id not in self._books.by_member_id and (
+                    stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch
+                ):
+                    yield Stuck(
+                        promise=_CONVERGES,
+                        subject=f"member {member_id}",
+                        reason=f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
+                        since_ms=ledger.state_since_ms.get(member_id),
+                    )
+
+    def _unowned(self) -> Iterator[Stuck]:
+        ledger = self._books.acting_ledger()
+        shard = self._view.acting_shard()
+        if ledger is None or shard is None or not any(self._wanted()):
+            return
+        by_name = shard.coordinator.image.by_name
+        for name in sorted(ledger.all_names()):
+            topic = by_name.get(name)
+            for number in range(topic.partition_count if topic else 0):
+                partition = TopicPartition(topic.topic_id if topic else "", number)
+                reason = self._why_unowned(partition, ledger)
+                if reason is not None:
+                    yield Stuck(promise=_OWNED, subject=f"{name}-{number}", reason=reason)
+
+    def _revocations(self, at_ms: int) -> Iterator[Stuck]:
+        ledger = self._books.acting_ledger()
+        if ledger is None:
+            return
+        for member_id, entry in sorted(ledger.members.items()):
+            current, since_ms = entry.current, ledger.state_since_ms.get(member_id)
+            if current is None or not current.pending_revocation or since_ms is None:
+                continue
+            limit_ms = (
+                entry.metadata.rebalance_timeout_ms if entry.metadata else 0
+            ) + self.slack_ms
+            if at_ms - since_ms > limit_ms:
+                yield Stuck(
+                    promise=_REVOKED,
+                    subject=self._books.who(member_id),
+                    reason=f"must revoke {self._books.names_of(current.pending_revocation)}",
+                    since_ms=since_ms,
+                )
+
+    def _ghosts(self) -> Iterator[Stuck]:
+        ledger = self._books.acting_ledger()
+        for member_id, entry in sorted(ledger.members.items()) if ledger else ():
+            if member_id not in self._books.by_member_id:
+                yield Stuck(
+                    promise=_GHOSTS,
+                    subject=f"member {member_id}",
+                    reason=f"is registered at epoch {entry.epoch}, and no living client uses it",
+                    since_ms=ledger.heard_ms.get(member_id) if ledger else None,
+                )
+
+    def _blocked(self, at_ms: int) -> Iterator[Stuck]:
+        for name, entry in sorted(self._books.clients.items()):
+            member = entry.member
+            if member.leave_is_pending and member.running_callback is None:
+                yield Stuck(
+                    promise=_LEAVE_ENDS,
+                    subject=name,
+                    reason=f"still waits for its leave in {member.state.value}",
+                )
+
+    # -- reasons ---------------------------------------------------------------------------
+
+    def _wanted(self) -> Iterable[ClientEntry]:
+        """Clients that should be working members."""
+        for name in sorted(self._books.clients):
+            member = self._books.clients[name].member
+            if (
+                member.has_subscription
+                and member.is_polling
+                and not member.is_closed
+                and member.state is not ClientState.FATAL
+            ):
+                yield self._books.clients[name]
+
+    def _why(self, entry: ClientEntry, stored: MemberEntry | None, ledger: GroupLedger) -> str:
+        """The nearest cause that can be named."""
+        member = entry.member
+        if member.running_callback is not None:
+            return f"runs {member.running_callback.kind.value}"
+        if member.coordinator_id is None:
+            return "knows no coordinator"
+        if stored is None:
+            return "is not registered with the coordinator"
+        if stored.epoch != member.member_epoch:
+            return f"is registered at epoch {stored.epoch}"
+        if ledger.group_epoch > ledger.target_epoch:
+            return (
+                f"waits for a target: group epoch {ledger.group_epoch}, "
+                f"target epoch {ledger.target_epoch}"
+            )
+        target = ledger.targets.get(member.member_id, frozenset())
+        for partition in sorted(target - stored.held()):
+            holder = ledger.owner.get(partition)
+            if holder is not None and holder != member.member_id:
+                state = ledger.members[holder].state.name
+                since_ms = ledger.state_since_ms.get(holder)
+                return (
+                    f"waits for partition {self._books.name_of(partition)} held by "
+                    f"{self._books.who(holder)} in {state} since {since_ms} ms"
+                )
+        if stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch:
+            return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
+        return f"has target {member.target} and has reconciled {member.current}"
+
+    def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
+        """Why nobody works on this partition; None if somebody does."""
+        holder = ledger.owner.get(partition)
+        if holder is None:
+            wanted_by = ledger.target_owner.get(partition)
+            if wanted_by is None:
+                return "is held by nobody and stands in no target"
+            return f"is held by nobody; the target gives it to {self._books.who(wanted_by)}"
+        entry = self._books.by_member_id.get(holder)
+        if entry is None:
+            return f"is held by {holder}, which no living client uses"
+        if partition in entry.member.fetchable:
+            return None
+        state = entry.member.assigned.get(partition)
+        if state is None:
+            return f"is held by {entry.name}, which is not assigned it"
+        if state.pending_revocation:
+            return f"is being revoked by {entry.name}"
+        if state.awaiting_assigned_callback:
+            return f"waits for the assigned callback of {entry.name}"
+        return f"has no position at {entry.name} yet ({state.fetch_state.value})"

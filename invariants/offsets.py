@@ -1,0 +1,129 @@
+"""Committed offsets: who may write them.
+
+Sources: consumer-group-coordinator.md, sections 8.1 and 14; bug-zoo.md, S4.
+"""
+
+from __future__ import annotations
+
+from invariants.ledger import MemberEntry
+from invariants.promise import Finding, Invariant, Promise
+from invariants.step import Step, shard_of
+from protocol.errors import ErrorCode
+from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
+from protocol.topics import TopicPartition
+
+__all__ = ["CommitFenced", "CommitOfOwner", "RightfulCommitAccepted"]
+
+
+class CommitFenced(Invariant):
+    """C22 and O3."""
+
+    promise = Promise(
+        id="offsets.commit_fenced",
+        sentence=(
+            "A commit is stored only at the member's epoch, or at an older one for partitions kept "
+            "since then, or for a group without members at no epoch."
+        ),
+        clauses=("coordinator C22", "client O3", "zoo S4"),
+        broken_by=("mut-commit-no-fence",),
+    )
+
+    def on_commit(self, step: Step) -> Finding | None:
+        """Look at every partition that was stored."""
+        request: OffsetCommitRequest = step.request
+        stored = _partitions_with(step.response, ErrorCode.NONE)
+        if not stored:
+            return None
+        ledger = self.books.ledger_of(shard_of(step))
+        epoch = request.generation_id_or_member_epoch
+        entry = ledger.members.get(request.member_id)
+        if entry is None:
+            if epoch < 0 and not ledger.members:
+                return None
+            return Finding(
+                f"a commit of {request.member_id or 'nobody'}, who is no member, was stored at "
+                f"epoch {epoch}",
+                {"member": request.member_id},
+            )
+        if epoch == entry.epoch or (epoch < entry.epoch and _kept_since(entry, epoch, stored)):
+            return None
+        return Finding(
+            f"a commit of {self.books.who(request.member_id)} at epoch {epoch} for "
+            f"{self.books.names_of(stored)} was stored; the member is at {entry.epoch}",
+            {"member": request.member_id, "epoch": epoch},
+        )
+
+
+class CommitOfOwner(Invariant):
+    """E4. An equal epoch is all that the coordinator looks at, so this rests on the clients too."""
+
+    promise = Promise(
+        id="offsets.commit_of_owner",
+        sentence="A commit for a partition that another member holds is not stored.",
+        clauses=("coordinator E4", "zoo S4"),
+        broken_by=("mut-commit-no-fence",),
+    )
+
+    def on_commit(self, step: Step) -> Finding | None:
+        """Look for another holder of each partition that was stored."""
+        request: OffsetCommitRequest = step.request
+        owner = self.books.ledger_of(shard_of(step)).owner
+        for partition in sorted(_partitions_with(step.response, ErrorCode.NONE)):
+            holder = owner.get(partition, request.member_id)
+            if holder != request.member_id:
+                who = self.books.who
+                return Finding(
+                    f"a commit of {who(request.member_id)} for {self.books.name_of(partition)} was "
+                    f"stored; {who(holder)} holds it",
+                    {"partition": partition, "members": (request.member_id, holder)},
+                )
+        return None
+
+
+class RightfulCommitAccepted(Invariant):
+    """L4 for commits, as KIP-1251 has it."""
+
+    promise = Promise(
+        id="offsets.rightful_commit",
+        sentence=(
+            "A commit is not refused because the member's epoch has moved on, if the member has "
+            "kept its partitions since the epoch of the commit."
+        ),
+        clauses=("coordinator 8.1", "zoo L4"),
+        broken_by=("KAFKA-20066",),
+    )
+
+    def on_commit(self, step: Step) -> Finding | None:
+        """Look at every partition that was refused as stale."""
+        request: OffsetCommitRequest = step.request
+        refused = _partitions_with(step.response, ErrorCode.STALE_MEMBER_EPOCH)
+        if not refused:
+            return None
+        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        epoch = request.generation_id_or_member_epoch
+        if entry is None or not 0 < epoch < entry.epoch or not _kept_since(entry, epoch, refused):
+            return None
+        return Finding(
+            f"a commit of {self.books.who(request.member_id)} at epoch {epoch} for "
+            f"{self.books.names_of(refused)} was refused; the member is at {entry.epoch} and has "
+            "kept them",
+            {"member": request.member_id, "epoch": epoch, "stored_epoch": entry.epoch},
+        )
+
+
+def _partitions_with(response: object, code: ErrorCode) -> list[TopicPartition]:
+    if type(response) is not OffsetCommitResponse:
+        return []
+    return [p for p, found in response.errors.items() if found is code]
+
+
+def _kept_since(entry: MemberEntry, epoch: int, partitions: list[TopicPartition]) -> bool:
+    """Whether the member has had all of these since this epoch; it says so in record 8."""
+    if entry.current is None or epoch <= 0:
+        return False
+    assigned, pending = entry.current.assigned, entry.current.pending_revocation
+    for partition in partitions:
+        since = assigned.get(partition, pending.get(partition))
+        if since is None or since > epoch:
+            return False
+    return True

@@ -1,0 +1,201 @@
+"""Every promise, in one list; the page docs/invariants.md is made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from invariants import (
+    assignors,
+    client_heartbeat,
+    client_offsets,
+    client_reconcile,
+    client_states,
+    counts,
+    cross,
+    epochs,
+    log,
+    members,
+    offsets,
+    ownership,
+    replay,
+    responses,
+    target,
+    timers,
+)
+from invariants.liveness import LIVENESS
+from invariants.promise import TRIGGERS, Invariant, Promise
+from invariants.reachability import SOMETIMES
+
+__all__ = ["COVERED_BY_OTHERS", "INVARIANTS", "PROMISES", "as_markdown"]
+
+INVARIANTS: tuple[type[Invariant], ...] = (
+    ownership.ExclusiveOwnership,
+    ownership.DisjointAssignment,
+    ownership.OwnershipMap,
+    ownership.GrantOnlyFree,
+    ownership.ReleaseAcknowledged,
+    ownership.SenderOnly,
+    ownership.SubscribedOnly,
+    epochs.TargetEpochBounded,
+    epochs.GroupEpochsRise,
+    epochs.MemberEpochBounded,
+    epochs.MemberEpochRises,
+    epochs.OwnerEpochUnique,
+    epochs.EpochFence,
+    members.PendingMeansUnrevoked,
+    members.StableMeansTarget,
+    members.RevokeBeforeAssign,
+    members.GroupStateCorrect,
+    target.TargetExclusive,
+    target.TargetSubscribed,
+    target.TargetMembersOnly,
+    target.TargetComplete,
+    target.TargetCurrent,
+    target.InvertedTarget,
+    assignors.BalancedTarget,
+    assignors.StickyTarget,
+    assignors.CoPartitionedTarget,
+    counts.StaticMembers,
+    counts.Counts,
+    counts.GroupSize,
+    log.Tombstones,
+    log.BatchOrder,
+    log.BatchWhole,
+    log.BoundedRewrites,
+    replay.ReplayEquivalence,
+    replay.RollbackExact,
+    replay.CommitBeforeResponse,
+    replay.CommittedKept,
+    timers.TimersArmed,
+    timers.RebalanceDeadline,
+    timers.RemovalDue,
+    responses.ResponseTruthful,
+    responses.AssignmentTold,
+    responses.RefusalBare,
+    responses.RefusalWritesNothing,
+    responses.RejoinAccepted,
+    responses.LostResponseAccepted,
+    responses.PresentEpochAccepted,
+    responses.KnownMemberAccepted,
+    responses.OwnInstanceAccepted,
+    responses.FullGroupSeat,
+    responses.ServerNeverFails,
+    offsets.CommitFenced,
+    offsets.CommitOfOwner,
+    offsets.RightfulCommitAccepted,
+    client_states.LegalTransition,
+    client_states.EpochFitsState,
+    client_states.EpochRises,
+    client_states.IdentityFitsEpoch,
+    client_states.IdStable,
+    client_states.EmptyOutside,
+    client_states.StableMeansEqual,
+    client_states.FatalIsFinal,
+    client_reconcile.SingleReconciliation,
+    client_reconcile.RevokeBeforeAck,
+    client_reconcile.AckIsApplied,
+    client_reconcile.FetchSubset,
+    client_reconcile.DeliverOwned,
+    client_reconcile.CallbackBalance,
+    client_reconcile.CallbackIdentity,
+    client_heartbeat.OneInFlight,
+    client_heartbeat.HeartbeatPace,
+    client_heartbeat.HeartbeatAlive,
+    client_heartbeat.FullAfterFailure,
+    client_heartbeat.JoinShape,
+    client_heartbeat.SilentStates,
+    client_heartbeat.LeaveOnce,
+    client_heartbeat.EpochReceived,
+    client_offsets.CommitEpoch,
+    client_offsets.CommitOwned,
+    client_offsets.PositionSource,
+    client_offsets.PollTimer,
+    cross.ExclusiveConsumption,
+    cross.OnlyZombiesShare,
+    cross.AssignedIsHeld,
+    cross.CurrentFitsTarget,
+)
+"""Safety, in the order in which the checker asks: the cause of trouble before its consequences."""
+
+PROMISES: tuple[Promise, ...] = (*(kind.promise for kind in INVARIANTS), *LIVENESS)
+"""All promises with an id: safety, then liveness."""
+
+COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        "coordinator E2": (
+            "a client gets only answers, and log.commit_before_response holds every answer back"
+        ),
+        "client C23": (
+            "needs the data plane: the machine commits its own positions, and the host's "
+            "RecordsReturned is checked by client.deliver.owned"
+        ),
+        "TLA+ TypeOK": "types are checked statically; states by client.transition.legal",
+        "TLA+ EventuallyConverges": "bounded, as liveness.converges",
+        "zoo L5": "needs the classic protocol, which is not simulated",
+    }
+)
+"""Clause of a source -> why it has no promise of its own."""
+
+
+def as_markdown() -> str:
+    """The page docs/invariants.md."""
+    lines = [
+        "# Promises",
+        "",
+        "Made from `invariants/registry.py`; change that, then run"
+        " `python -m invariants.registry > docs/invariants.md`.",
+        "",
+        "A clause names its source: `coordinator` is consumer-group-coordinator.md, `client` is"
+        " consumer-client.md, `zoo` the properties of bug-zoo.md, `TLA+` the model of"
+        " consumer-client.md, 11.3.",
+        "*Full* marks promises about a state, which a full check can judge on a still picture.",
+        "*Broken by* names defects and mutants that make the promise fire; `test:` ones exist in"
+        " the tests only.",
+        "",
+        "## Safety: after every step",
+        "",
+        "| id | promise | clauses | looked at when | full | broken by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in INVARIANTS:
+        promise = kind.promise
+        when = "; ".join(TRIGGERS[name] for name in kind.triggers())
+        full = "yes" if kind.judges_states() else ""
+        lines.append(
+            _row(
+                f"`{promise.id}`",
+                promise.sentence,
+                ", ".join(promise.clauses),
+                when,
+                full,
+                ", ".join(promise.broken_by),
+            )
+        )
+    lines += ["", "## Liveness: in the calm after the faults", ""]
+    lines += ["| id | promise | clauses | broken by |", "|---|---|---|---|"]
+    lines += [
+        _row(
+            f"`{promise.id}`",
+            promise.sentence,
+            ", ".join(promise.clauses),
+            ", ".join(promise.broken_by),
+        )
+        for promise in LIVENESS
+    ]
+    lines += ["", "## Reachability: sometimes, over a sweep", ""]
+    lines += ["| id | must have happened |", "|---|---|"]
+    lines += [_row(f"`{item.id}`", item.sentence) for item in SOMETIMES]
+    lines += ["", "## Clauses without a promise of their own", ""]
+    lines += ["| clause | why |", "|---|---|"]
+    lines += [_row(clause, why) for clause, why in COVERED_BY_OTHERS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    escaped: Iterable[str] = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

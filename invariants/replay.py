@@ -1,0 +1,385 @@
+"""The log is the truth: memory follows it, answers wait for it, and what is committed stays.
+
+Sources: consumer-group-coordinator.md, sections 9.3 to 9.5 and 14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from invariants.books import Books
+from invariants.ledger import Change, GroupLedger, MemberEntry
+from invariants.promise import Finding, Invariant, Promise
+from invariants.step import ShardView, Step, WorldView, shard_of
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.member import Member
+from protocol.coordinator import GroupCoordinator
+from protocol.errors import ErrorCode, ProtocolBug
+from protocol.messages import ConsumerGroupHeartbeatRequest, DeleteGroupsRequest
+from protocol.messages_offsets import OffsetCommitRequest
+from protocol.records import ConsumerGroupRegularExpression, OffsetCommit, Record
+
+__all__ = ["CommitBeforeResponse", "CommittedKept", "ReplayEquivalence", "RollbackExact"]
+
+RecordKey = tuple[int, str, str, int]
+"""Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
+
+FIRST_REPLAY_RECORDS = 64
+"""A live log is replayed into an empty coordinator when it has this many records, and then each
+time it has doubled: the cost per record stays bounded."""
+
+
+class ReplayEquivalence(Invariant):
+    """C18, twice: against the books after each batch, against the coordinator's own replay when
+    the log has doubled and after each load."""
+
+    promise = Promise(
+        id="log.replay_equivalence",
+        sentence="Replaying the log into an empty coordinator gives the state that is served.",
+        clauses=("coordinator C18", "zoo S5"),
+        broken_by=("mut-expire-keeps-ownership", "test:memory-only-change"),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._next_at: dict[str, int] = {}
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Compare everything, in both ways."""
+        shard = shard_of(step)
+        self._next_at[shard.name] = max(FIRST_REPLAY_RECORDS, 2 * shard.log_end_offset)
+        return self._compare_books(shard, ledger) or self._compare_replay(shard)
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare what was touched, and everything when the log has doubled."""
+        shard = shard_of(step)
+        group, ledger = change.group, change.ledger
+        if group is None:
+            return None if not ledger.members else Finding("the coordinator has lost the group")
+        if group.group_epoch != ledger.group_epoch or (
+            group.target_assignment_epoch != ledger.target_epoch
+            or group.metadata_hash != ledger.metadata_hash
+        ):
+            return self._compare_books(shard, ledger)
+        for member_id in change.members:
+            if not _is_same(group.members.get(member_id), ledger.members.get(member_id)):
+                return self._compare_books(shard, ledger)
+        for member_id in change.targets:
+            mine, theirs = ledger.targets.get(member_id), group.target_assignment.get(member_id)
+            if mine is not theirs and mine != theirs:
+                return self._compare_books(shard, ledger)
+        if shard.log_end_offset >= self._next_at.get(shard.name, FIRST_REPLAY_RECORDS):
+            self._next_at[shard.name] = 2 * shard.log_end_offset
+            return self._compare_replay(shard)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Compare everything with the books, which are a replay by other code."""
+        shard = view.acting_shard()
+        return None if shard is None else self._compare_books(shard, self.books.ledger_of(shard))
+
+    def _compare_books(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
+        group = self.books.group_in(shard)
+        if group is None:
+            return Finding("the coordinator has no such group") if ledger.members else None
+        pairs = (
+            ("group epoch", group.group_epoch, ledger.group_epoch),
+            ("target epoch", group.target_assignment_epoch, ledger.target_epoch),
+            ("metadata hash", group.metadata_hash, ledger.metadata_hash),
+            ("set of members", sorted(group.members), sorted(ledger.members)),
+            ("target", group.target_assignment, ledger.targets),
+        )
+        for name, served, logged in pairs:
+            if served != logged:
+                return _differs(shard, name, served, logged)
+        for member_id, entry in sorted(ledger.members.items()):
+            if not _is_same(group.members[member_id], entry):
+                return _differs(shard, f"member {member_id}", group.members[member_id], entry)
+        return None
+
+    def _compare_replay(self, shard: ShardView) -> Finding | None:
+        served = self.books.group_in(shard)
+        try:
+            replayed = _replay(self.books, shard.coordinator, shard.log_records())
+        except ProtocolBug as bug:
+            return Finding(f"the log of {shard.name} cannot be loaded: {bug}")
+        if served is None or replayed is None:
+            if served is replayed:
+                return None
+            return _differs(shard, "group", served is not None, replayed is not None)
+        for name in _REPLAYED_FIELDS:
+            if getattr(served, name) != getattr(replayed, name):
+                return _differs(shard, name, getattr(served, name), getattr(replayed, name))
+        return None
+
+
+class RollbackExact(Invariant):
+    """C19. A host that rolls an active shard back shows it as a truncation of its log."""
+
+    promise = Promise(
+        id="log.rollback_exact",
+        sentence="After a rollback the state is the one that the remaining log describes.",
+        clauses=("coordinator C19", "zoo S5"),
+        broken_by=("test:rollback-of-log-only",),
+    )
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Compare an active shard with its log."""
+        shard = shard_of(step)
+        if not shard.is_active:
+            return None
+        group, ledger = self.books.group_in(shard), self.books.ledger_of(shard)
+        if group is None:
+            return Finding(f"{shard.name} has lost the group") if ledger.members else None
+        for member_id in sorted({*group.members, *ledger.members}):
+            if not _is_same(group.members.get(member_id), ledger.members.get(member_id)):
+                return _differs(
+                    shard,
+                    f"member {member_id}",
+                    group.members.get(member_id),
+                    ledger.members.get(member_id),
+                )
+        served = group.group_epoch, group.target_assignment_epoch, group.target_assignment
+        logged = ledger.group_epoch, ledger.target_epoch, ledger.targets
+        return None if served == logged else _differs(shard, "epochs or target", served, logged)
+
+
+class CommitBeforeResponse(Invariant):
+    """C20. Reads (describe, list) show committed state and wait for nothing."""
+
+    promise = Promise(
+        id="log.commit_before_response",
+        sentence=(
+            "No answer is released before its records, and all records written before it, are "
+            "committed."
+        ),
+        clauses=("coordinator C20", "client E2", "zoo S5"),
+        broken_by=("mut-reply-before-commit", "KAFKA-16973"),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._waits_for: dict[tuple[str, int], int] = {}
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Remember what an answer must wait for."""
+        shard = shard_of(step)
+        end = shard.log_end_offset
+        if end > shard.high_watermark and type(step.request) in _WRITES:
+            self._waits_for[shard.name, step.operation] = end
+        return None
+
+    def on_released(self, step: Step) -> Finding | None:
+        """Has the log been committed that far?"""
+        if not self._waits_for:
+            return None
+        shard = shard_of(step)
+        offset = self._waits_for.pop((shard.name, step.operation), None)
+        if offset is None or offset <= shard.high_watermark or _is_brokers_own(step.response):
+            return None
+        return Finding(
+            f"{shard.name} released the answer to operation {step.operation}, which waits for "
+            f"offset {offset}; committed is {shard.high_watermark}",
+            {"shard": shard.name},
+        )
+
+    def on_unloaded(self, step: Step) -> Finding | None:
+        """Answers of a shard that gave up are errors by now."""
+        name = shard_of(step).name
+        self._waits_for = {key: end for key, end in self._waits_for.items() if key[0] != name}
+        return None
+
+
+class CommittedKept(Invariant):
+    """C21. Below a leader's high watermark, compaction may drop what a later record replaced."""
+
+    promise = Promise(
+        id="log.committed_kept",
+        sentence="A committed record never disappears, and no offset is committed twice.",
+        clauses=("coordinator C21", "zoo S5"),
+        broken_by=("KafScale-121", "test:lost-commit"),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._end = 0
+        self._latest: dict[RecordKey, Record] = {}
+        """What compaction would keep of everything below ``_end``, the highest commit so far."""
+        self._by_offset: dict[int, Record] = {}
+        self._tails: dict[str, tuple[int, list[Record]]] = {}
+        """Shard -> first offset that was not committed when last seen, and the records from it."""
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Remember what was appended."""
+        shard = shard_of(step)
+        first, records = self._tails.setdefault(
+            shard.name, (shard.log_end_offset - len(change.records), [])
+        )
+        records.extend(change.records)
+        if first + len(records) != shard.log_end_offset:
+            self._read_tail(shard)
+        return None
+
+    def on_committed(self, step: Step) -> Finding | None:
+        """Enter what a leader committed; offsets that were committed before must agree."""
+        shard = shard_of(step)
+        first, records = self._tails.get(shard.name, (shard.high_watermark, []))
+        count = shard.high_watermark - first
+        if count <= 0:
+            return None
+        self._tails[shard.name] = shard.high_watermark, records[count:]
+        for offset, record in enumerate(records[:count], start=first):
+            known = self._by_offset.setdefault(offset, record)
+            if known is not record and known != record:
+                return _differs(shard, f"offset {offset}", record, known)
+            if offset == self._end:
+                self._end += 1
+                _keep_latest(self._latest, record)
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """A new leader must have everything that was ever committed."""
+        shard = shard_of(step)
+        records = self._read_tail(shard)
+        if shard.log_end_offset < self._end:
+            return Finding(
+                f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
+                f"committed was {self._end}",
+                {"shard": shard.name},
+            )
+        # A new leader may not know yet how far the old one had committed.
+        end = max(self._end, shard.high_watermark)
+        latest: dict[RecordKey, Record] = {}
+        for record in records[: len(records) - (shard.log_end_offset - end)]:
+            _keep_latest(latest, record)
+        if end > self._end:
+            self._end, self._latest = end, latest  # Committed before anybody looked.
+        elif latest != self._latest:
+            keys = {*latest, *self._latest}
+            key = min(k for k in keys if latest.get(k) != self._latest.get(k))
+            what = f"committed record of type {key[0]} for {key[2] or key[1]}"
+            return _differs(shard, what, latest.get(key), self._latest.get(key))
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What a leader drops must not have been committed; a follower's log is judged later."""
+        shard = shard_of(step)
+        first, records = self._tails.pop(shard.name, (shard.log_end_offset, []))
+        if shard.log_end_offset >= first:
+            self._tails[shard.name] = first, records[: shard.log_end_offset - first]
+        elif shard.is_active:
+            return Finding(
+                f"{shard.name} dropped its log from {shard.log_end_offset}; committed was {first}"
+            )
+        return None
+
+    def _read_tail(self, shard: ShardView) -> Sequence[Record]:
+        records = shard.log_records()
+        behind = shard.log_end_offset - shard.high_watermark
+        tail = list(records[len(records) - behind :])
+        self._tails[shard.name] = shard.high_watermark, tail
+        return records
+
+
+_WRITES = (ConsumerGroupHeartbeatRequest, OffsetCommitRequest, DeleteGroupsRequest)
+_BROKERS_OWN = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+_REPLAYED_FIELDS = (
+    "resolved_regexes",
+    "subscribed_regexes",
+    "group_epoch",
+    "metadata_hash",
+    "members",
+    "target_assignment_epoch",
+    "target_assignment_timestamp",
+    "target_assignment",
+    "subscribed_topic_names",
+    "server_assignors",
+    "static_members",
+    "current_partition_epoch",
+    "inverted_target",
+    "state",
+)
+
+
+def _is_brokers_own(response: object) -> bool:
+    """Whether a broker answered in the coordinator's place, and so shows nothing of its state."""
+    codes = getattr(response, "errors", {}).values() or [getattr(response, "error_code", None)]
+    return any(code in _BROKERS_OWN for code in codes)
+
+
+def _differs(shard: ShardView, what: str, served: object, logged: object) -> Finding:
+    return Finding(
+        f"{shard.name}: the {what} is {served}, and should be {logged}",
+        {"shard": shard.name, "what": what},
+    )
+
+
+def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
+    """Whether a stored member says what its records say."""
+    if member is None or entry is None:
+        return member is None and entry is None
+    current, metadata = entry.current, entry.metadata
+    if current is None:
+        if member.assigned or member.pending_revocation:
+            return False
+    elif (
+        member.member_epoch != current.member_epoch
+        or member.previous_member_epoch != current.previous_member_epoch
+        or member.state is not current.state
+        or (member.assigned is not current.assigned and member.assigned != current.assigned)
+        or (
+            member.pending_revocation is not current.pending_revocation
+            and member.pending_revocation != current.pending_revocation
+        )
+    ):
+        return False
+    return metadata is None or (
+        member.subscribed_topic_names == metadata.subscribed_topic_names
+        and member.instance_id == metadata.instance_id
+        and member.server_assignor == metadata.server_assignor
+        and member.rebalance_timeout_ms == metadata.rebalance_timeout_ms
+        and member.client_id == metadata.client_id
+        and member.client_host == metadata.client_host
+        and member.rack_id == metadata.rack_id
+        and member.subscribed_topic_regex == metadata.subscribed_topic_regex
+    )
+
+
+def _replay(
+    books: Books, live: GroupCoordinator, records: Iterable[Record]
+) -> ConsumerGroup | None:
+    """The group as a coordinator has it that loads these records; ProtocolBug if it cannot."""
+    empty = GroupCoordinator(
+        config=live.config, semantics=live.semantics, image=live.image, new_member_id=_no_new_id
+    )
+    for record in records:
+        if record.group_id == books.group_id:
+            empty.replay(record, strict=False)
+    empty.on_loaded(now_ms=0)
+    return empty.groups.get(books.group_id)
+
+
+def _no_new_id() -> str:
+    raise ProtocolBug("a replay makes no member ids")
+
+
+def _keep_latest(latest: dict[RecordKey, Record], record: Record) -> None:
+    """Enter one record as compaction would: the last of a key counts, tombstones go."""
+    key = _key(record)
+    if record.value is None:
+        latest.pop(key, None)
+    else:
+        latest[key] = record
+
+
+def _key(record: Record) -> RecordKey:
+    match record:
+        case OffsetCommit():
+            return record.type_id, record.group_id, record.topic, record.partition
+        case ConsumerGroupRegularExpression():
+            return record.type_id, record.group_id, record.regular_expression, -1
+    return record.type_id, record.group_id, getattr(record, "member_id", ""), -1
