@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance.broker_trace import BrokerTrace
+from conformance.errors import TraceError
 from conformance.log_compare import LogComparison, Write, compare_log
-from sim.re2_engine import compile_re2
 from protocol.assignors import DEFAULT_ASSIGNORS, UniformAssignor, java_hash_map_order
 from protocol.coordinator import EXPIRY_KEY
 from protocol.errors import ErrorCode
@@ -38,6 +38,7 @@ from protocol.records import Record, to_dict
 from protocol.semantics import Semantics
 from protocol.shard import Shard
 from protocol.topics import MetadataImage, Topic, TopicPartition, group_by_topic
+from sim.re2_engine import compile_re2
 
 __all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
 
@@ -271,7 +272,10 @@ class _Replay:
             case "sleep":
                 pass
             case op:
-                raise ValueError(f"{self._trace.path}: unknown operation {op!r}")
+                raise TraceError(
+                    f"{self._trace.path}: operation {op!r} at {step['at_ms']} ms is not known; "
+                    "the recording is newer than this replay"
+                )
         return None
 
     def _heartbeat(self, step: Mapping[str, Any]) -> dict[str, Any]:

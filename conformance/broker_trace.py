@@ -20,7 +20,15 @@ __all__ = ["BrokerTrace", "load_broker_trace", "read_json"]
 
 _SEMANTICS_BY_VERSION = {"4.3": "kafka-4.3", "4.1": "kafka-4.1", "4.0": "kafka-4.1"}
 
-_KEYS = ("name", "broker", "broker_configs", "topics", "steps", "log")
+_KINDS: Mapping[str, type] = {
+    "name": str,
+    "broker": str,
+    "broker_configs": dict,
+    "topics": dict,
+    "steps": list,
+    "log": list,
+}
+_KEYS = tuple(_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,7 @@ def load_broker_trace(path: str | Path) -> BrokerTrace:
     missing = [key for key in _KEYS if key not in data]
     if missing:
         raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
+    _check_shape(path, data)
     return BrokerTrace(
         path=str(path),
         name=data["name"],
@@ -71,6 +80,18 @@ def load_broker_trace(path: str | Path) -> BrokerTrace:
         steps=tuple(data["steps"]),
         log=tuple(data["log"]),
     )
+
+
+def _check_shape(path: str | Path, data: Mapping[str, Any]) -> None:
+    for key, kind in _KINDS.items():
+        if not isinstance(data[key], kind):
+            found = type(data[key]).__name__
+            raise TraceError(f"{path}: {key!r} must be a {kind.__name__}, found {found}")
+    for key, wanted in (("steps", ("op", "at_ms")), ("log", ("at_ms", "records"))):
+        for number, item in enumerate(data[key], start=1):
+            if not isinstance(item, dict) or any(name not in item for name in wanted):
+                place = f"{key.removesuffix('s')} {number}"
+                raise TraceError(f"{path}: {place} needs {' and '.join(map(repr, wanted))}")
 
 
 def _semantics(path: str | Path, broker: str) -> Semantics:
@@ -88,5 +109,5 @@ def _config(path: str | Path, configs: Mapping[str, Any]) -> CoordinatorConfig:
     named = {key.replace(".", "_"): value for key, value in configs.items()}
     try:
         return CoordinatorConfig(**{key: value for key, value in named.items() if key in known})
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise TraceError(f"{path}: broker_configs: {error}") from error

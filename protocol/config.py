@@ -82,13 +82,20 @@ class GroupConfig:
 
 
 def alter_group_config(
-    broker: CoordinatorConfig, current: GroupConfig, changes: Mapping[str, int | None]
+    broker: CoordinatorConfig,
+    current: GroupConfig,
+    changes: Mapping[str, int | None],
+    *,
+    has_assignment_interval: bool,
 ) -> GroupConfig:
     """The settings after ``changes`` (Kafka's dotted names; None deletes a setting).
 
+    ``has_assignment_interval``: the simulated version knows consumer.assignment.interval.ms.
     Raises GroupError(INVALID_CONFIG) for an unknown name or a value outside the broker's bounds.
     """
     known = {field.name.replace("_", "."): field.name for field in fields(GroupConfig)}
+    if not has_assignment_interval:
+        del known["consumer.assignment.interval.ms"]
     for name in changes:
         if name not in known:
             raise GroupError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")

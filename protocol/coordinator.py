@@ -7,7 +7,7 @@ consumer-group-coordinator.md, sections 2.3, 2.5, 4.1, 8.6, 9.3 and 9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
 from protocol.consumer_group.context import (
@@ -16,7 +16,7 @@ from protocol.consumer_group.context import (
     metadata_hash,
     no_regex_engine,
 )
-from protocol.consumer_group.describe import describe, describe_missing, list_row
+from protocol.consumer_group.describe import describe, describe_missing, list_row, simple_row
 from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.consumer_group.heartbeat import heartbeat
 from protocol.consumer_group.regexes import resolve
@@ -102,6 +102,11 @@ class GroupCoordinator:
         """The topics as this coordinator knows them."""
         return self._context.image
 
+    @property
+    def group_configs(self) -> Mapping[str, GroupConfig]:
+        """The dynamic settings of groups, by group id."""
+        return self._context.group_configs
+
     # -- requests --------------------------------------------------------------------------
 
     def handle(
@@ -129,7 +134,9 @@ class GroupCoordinator:
             case OffsetFetchRequest():
                 return Outcome(self.offsets.fetch(request, self.groups.get(request.group_id)))
             case OffsetDeleteRequest():
-                return self.offsets.delete(request, self.groups.get(request.group_id))
+                is_simple = request.group_id in self.simple_groups
+                group = self.groups.get(request.group_id)
+                return self.offsets.delete(request, group, is_simple=is_simple)
             case AlterGroupConfigRequest():
                 return Outcome(self._alter_config(request))
         raise TypeError(f"not a request: {request!r}")
@@ -182,6 +189,10 @@ class GroupCoordinator:
             return group
         if request.member_epoch == JOIN_EPOCH:
             return self._new_group(request.group_id)
+        if request.group_id in self.simple_groups:
+            raise GroupError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group."
+            )
         kind = "Group" if request.member_epoch < JOIN_EPOCH else "Consumer group"
         raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
 
@@ -215,11 +226,12 @@ class GroupCoordinator:
     def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.strip().lower() for kind in request.types_filter}
-        rows = (list_row(self.groups[group_id]) for group_id in sorted(self.groups))
+        rows = [list_row(group) for group in self.groups.values()]
+        rows += [simple_row(group_id) for group_id in self.simple_groups]
         return ListGroupsResponse(
             groups=tuple(
                 row
-                for row in rows
+                for row in sorted(rows, key=lambda row: row.group_id)
                 if (not states or row.group_state.lower() in states)
                 and (not types or row.group_type.lower() in types)
             )
@@ -248,7 +260,14 @@ class GroupCoordinator:
         later coordinator of the group by ``update_group_config``."""
         current = self._context.group_configs.get(request.group_id, GroupConfig())
         try:
-            altered = alter_group_config(self.config, current, request.configs)
+            if not request.group_id:
+                raise GroupError(ErrorCode.INVALID_REQUEST, "A group id must be given.")
+            altered = alter_group_config(
+                self.config,
+                current,
+                request.configs,
+                has_assignment_interval=self._context.rules.has_assignment_interval,
+            )
         except GroupError as error:
             return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
         self.update_group_config(request.group_id, altered)

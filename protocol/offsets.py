@@ -81,7 +81,7 @@ class OffsetStore:
         by_id = self._context.image.by_id
         for partition, offset in request.offsets.items():
             topic = by_id.get(partition.topic_id)
-            if topic is None or partition.partition >= topic.partition_count:
+            if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif self._is_too_long(request.metadata.get(partition, "")):
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -111,7 +111,9 @@ class OffsetStore:
         return Outcome(OffsetCommitResponse(errors=errors), records)
 
     def _is_too_long(self, metadata: str) -> bool:
-        return len(metadata.encode()) > self._context.config.offset_metadata_max_bytes
+        # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
+        units = len(metadata.encode("utf-16-le")) // 2
+        return units > self._context.config.offset_metadata_max_bytes
 
     def _check_commit(
         self,
@@ -164,10 +166,12 @@ class OffsetStore:
             offsets[partition] = NO_OFFSET if value is None else value.offset
         return OffsetFetchResponse(offsets=offsets)
 
-    def delete(self, request: OffsetDeleteRequest, group: ConsumerGroup | None) -> Outcome:
+    def delete(
+        self, request: OffsetDeleteRequest, group: ConsumerGroup | None, *, is_simple: bool = False
+    ) -> Outcome:
         """Section 8.3: topics that somebody subscribes to keep their offsets."""
         stored = self.of_group(request.group_id)
-        if group is None and not stored:
+        if group is None and not is_simple:
             return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         errors = {}
         records: list[Record] = []

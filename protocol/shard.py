@@ -78,10 +78,15 @@ class Shard:
         self._apply(self.coordinator.update_image(image, now_ms=self.now_ms))
 
     def restart(self) -> None:
-        """Lose memory and timers; load the whole log into a new coordinator (section 9.5)."""
-        image = self.coordinator.image
-        self.coordinator = self._new_coordinator(image)
+        """Lose memory and timers; load the whole log into a new coordinator (section 9.5).
+
+        Topics and dynamic settings are kept, as they live outside the group log.
+        """
+        before = self.coordinator
+        self.coordinator = self._new_coordinator(before.image)
         self.timers.clear()
+        for group_id, settings in before.group_configs.items():
+            self.coordinator.update_group_config(group_id, settings)
         for record in self.records():
             self.coordinator.replay(record, strict=False)
         self._apply(self.coordinator.on_loaded(now_ms=self.now_ms))

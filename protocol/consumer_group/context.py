@@ -7,7 +7,6 @@ from hashlib import blake2b
 
 from protocol.config import CoordinatorConfig, GroupConfig
 from protocol.consumer_group.rules import ConsumerGroupRules
-from protocol.errors import ErrorCode, GroupError
 from protocol.topics import MetadataImage
 
 __all__ = ["CompileRegex", "CoordinatorContext", "metadata_hash", "no_regex_engine"]
@@ -67,11 +66,12 @@ class CoordinatorContext:
         return own.consumer_heartbeat_interval_ms
 
     def assignment_interval_ms(self, group_id: str) -> int:
-        """Of this group: its own setting, else the broker's, where the version has one."""
+        """Of this group: its own setting, else the broker's; 0 where the version has none."""
+        if not self.rules.has_assignment_interval:
+            return 0
         own = self.group_configs.get(group_id)
-        interval_ms = self.rules.assignment_interval_ms(self.config)
-        if own is None or own.consumer_assignment_interval_ms is None or not interval_ms:
-            return interval_ms
+        if own is None or own.consumer_assignment_interval_ms is None:
+            return self.config.group_consumer_assignment_interval_ms
         return own.consumer_assignment_interval_ms
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[str]:
@@ -98,24 +98,3 @@ def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
             found = True
             digest.update(f"{name}\0{topic.topic_id}\0{topic.partition_count}\n".encode())
     return int.from_bytes(digest.digest(), "big", signed=True) or 1 if found else 0
-
-
-def unknown_member(member_id: str, group_id: str) -> GroupError:
-    """Section 2.12: the refusal of a member id that the group does not know."""
-    return GroupError(
-        ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
-    )
-
-
-def unknown_instance(instance_id: str) -> GroupError:
-    """Section 2.12: the refusal of an instance id that nobody holds."""
-    return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-
-
-def fenced_instance(member_id: str, instance_id: str, holder_id: str) -> GroupError:
-    """Section 2.12: the instance id is held by another member id."""
-    return GroupError(
-        ErrorCode.FENCED_INSTANCE_ID,
-        f"Static member {member_id} with instance id {instance_id} "
-        f"was fenced by member {holder_id}.",
-    )

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from protocol.consumer_group.context import CoordinatorContext
-from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.consumer_group.target import preferred_assignor
 from protocol.errors import ErrorCode
 from protocol.messages import ConsumerGroupDescribeResponse, DescribedMember, ListedGroup
 from protocol.topics import TopicPartition
 
-__all__ = ["describe", "describe_missing", "list_row"]
+__all__ = ["describe", "describe_missing", "list_row", "simple_row"]
 
 
 def describe(context: CoordinatorContext, group: ConsumerGroup) -> ConsumerGroupDescribeResponse:
@@ -68,6 +68,16 @@ def list_row(group: ConsumerGroup) -> ListedGroup:
         protocol_type="consumer",
         group_state=group.state.value,
         group_type="consumer",
+    )
+
+
+def simple_row(group_id: str) -> ListedGroup:
+    """A group of offsets only is an empty classic group without a protocol type."""
+    return ListedGroup(
+        group_id=group_id,
+        protocol_type="",
+        group_state=GroupState.EMPTY.value,
+        group_type="classic",
     )
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 
 from protocol.assignors import SubscriptionType
 from protocol.consumer_group.member import Member
+from protocol.consumer_group.refusals import unknown_member
 from protocol.errors import ProtocolBug
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -132,6 +133,20 @@ class ConsumerGroup:
             self.subscribed_topic_names, self.subscribed_regexes, len(self.members)
         )
 
+    def holder_of(self, instance_id: str) -> Member | None:
+        """The member mapped to this instance id, if any.
+
+        Raises GroupError(UNKNOWN_MEMBER_ID) where the mapping outlived the member: one that took a
+        second instance id leaves its first one behind (section 2.7).
+        """
+        holder_id = self.static_members.get(instance_id)
+        if holder_id is None:
+            return None
+        holder = self.members.get(holder_id)
+        if holder is None:
+            raise unknown_member(holder_id, self.group_id)
+        return holder
+
     def all_subscribed_names(self) -> set[str]:
         """Topic names that members name or that their patterns matched."""
         names = set(self.subscribed_topic_names)
@@ -191,7 +206,8 @@ class ConsumerGroup:
             self.group_epoch = record.value.epoch
             self.metadata_hash = record.value.metadata_hash
             return
-        if strict and (self.members or self.target_assignment):
+        is_settled = self.target_assignment_epoch == -1 and not self.target_assignment
+        if strict and (self.members or not is_settled):
             raise ReplayError(f"group {self.group_id} is deleted while members or targets remain")
         self.is_deleted = True
 
@@ -227,14 +243,15 @@ class ConsumerGroup:
         member_id = record.member_id
         old = self.members.get(member_id)
         if record.value is not None:
-            self._put(old, (old or Member(member_id=member_id)).with_metadata(record.value))
+            new = (old or Member(member_id=member_id)).with_metadata(record.value)
+            self._put(old, new, strict=strict)
             return
         if old is None:
             return
         is_settled = old.member_epoch == -1 and member_id not in self.target_assignment
         if strict and not is_settled and self._ownership.removes_in_order:
             raise ReplayError(f"member {member_id} is removed before its assignments")
-        self._put(old, None)
+        self._put(old, None, strict=strict)
 
     def _replay_current(
         self, record: ConsumerGroupCurrentMemberAssignment, *, strict: bool
@@ -265,7 +282,7 @@ class ConsumerGroup:
 
     # -- derived state ---------------------------------------------------------------------
 
-    def _put(self, old: Member | None, new: Member | None, *, strict: bool = True) -> None:
+    def _put(self, old: Member | None, new: Member | None, *, strict: bool) -> None:
         """Store, replace or drop a member, and keep every derived structure in step."""
         before = old.subscribed_topic_names if old else ()
         after = new.subscribed_topic_names if new else ()

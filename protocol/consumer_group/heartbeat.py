@@ -9,16 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from protocol.assignors import SubscriptionType
-from protocol.consumer_group.context import (
-    CoordinatorContext,
-    fenced_instance,
-    metadata_hash,
-    unknown_instance,
-    unknown_member,
-)
+from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup, recount, subscription_type
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.reconciliation import Reconciliation, reconcile
+from protocol.consumer_group.refusals import (
+    fenced_instance,
+    unknown_instance,
+    unknown_member,
+)
 from protocol.consumer_group.regexes import (
     abandoned_regex,
     check_regex,
@@ -88,10 +87,6 @@ def heartbeat(
         subscription_changed, bump = _compare_subscriptions(
             context, group, member, updated, records
         )
-    if updated is not member or group.subscribed_regexes:
-        resolution = resolution_timer(context, group, member, updated, now_ms)
-        if resolution is not None:
-            timers.append(resolution)
     bump = bump or group_epoch == 0
     if bump or (
         now_ms >= group.metadata_refresh_deadline_ms or group_epoch < group.metadata_refresh_epoch
@@ -142,6 +137,11 @@ def heartbeat(
         updated, after
     ):
         timers.append(_rebalance_timer(group.group_id, after, now_ms))
+    if updated is not member or group.subscribed_regexes:
+        # Only here, where nothing can fail any more: it marks the resolution as under way.
+        resolution = resolution_timer(context, group, member, updated, now_ms)
+        if resolution is not None:
+            timers.append(resolution)
     timers.append(
         ScheduleTimer(
             session_key(group.group_id, member_id),
@@ -183,26 +183,25 @@ def _resolve_static(
     member_id: str,
     instance_id: str,
 ) -> tuple[Member, str | None, list[Record]]:
-    holder_id = group.static_members.get(instance_id)
+    holder = group.holder_of(instance_id)
     joins = request.member_epoch == JOIN_EPOCH
-    if holder_id is None:
+    if holder is None:
         if not joins:
             raise unknown_instance(instance_id)
         return group.members.get(member_id) or Member(member_id=member_id), None, []
-    holder = group.members[holder_id]
     if not joins:
-        if holder_id != member_id:
-            raise fenced_instance(member_id, instance_id, holder_id)
+        if holder.member_id != member_id:
+            raise fenced_instance(member_id, instance_id, holder.member_id)
         _check_epoch(context, holder, request)
         return holder, None, []
     if holder.member_epoch == STATIC_LEAVE_EPOCH:
         copy, records = replace_static_member(context, group, holder, member_id)
-        return copy, holder_id, list(records)
+        return copy, holder.member_id, list(records)
     if context.rules.is_instance_taken(holder, request):
         raise GroupError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group "
-            f"because the instance id is owned by {holder_id} member.",
+            f"because the instance id is owned by {holder.member_id} member.",
         )
     _check_epoch(context, holder, request)
     return holder, None, []

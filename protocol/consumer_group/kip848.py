@@ -49,7 +49,8 @@ class Kip848Rules(Kafka41Rules):
         the partitions still to be revoked count as well.
         """
         return (
-            request.member_epoch == member.previous_member_epoch
+            request.member_epoch < member.member_epoch
+            and request.member_epoch == member.previous_member_epoch
             and request.topic_partitions is not None
             and all(
                 p in member.assigned or p in member.pending_revocation
@@ -120,9 +121,17 @@ def _promotions(group: ConsumerGroup, records: Iterable[Record]) -> list[Member]
         if waiting_id is None or waiting_id == releasing_id:
             continue
         member = promoted.get(waiting_id) or group.members.get(waiting_id)
-        if member is not None and member.member_epoch == group.target_assignment_epoch:
+        if member is not None and _is_waiting(group, member):
             promoted[waiting_id] = _with_granted(group, member, partition)
     return [promoted[member_id] for member_id in sorted(promoted)]
+
+
+def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
+    """Only who has nothing left to revoke may be given anything: revoke before assign."""
+    return (
+        member.state is MemberState.UNRELEASED_PARTITIONS
+        and member.member_epoch == group.target_assignment_epoch
+    )
 
 
 def _with_granted(group: ConsumerGroup, member: Member, partition: TopicPartition) -> Member:

@@ -77,7 +77,6 @@ TRANSITIONS: Mapping[tuple[MemberState, Situation], Transition] = {
     (_UNRELEASED, Situation.MUST_REVOKE): Transition(_UNREVOKED, Effect.REVOKE),
     (_UNRELEASED, Situation.MUST_WAIT): Transition(_UNRELEASED, Effect.GRANT),
     (_UNRELEASED, Situation.CAN_COMPLETE): Transition(_STABLE, Effect.GRANT),
-    (_UNKNOWN, Situation.MUST_REVOKE): Transition(_UNREVOKED, Effect.REVOKE),
     (_UNKNOWN, Situation.MUST_WAIT): Transition(_UNRELEASED, Effect.GRANT),
     (_UNKNOWN, Situation.CAN_COMPLETE): Transition(_STABLE, Effect.GRANT),
 }
@@ -188,9 +187,7 @@ def _clear_nothing(step: Reconciliation, situation: Situation) -> Member:
 
 def _revoke(step: Reconciliation) -> Member:
     member, target = step.member, step.target
-    if member.state is MemberState.UNKNOWN:
-        epoch = step.target_epoch
-    elif member.state is MemberState.UNREVOKED_PARTITIONS and step.revoking_epoch is not None:
+    if member.state is MemberState.UNREVOKED_PARTITIONS and step.revoking_epoch is not None:
         epoch = step.revoking_epoch
     else:
         epoch = member.member_epoch

@@ -98,7 +98,9 @@ def resolution_timer(
         and regex != ""
         and regex not in group.subscribed_regexes
     )
-    if (not group.subscribed_regexes and not brings_new) or group.is_resolving_regexes:
+    gone = 0 if abandoned_regex(group, member, regex) is None else 1
+    pattern_count = len(group.subscribed_regexes) - gone + (1 if brings_new else 0)
+    if not pattern_count or group.is_resolving_regexes:
         return None
     stored = group.resolved_regexes.values()
     last_ms = max((resolved.timestamp for resolved in stored), default=None)
@@ -108,7 +110,7 @@ def resolution_timer(
     refresh_ms = context.config.group_consumer_regex_refresh_interval_ms
     if (
         brings_new
-        or len(group.subscribed_regexes) != len(group.resolved_regexes)
+        or pattern_count != len(group.resolved_regexes)
         or last_version < context.newest_topic_version
         or (last_ms is not None and now_ms > last_ms + refresh_ms)
     ):

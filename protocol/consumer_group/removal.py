@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.consumer_group.context import (
-    CoordinatorContext,
+from protocol.consumer_group.context import CoordinatorContext, metadata_hash
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.member import NO_PARTITIONS, Member
+from protocol.consumer_group.refusals import (
     fenced_instance,
-    metadata_hash,
     unknown_instance,
     unknown_member,
 )
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.consumer_group.member import NO_PARTITIONS, Member
 from protocol.consumer_group.regexes import abandoned_regex, subscribed_names
 from protocol.messages import (
     LEAVE_EPOCH,
@@ -78,12 +77,12 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
         if member is None:
             raise unknown_member(request.member_id, group.group_id)
         return member
-    holder_id = group.static_members.get(request.instance_id)
-    if holder_id is None:
+    holder = group.holder_of(request.instance_id)
+    if holder is None:
         raise unknown_instance(request.instance_id)
-    if holder_id != request.member_id:
-        raise fenced_instance(request.member_id, request.instance_id, holder_id)
-    return group.members[holder_id]
+    if holder.member_id != request.member_id:
+        raise fenced_instance(request.member_id, request.instance_id, holder.member_id)
+    return holder
 
 
 def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> Record:

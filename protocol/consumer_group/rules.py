@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
-from protocol.config import CoordinatorConfig
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
@@ -42,6 +41,9 @@ class ConsumerGroupRules:
 
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (section 8.4)."""
+
+    has_assignment_interval = True
+    """There is a least time between two targets of a group (KIP-1263, section 4.3)."""
 
     describes_pending_revocation = True
     """ConsumerGroupDescribe shows what is being revoked as assigned (section 6.3)."""
@@ -158,10 +160,6 @@ class ConsumerGroupRules:
 
     # -- target ----------------------------------------------------------------------------
 
-    def assignment_interval_ms(self, config: CoordinatorConfig) -> int:
-        """Least time between two targets of a group (KIP-1263, section 4.3)."""
-        return config.group_consumer_assignment_interval_ms
-
     def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
         """H8: have the subscribed topics changed since the hash was stored?"""
         return metadata_hash != group.metadata_hash
@@ -209,6 +207,7 @@ class Kafka41Rules(ConsumerGroupRules):
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
     writes_topic_id_of_offsets = False
+    has_assignment_interval = False
     describes_pending_revocation = False
 
     def revoking_epoch(self, member: Member) -> int | None:
@@ -218,7 +217,3 @@ class Kafka41Rules(ConsumerGroupRules):
     def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
         """Kept as it is."""
         return member.assigned
-
-    def assignment_interval_ms(self, config: CoordinatorConfig) -> int:
-        """Targets are computed at once."""
-        return 0

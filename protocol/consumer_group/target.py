@@ -23,6 +23,9 @@ from protocol.topics import TopicPartition
 
 __all__ = ["NewTarget", "compute_target", "preferred_assignor"]
 
+_TIE_ORDER = ("uniform", "range")
+"""The order in which a broker's hash map holds these two votes, however they are configured."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTarget:
@@ -70,7 +73,8 @@ def compute_target(
         )
     stored_id = replaced_id or (updated.member_id if updated is not None else "")
     name = preferred_assignor(context, group, updated=updated, stored=group.members.get(stored_id))
-    assignor = context.rules.assignors.get(name)
+    is_configured = name in context.config.group_consumer_assignors
+    assignor = context.rules.assignors.get(name) if is_configured else None
     counts = {topic_id: topic.partition_count for topic_id, topic in context.image.by_id.items()}
     if assignor is None:
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -123,15 +127,12 @@ def preferred_assignor(
     """The most frequently named assignor (section 5.3); nobody named one: the first configured.
 
     ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first of
-    this list: the stored votes in the configured order, without the sender's old vote, and with
-    the sender's new vote in front unless it is in the list already.
+    this list: the stored votes (uniform, range, then others as configured), without the sender's
+    old vote, and with the sender's new vote in front unless it is in the list already.
     """
     configured = context.config.group_consumer_assignors
-    votes = {
-        name: group.server_assignors[name] for name in configured if name in group.server_assignors
-    }
-    for name in sorted(group.server_assignors):
-        votes.setdefault(name, group.server_assignors[name])
+    order = (*_TIE_ORDER, *configured, *sorted(group.server_assignors))
+    votes = {name: group.server_assignors[name] for name in order if name in group.server_assignors}
     if updated is not None:
         if stored is not None and stored.server_assignor is not None:
             votes[stored.server_assignor] -= 1
