@@ -31,7 +31,8 @@ class Broker:
     """One broker. The log survives a crash, everything else does not.
 
     ``is_isolated``: no replication traffic passes. ``is_cut_off``: it hears nothing from the
-    controller and may not ask it for anything. ``tail_cut_epoch``: a leader epoch at whose start
+    controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
+    and may neither lead nor be in sync. ``tail_cut_epoch``: a leader epoch at whose start
     this broker turns out not to have had what was not committed.
     """
 
@@ -41,6 +42,7 @@ class Broker:
         self.node_id = node_id
         self.tie_break = world.streams.get(f"schedule/{name}").random
         self.is_alive = True
+        self.is_stopping = False
         self.incarnation = 0
         self.isolation_count = 0
         self.cut_off_count = 0
@@ -161,6 +163,7 @@ class Broker:
     def restart(self) -> None:
         """A new process on the same disk, which knows nothing of the cluster yet."""
         self.is_alive = True
+        self.is_stopping = False
         self.leader_id = None
         self.leader_epoch = -1
         self._metadata_version = 0

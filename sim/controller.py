@@ -96,16 +96,19 @@ class Controller:
         self._clock.call_at(at_ms, self._tie_break(), on_session_end)
 
     def fence(self, broker: Broker) -> None:
-        """Take a broker out of the in-sync set, unless it is the last one, and elect another."""
+        """Take a broker out of the in-sync set, and elect another if it led.
+
+        The last in-sync replica stays in the set; nobody leads while it is dead.
+        """
         successor = self.successor()
+        if broker is self.leader and successor is None:
+            if not broker.is_alive:
+                self.elect(None)
+            return
         if broker.node_id in self.in_sync and len(self.in_sync) > 1:
             self.shrink(broker)
-        if broker is not self.leader:
-            return
-        if successor is not None:
+        if broker is self.leader:
             self.elect(successor)
-        elif not broker.is_alive:
-            self.elect(None)
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
@@ -118,13 +121,14 @@ class Controller:
 
     def may_lead(self, broker: Broker) -> bool:
         """Whether a replica is live, in touch, and in sync."""
-        return broker.is_alive and not broker.is_cut_off and broker.node_id in self.in_sync
+        is_reachable = broker.is_alive and not broker.is_cut_off and not broker.is_stopping
+        return is_reachable and broker.node_id in self.in_sync
 
     # --- in-sync replicas -------------------------------------------------------------------------
 
     def shrink(self, broker: Broker) -> None:
         """A replica is no longer in sync: the leader need not wait for it."""
-        self.in_sync.remove(broker.node_id)
+        self.in_sync = [node_id for node_id in self.in_sync if node_id != broker.node_id]
         leader = self.leader
         if leader is not None:
             leader.replication.advance()

@@ -53,6 +53,7 @@ class Injector:
         for index in list(self._open):
             self._end(index)
         for broker in self._world.brokers:
+            broker.is_stopping = False
             if not broker.is_alive:
                 broker.restart()
         self._world.fleet.restart_all_due()
@@ -153,6 +154,8 @@ class Injector:
 
         def end() -> None:
             world.replication_factor //= fault.factor
+            for broker in world.brokers:
+                broker.replication.fetch_anew()
 
         return end
 
@@ -187,6 +190,7 @@ class Injector:
                 broker.restart()
 
         if broker.is_alive:
+            broker.is_stopping = True
             self._world.controller.fence(broker)
         back_ms = CONTROLLED_SHUTDOWN_MS + fault.down_ms
         self._later(CONTROLLED_SHUTDOWN_MS, stop)

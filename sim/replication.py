@@ -26,9 +26,12 @@ class Replication:
         self._broker = broker
         self._delay_ms = delay_ms
         self._tie_break = broker.tie_break
+        self._in_sync: list[int] = []
         self._reached: dict[int, int] = {}
         self._fetching: dict[int, int] = {}
-        self._lagging: dict[int, None] = {}
+        self._fetch_count = 0
+        self._behind_since_ms: dict[int, int] = {}
+        self._watched: dict[int, None] = {}
         self.epoch = -1
         self.is_leading = False
 
@@ -38,7 +41,9 @@ class Replication:
         self.is_leading = True
         self._reached.clear()
         self._fetching.clear()
-        self._lagging.clear()
+        self._behind_since_ms.clear()
+        self._watched.clear()
+        self._in_sync = self._broker.world.controller.in_sync
         self.on_append()
 
     def stop(self) -> None:
@@ -53,27 +58,39 @@ class Replication:
 
     def pump(self, follower: Broker) -> None:
         """Let a follower fetch what it lacks, if it can and does not do so already."""
-        if not self.is_leading or follower.node_id in self._fetching:
-            return
+        node_id = follower.node_id
         end = self._broker.log.end_offset
-        if self._reached.get(follower.node_id) == end:
+        if not self.is_leading or self._reached.get(node_id) == end:
             return
-        if not self._can_fetch(follower):
+        if node_id not in self._behind_since_ms:
+            self._behind_since_ms[node_id] = self._broker.world.clock.now_ms
             self._watch_lag(follower)
+        if node_id in self._fetching or not self._can_fetch(follower):
             return
         if follower.synced_epoch != self.epoch:
             follower.truncate_to(follower.log.divergence_from(self._broker.log))
             follower.synced_epoch = self.epoch
-        self._fetching[follower.node_id] = end
+        self._fetch(follower, end)
+
+    def _fetch(self, follower: Broker, up_to: int) -> None:
         world = self._broker.world
+        started_ms = world.clock.now_ms
         delay_ms = self._delay_ms() * world.replication_factor
-        epoch, incarnation = self.epoch, self._broker.incarnation
+        self._fetch_count += 1
+        self._fetching[follower.node_id] = number = self._fetch_count
 
         def on_fetched(call: Call) -> None:
-            if self.is_leading and self.epoch == epoch and self._broker.incarnation == incarnation:
-                self._on_fetched(follower)
+            if self.is_leading and self._fetching.get(follower.node_id) == number:
+                del self._fetching[follower.node_id]
+                self._on_fetched(follower, up_to, started_ms)
 
-        world.clock.call_at(world.clock.now_ms + delay_ms, self._tie_break(), on_fetched)
+        world.clock.call_at(started_ms + delay_ms, self._tie_break(), on_fetched)
+
+    def fetch_anew(self) -> None:
+        """Replication has become faster: do not wait for fetches that began when it was slow."""
+        self._fetching.clear()
+        for follower in self._broker.peers:
+            self.pump(follower)
 
     def hand_over(self, follower: Broker) -> None:
         """Let a follower have everything at once, if it fetches from this leader at all."""
@@ -91,8 +108,10 @@ class Replication:
         broker = self._broker
         if not self.is_leading:
             return
+        if self._may_alter_in_sync():
+            self._in_sync = broker.world.controller.in_sync
         offset = broker.log.end_offset
-        for node_id in broker.world.controller.in_sync:
+        for node_id in self._in_sync:
             if node_id != broker.node_id:
                 reached = self._reached.get(node_id)
                 if reached is None:
@@ -103,15 +122,23 @@ class Replication:
             broker.world.steps.committed(broker.shard)
             broker.shard.on_committed()
 
-    def _on_fetched(self, follower: Broker) -> None:
-        up_to = self._fetching.pop(follower.node_id)
+    def _on_fetched(self, follower: Broker, up_to: int, started_ms: int) -> None:
         if not self._can_fetch(follower):
-            self._watch_lag(follower)
             return
+        node_id = follower.node_id
         follower.log.fetch_from(self._broker.log, up_to)
-        self._reached[follower.node_id] = up_to
+        self._reached[node_id] = up_to
+        if up_to == self._broker.log.end_offset:
+            self._behind_since_ms.pop(node_id, None)
+        else:
+            self._behind_since_ms[node_id] = started_ms
         controller = self._broker.world.controller
-        if follower.node_id not in controller.in_sync and self._is_caught_up(follower):
+        if (
+            node_id not in controller.in_sync
+            and up_to >= self._broker.log.high_watermark
+            and self._may_alter_in_sync()
+            and not follower.is_stopping
+        ):
             controller.expand(follower)
         self.advance()
         self.pump(follower)
@@ -126,32 +153,35 @@ class Replication:
             and follower.follows(self.epoch)
         )
 
-    def _is_caught_up(self, follower: Broker) -> bool:
-        return self._reached.get(follower.node_id, -1) >= self._broker.log.high_watermark
-
     def _watch_lag(self, follower: Broker) -> None:
-        """Take a follower that stays behind for too long out of the in-sync set."""
-        world = self._broker.world
-        if follower.node_id in self._lagging or follower.node_id not in world.controller.in_sync:
+        """Take a follower that has been behind for too long out of the in-sync set.
+
+        One call at a time looks at a follower, so that appends cost no event.
+        """
+        node_id = follower.node_id
+        if node_id in self._watched:
             return
-        self._lagging[follower.node_id] = None
+        self._watched[node_id] = None
+        world = self._broker.world
+        limit_ms = world.spec.brokers.replica_lag_time_max_ms
+        at_ms = self._behind_since_ms[node_id] + limit_ms
         epoch = self.epoch
 
-        def on_lag_limit(call: Call) -> None:
-            if self.epoch != epoch:
+        def on_limit(call: Call) -> None:
+            if not self.is_leading or self.epoch != epoch:
                 return
-            self._lagging.pop(follower.node_id, None)
-            broker = self._broker
-            if (
-                self.is_leading
-                and broker.is_alive
-                and not broker.is_cut_off
-                and world.controller.leader is broker
-                and follower.node_id in world.controller.in_sync
-                and self._reached.get(follower.node_id) != broker.log.end_offset
-                and not self._can_fetch(follower)
-            ):
+            del self._watched[node_id]
+            since_ms = self._behind_since_ms.get(node_id)
+            if since_ms is None:
+                return
+            if since_ms + limit_ms > world.clock.now_ms:
+                self._watch_lag(follower)
+            elif node_id in world.controller.in_sync and self._may_alter_in_sync():
                 world.controller.shrink(follower)
 
-        limit_ms = world.spec.brokers.replica_lag_time_max_ms
-        world.clock.call_at(world.clock.now_ms + limit_ms, self._tie_break(), on_lag_limit)
+        world.clock.call_at(at_ms, self._tie_break(), on_limit)
+
+    def _may_alter_in_sync(self) -> bool:
+        """Whether the controller listens to this leader."""
+        controller = self._broker.world.controller
+        return controller.metadata.leader_epoch == self.epoch and not self._broker.is_cut_off
