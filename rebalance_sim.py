@@ -1,1 +1,64 @@
-"""Stub."""
+"""One import for researchers and notebooks.
+
+    import rebalance_sim as rs
+
+    result = rs.run(rs.generate("faulty", seed=7))
+    rs.plot_case_study(rs.load_case_study("basic"))
+
+Everything here is defined, and documented, in the package named beside it. ``sweep`` needs the
+extra ``rebalance-sim[spark]`` and is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scenarios import (
+    PROFILES,
+    RunResult,
+    Scenario,
+    ScenarioError,
+    ViolationRow,
+    dump_scenario,
+    generate,
+    load_scenario,
+    run,
+)
+from scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
+from scenarios.case_studies import replay as replay_case_study
+from scenarios.ownership import OwnershipInterval, ownership_intervals
+from scenarios.plots import plot_case_study, plot_ownership
+from scenarios.shrink import shrink
+from scenarios.zoo import DEFECTS, zoo_scenario
+
+__all__ = [
+    "CASE_STUDIES",
+    "DEFECTS",
+    "PROFILES",
+    "OwnershipInterval",
+    "Promotion",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "ViolationRow",
+    "dump_scenario",
+    "generate",
+    "load_case_study",
+    "load_scenario",
+    "ownership_intervals",
+    "plot_case_study",
+    "plot_ownership",
+    "replay_case_study",
+    "run",
+    "shrink",
+    "sweep",
+    "zoo_scenario",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sweep":
+        from spark import sweep
+
+        return sweep
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

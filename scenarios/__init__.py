@@ -1,1 +1,33 @@
+"""What to run: scenarios, where they come from, and what a run of one says.
 
+- ``Scenario``: one frozen value with everything a run depends on (``scenario.py``).
+- ``generate``: a profile and a seed make a scenario (``profile.py``, ``generate.py``).
+- ``run``: a scenario makes a result (``runner.py``, ``result.py``).
+- ``shrink.py``: the smallest scenario that still fails.
+- ``case_studies/``: the walk-throughs of KIP-848, replayed.
+- ``zoo/``: defects that can be switched on, each with a scenario that reaches it.
+- ``ownership.py``, ``plots.py``: who owned what, and pictures of it; not imported from here, since
+  a worker of a sweep draws nothing.
+"""
+
+from __future__ import annotations
+
+from scenarios.errors import ScenarioError
+from scenarios.generate import generate
+from scenarios.profile import PROFILES
+from scenarios.result import OUTCOMES, RunResult, ViolationRow
+from scenarios.runner import run
+from scenarios.scenario import Scenario, dump_scenario, load_scenario
+
+__all__ = [
+    "OUTCOMES",
+    "PROFILES",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "ViolationRow",
+    "dump_scenario",
+    "generate",
+    "load_scenario",
+    "run",
+]

@@ -4,7 +4,7 @@
 ``decode`` builds it again and checks every key and type on the way. Both work for any tree of
 dataclasses, so a new field of the world needs no line here.
 
-- ``None`` is an absent key, therefore an optional field must default to None.
+- ``None`` is an absent key, or ``"none"`` where the field has another default.
 - A union of dataclasses, such as a fault, is told apart by the key ``kind``: the class name in
   snake case.
 - An enum is its value, a set is a sorted list.
@@ -26,6 +26,8 @@ __all__ = ["KIND", "decode", "encode", "kind_of"]
 
 KIND = "kind"
 """Key that tells which member of a union a table is."""
+
+_NONE = "none"
 
 T = TypeVar("T")
 
@@ -68,6 +70,8 @@ def _encode_dataclass(value: Any) -> dict[str, Any]:
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
         if item is None:
+            if field.default is not None:
+                out[field.name] = _NONE
             continue
         plain = encode(item)
         out[field.name] = _tagged(hints[field.name], item, plain)
@@ -160,6 +164,8 @@ def _decode_union(hint: Any, data: object, place: str) -> object:
     if len(variants) > 1:
         return _decode_variant(variants, data, place)
     arms = [arm for arm in get_args(hint) if arm is not type(None)]
+    if data == _NONE and len(arms) < len(get_args(hint)) and str not in arms:
+        return None
     if len(arms) == 1:
         return _decode(arms[0], data, place)
     for arm in arms:

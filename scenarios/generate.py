@@ -7,12 +7,22 @@ Source: Groce et al., "Swarm Testing" (2012).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from protocol.config import CoordinatorConfig
 from scenarios.draw import Draw
 from scenarios.generate_faults import FaultCast, draw_faults
 from scenarios.profile import Features, Profile, load_profile
 from scenarios.scenario import Scenario
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    OffsetReset,
+    TopicSpec,
+    WorldSpec,
+)
 from sim.streams import Streams
 
 __all__ = ["generate", "generate_from"]
@@ -20,9 +30,13 @@ __all__ = ["generate", "generate_from"]
 _TOPIC_NAMES = ("orders", "payments", "shipments", "returns")
 _STATIC_SHARE = 0.6
 _VOTE_SHARE = 0.7
+_PATTERN_SHARE = 0.6
 _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
+
+_CALM_INTERVALS = 4
+_LOAD_MS = 2_000
 
 
 def generate(profile: str, seed: int) -> Scenario:
@@ -94,7 +108,7 @@ def _draw_config(profile: Profile, draw: Draw) -> CoordinatorConfig:
     return CoordinatorConfig(
         group_consumer_session_timeout_ms=session_ms,
         group_consumer_min_session_timeout_ms=session_ms,
-        group_consumer_max_session_timeout_ms=max(session_ms, 60_000),
+        group_consumer_max_session_timeout_ms=session_ms,
         group_consumer_heartbeat_interval_ms=heartbeat_ms,
         group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
         group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
@@ -125,12 +139,14 @@ def _draw_clients(
         votes = "assignor_votes" in features and draw.chance(_VOTE_SHARE)
         mixed = "mixed_subscriptions" in features
         subscribed = draw.some(names, _SUBSCRIPTION_SHARE) if mixed else names
+        by_pattern = "pattern_subscriptions" in features and draw.chance(_PATTERN_SHARE)
         is_manual = "no_auto_commit" in features and draw.chance(_MANUAL_COMMIT_SHARE)
         latest_ms = duration_ms // 2 if "staggered_start" in features else 500
         clients.append(
             ClientSpec(
                 name=f"client-{index:02d}",
-                topics=tuple(subscribed),
+                topics=() if by_pattern else tuple(subscribed),
+                topic_regex=_draw_regex(draw, subscribed) if by_pattern else None,
                 start_ms=draw.between((0, latest_ms)),
                 instance_id=f"instance-{index:02d}" if is_static else None,
                 server_assignor=draw.pick(("uniform", "range")) if votes else None,
@@ -140,9 +156,14 @@ def _draw_clients(
                 enable_auto_commit=not is_manual,
                 auto_commit_interval_ms=draw.pick((1_000, 5_000)),
                 request_timeout_ms=request_timeout_ms,
+                auto_offset_reset=draw.pick(tuple(OffsetReset)),
             )
         )
     return tuple(clients)
+
+
+def _draw_regex(draw: Draw, names: Sequence[str]) -> str:
+    return draw.pick((".*", "|".join(names)))
 
 
 def _draw_callback(features: frozenset[str], draw: Draw) -> DelaySpec:
@@ -152,6 +173,12 @@ def _draw_callback(features: frozenset[str], draw: Draw) -> DelaySpec:
 
 
 def _calm_ms(config: CoordinatorConfig, clients: tuple[ClientSpec, ...]) -> int:
-    """Long enough for the slowest way back: a session and a revocation that both run out."""
-    slowest_ms = max(c.max_poll_interval_ms + c.request_timeout_ms for c in clients)
-    return 2 * config.group_consumer_session_timeout_ms + 2 * slowest_ms
+    """Long enough for every bound of ``invariants.liveness``, and for the last load before it."""
+    return (
+        config.group_consumer_max_session_timeout_ms
+        + _CALM_INTERVALS * config.group_consumer_heartbeat_interval_ms
+        + config.group_consumer_assignment_interval_ms
+        + max(client.request_timeout_ms for client in clients)
+        + max(client.max_poll_interval_ms for client in clients)
+        + _LOAD_MS
+    )

@@ -244,6 +244,7 @@ def _subscription_change(
 ) -> Iterable[Fault]:
     client = cast.client(draw)
     names = [topic.name for topic in cast.topics]
+    back = client.topics or tuple(names)
     topics = () if draw.chance(0.3) else tuple(draw.some(names, 0.5))
     yield SubscriptionChange(at_ms=at_ms, client=client.name, topics=topics)
     back_ms = at_ms + draw.between(rule.duration_ms)
@@ -252,7 +253,7 @@ def _subscription_change(
         return
     # An application that subscribes to nothing for good would be a client that has gone.
     yield SubscriptionChange(
-        at_ms=min(back_ms, cast.duration_ms - 1), client=client.name, topics=client.topics
+        at_ms=min(back_ms, cast.duration_ms - 1), client=client.name, topics=back
     )
 
 

@@ -84,6 +84,7 @@ class Features:
     static_members: float = 0.0
     assignor_votes: float = 0.0
     mixed_subscriptions: float = 0.0
+    pattern_subscriptions: float = 0.0
     slow_callbacks: float = 0.0
     staggered_start: float = 0.0
     no_auto_commit: float = 0.0

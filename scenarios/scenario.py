@@ -120,7 +120,7 @@ def _check_topics(world: WorldSpec) -> None:
     known |= {fault.topic for fault in world.faults if isinstance(fault, TopicCreate)}
     for index, client in enumerate(world.clients):
         place = f"world.clients[{index}].topics"
-        if not client.topics:
+        if not client.topics and client.topic_regex is None:
             raise ScenarioError(
                 f"client {client.name} subscribes to nothing; name a topic", place=place
             )

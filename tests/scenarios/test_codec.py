@@ -42,6 +42,7 @@ class Thing:
     colour: Colour = Colour.RED
     note: str | None = None
     limit: int | None = None
+    patience: int | None = 10
     faults: tuple[Crash | SlowLink, ...] = ()
     only: Crash | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -64,6 +65,7 @@ _things = st.builds(
     colour=st.sampled_from(Colour),
     note=st.none() | _words,
     limit=st.none() | _ints,
+    patience=st.none() | _ints,
     faults=st.lists(_fault, max_size=4).map(tuple),
     only=st.none() | _crash,
     sizes=st.dictionaries(_words, _ints, max_size=3),

@@ -1,0 +1,240 @@
+"""Running a scenario: a world, everything that watches over it, two budgets, and a verdict.
+
+A run never raises for what happens inside it. A broken promise is an outcome; so is an exception of
+our own code, which then stands in ``reason``.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from invariants.checker import Checker
+from invariants.liveness import Stuck
+from invariants.promise import Violation
+from invariants.step import Step, WorldView
+from scenarios.result import RunResult, ViolationRow
+from scenarios.scenario import Scenario
+from scenarios.version import code_version
+from sim.trace import Trace
+from sim.world import World
+
+__all__ = ["Watcher", "run"]
+
+FRAMES_SHOWN = 3
+"""Innermost frames of an exception in ``reason``: enough to find the place."""
+
+JUDGED = "liveness.judged"
+"""Coverage: the calm was long enough for every bound to pass, so that silence means something."""
+
+
+class Calm(Protocol):
+    """What judges the calm: ``invariants.liveness``."""
+
+    @property
+    def bound_ms(self) -> int:
+        """From the start of the calm until everything has to have come about."""
+        ...
+
+    def on_calm_start(self, at_ms: int) -> None:
+        """Nothing is disturbed from this time on."""
+        ...
+
+    def verdict(self, at_ms: int) -> Sequence[Stuck]:
+        """What is late at this time, with the reason."""
+        ...
+
+
+class Watcher(Protocol):
+    """What looks at each step and at the end, and says what it found: ``invariants.checker``."""
+
+    @property
+    def unexplained(self) -> Sequence[Violation]:
+        """Broken promises that no known defect explains, in the order in which they broke."""
+        ...
+
+    @property
+    def known_counts(self) -> Mapping[tuple[str, str], int]:
+        """(promise id, known defect) -> how often it showed."""
+        ...
+
+    def after_step(self, step: Step) -> None:
+        """A step has just happened."""
+        ...
+
+    def at_end(self) -> None:
+        """The calm is over."""
+        ...
+
+    def coverage(self) -> Mapping[str, int]:
+        """What was visited, by name."""
+        ...
+
+    @property
+    def liveness(self) -> Calm:
+        """Judges what has to come about once faults have stopped."""
+        ...
+
+
+def run(
+    scenario: Scenario,
+    *,
+    trace: Trace | None = None,
+    make_watcher: Callable[[WorldView], Watcher] = Checker,
+) -> RunResult:
+    """Run a scenario and check every promise after every step.
+
+    ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``make_watcher`` is called
+    with the world. Raises nothing but what stops a process, such as KeyboardInterrupt.
+    """
+    return _Run(scenario, trace or Trace(), make_watcher).result()
+
+
+class _Run:
+    """One run: what it is made of, as far as it got."""
+
+    def __init__(
+        self, scenario: Scenario, trace: Trace, make_watcher: Callable[[WorldView], Watcher]
+    ) -> None:
+        self._scenario = scenario
+        self._trace = trace
+        self._make_watcher = make_watcher
+        self._watcher: Watcher | None = None
+        self._world: World | None = None
+        self._deadline_s = time.monotonic() + scenario.wall_budget_ms / 1000
+        self._is_complete = False
+        self._metrics: Mapping[str, float] = {}
+        self._late: list[Stuck] = []
+        self._is_judged = False
+
+    def result(self) -> RunResult:
+        error = ""
+        try:
+            self._simulate()
+        except Exception as problem:
+            error = _describe(problem)
+        scenario, world, watcher = self._scenario, self._world, self._watcher
+        broken = [] if watcher is None else [_row(violation) for violation in watcher.unexplained]
+        late = [self._late_row(stuck) for stuck in self._late]
+        outcome, reason = self._verdict(broken, late, error)
+        return RunResult(
+            seed=scenario.seed,
+            profile=scenario.profile,
+            scenario_hash=scenario.hash,
+            code_version=code_version(),
+            outcome=outcome,
+            steps=0 if world is None else world.steps.count,
+            simulated_ms=0 if world is None else world.now_ms,
+            digest=self._trace.digest(),
+            ties=0 if world is None else world.clock.tie_count,
+            known=self._known(),
+            violations=(*broken, *late),
+            metrics=self._metrics,
+            coverage=self._coverage(),
+            reason=reason,
+        )
+
+    def _simulate(self) -> None:
+        scenario = self._scenario
+        self._world = World(
+            scenario.world,
+            make_checker=self._watch,
+            trace=self._trace,
+            max_steps=scenario.max_steps,
+            is_over_budget=self._is_over_budget,
+        )
+        result = self._world.run()
+        self._is_complete = result.is_complete
+        self._metrics = result.metrics
+        self._judge_calm(result.simulated_ms)
+
+    def _watch(self, view: WorldView) -> Watcher:
+        self._watcher = self._make_watcher(view)
+        self._watcher.liveness.on_calm_start(self._scenario.world.duration_ms)
+        return self._watcher
+
+    def _judge_calm(self, now_ms: int) -> None:
+        """After a broken promise the books of the checker are closed: nothing is judged then."""
+        watcher = self._watcher
+        if watcher is None or watcher.unexplained or not self._is_complete:
+            return
+        self._late = list(watcher.liveness.verdict(now_ms))
+        self._is_judged = self._scenario.world.calm_ms >= watcher.liveness.bound_ms
+
+    def _is_over_budget(self) -> bool:
+        return time.monotonic() > self._deadline_s
+
+    def _verdict(
+        self, broken: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
+    ) -> tuple[str, str]:
+        # A broken promise comes before an exception: what follows it is often its consequence.
+        if broken:
+            after = f"; afterwards {error}" if error else ""
+            return "violation", _sentence(broken[0]) + after
+        if late:
+            return "stuck", _sentence(late[0])
+        if error:
+            return "error", error
+        if not self._is_complete:
+            return "budget", self._exceeded()
+        known = self._known()
+        if known:
+            counts = ", ".join(f"{name} ({count} times)" for name, count in known.items())
+            return "known", f"known defects of {self._scenario.world.semantics} showed: {counts}"
+        return "ok", ""
+
+    def _exceeded(self) -> str:
+        scenario, world = self._scenario, self._world
+        if world is not None and world.steps.count >= scenario.max_steps:
+            return f"stopped after max_steps ({scenario.max_steps})"
+        return f"stopped after wall_budget_ms ({scenario.wall_budget_ms})"
+
+    def _known(self) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for (_, defect), count in self._watcher.known_counts.items() if self._watcher else ():
+            counts[defect] += count
+        return dict(sorted(counts.items()))
+
+    def _coverage(self) -> dict[str, int]:
+        world = {} if self._world is None else self._world.coverage.counts()
+        watcher = {} if self._watcher is None else self._watcher.coverage()
+        judged = {JUDGED: 1} if self._is_judged else {}
+        return dict(sorted({**world, **watcher, **judged}.items()))
+
+    def _late_row(self, stuck: Stuck) -> ViolationRow:
+        since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
+        return ViolationRow(
+            promise=stuck.promise.id,
+            sentence=stuck.promise.sentence,
+            step=0 if self._world is None else self._world.steps.count,
+            at_ms=0 if self._world is None else self._world.now_ms,
+            detail=f"{stuck.subject} {stuck.reason}{since}",
+        )
+
+
+def _row(violation: Violation) -> ViolationRow:
+    return ViolationRow(
+        promise=violation.promise.id,
+        sentence=violation.promise.sentence,
+        step=violation.step_index,
+        at_ms=violation.at_ms,
+        detail=violation.detail,
+    )
+
+
+def _sentence(row: ViolationRow) -> str:
+    return f"{row.promise} at step {row.step} ({row.at_ms} ms): {row.detail}"
+
+
+def _describe(problem: Exception) -> str:
+    """Type, message and innermost frames in one line, without anything of this machine."""
+    frames = []
+    for frame, line in traceback.walk_tb(problem.__traceback__):
+        module = frame.f_globals.get("__name__", "?")
+        frames.append(f"{module}:{line} in {frame.f_code.co_qualname}")
+    where = " < ".join(reversed(frames[-FRAMES_SHOWN:]))
+    message = " ".join(str(problem).split())
+    return f"{type(problem).__name__}: {message} (at {where})"

@@ -1,0 +1,226 @@
+"""A run ends in one of six ways, and never with an exception."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from invariants.liveness import Stuck
+from invariants.promise import Promise, Violation
+from invariants.step import Step, WorldView
+from scenarios.result import OUTCOMES
+from scenarios.runner import run
+from scenarios.scenario import parse_scenario
+from sim.trace import FullTrace
+
+SCENARIO = parse_scenario("""
+name = "two members"
+
+[world]
+seed = 3
+duration_ms = 10_000
+calm_ms = 10_000
+topics = [{ name = "orders", partition_count = 4 }]
+
+[[world.clients]]
+name = "a"
+topics = ["orders"]
+
+[[world.clients]]
+name = "b"
+topics = ["orders"]
+""")
+
+EXCLUSIVE = Promise(id="ownership.exclusive", sentence="One owner at a time.", clauses=("S1",))
+CONVERGES = Promise(id="liveness.converges", sentence="It comes to rest.", clauses=("L1",))
+
+
+class Calm:
+    """Judges the calm as a test says."""
+
+    bound_ms = 5_000
+
+    def __init__(self) -> None:
+        self.since_ms = -1
+        self.late: list[Stuck] = []
+
+    def on_calm_start(self, at_ms: int) -> None:
+        self.since_ms = at_ms
+
+    def verdict(self, at_ms: int) -> list[Stuck]:
+        return self.late if (self.since_ms, at_ms) == (10_000, 20_000) else []
+
+
+class Watcher:
+    """Watches nothing, until a test teaches it what to find or to do at a step."""
+
+    def __init__(self, view: WorldView) -> None:
+        self.view = view
+        self.unexplained: list[Violation] = []
+        self.known_counts: Counter[tuple[str, str]] = Counter()
+        self.at_step: dict[int, Callable[[Watcher, Step], Any]] = {}
+        self.ending: Callable[[Watcher], Any] = lambda watcher: None
+        self.liveness = Calm()
+
+    def after_step(self, step: Step) -> None:
+        self.at_step.get(step.index, lambda watcher, step: None)(self, step)
+
+    def at_end(self) -> None:
+        self.ending(self)
+
+    def coverage(self) -> dict[str, int]:
+        return {"watcher.seen": 1}
+
+    def find(self, promise: Promise, step: int = 0) -> None:
+        self.unexplained.append(
+            Violation(promise=promise, step_index=step, at_ms=self.view.now_ms, detail="it broke")
+        )
+
+
+def _taught(teach: Callable[[Watcher], None]) -> Callable[[WorldView], Watcher]:
+    def make(view: WorldView) -> Watcher:
+        watcher = Watcher(view)
+        teach(watcher)
+        return watcher
+
+    return make
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def test_a_run_in_which_every_promise_holds_is_ok() -> None:
+    result = run(SCENARIO, make_watcher=Watcher)
+    assert (result.outcome, result.reason, result.violations) == ("ok", "", ())
+    assert result.simulated_ms == 20_000
+    assert result.steps > 50
+    assert result.metrics["heartbeats_sent"] > 4
+    assert result.coverage["watcher.seen"] == 1
+    assert result.coverage["client.transition.JOINING>RECONCILING"] == 2
+    assert (result.seed, result.scenario_hash) == (3, SCENARIO.hash)
+
+
+def test_the_same_scenario_gives_the_same_result() -> None:
+    assert run(SCENARIO, make_watcher=Watcher) == run(SCENARIO, make_watcher=Watcher)
+
+
+def test_a_broken_promise_is_told_with_step_and_time() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert result.outcome == "violation"
+    assert result.reason.startswith("ownership.exclusive at step 9 (")
+    assert [(row.promise, row.step) for row in result.violations] == [("ownership.exclusive", 9)]
+    assert result.violations[0].sentence == "One owner at a time."
+
+
+def test_a_group_that_does_not_come_to_rest_is_stuck_with_the_reason() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.liveness.late = [
+            Stuck(promise=CONVERGES, subject="a", reason="waits for b", since_ms=7)
+        ]
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert result.outcome == "stuck"
+    assert result.reason == (
+        f"liveness.converges at step {result.steps} (20000 ms): a waits for b since 7 ms"
+    )
+    assert [row.promise for row in result.violations] == ["liveness.converges"]
+
+
+def test_after_a_broken_promise_the_calm_is_not_judged() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
+        watcher.liveness.late = [Stuck(promise=CONVERGES, subject="a", reason="waits")]
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert [row.promise for row in result.violations] == ["ownership.exclusive"]
+
+
+def test_a_calm_that_is_too_short_to_judge_is_seen_in_the_coverage() -> None:
+    short = replace(SCENARIO, world=replace(SCENARIO.world, calm_ms=4_999))
+    assert "liveness.judged" not in run(short, make_watcher=Watcher).coverage
+    assert run(SCENARIO, make_watcher=Watcher).coverage["liveness.judged"] == 1
+
+
+def test_known_defects_are_counted_and_are_no_violation() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.known_counts.update({("a.b", "KAFKA-1"): 2, ("c.d", "KAFKA-1"): 1})
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert (result.outcome, result.known) == ("known", {"KAFKA-1": 3})
+    assert "KAFKA-1 (3 times)" in result.reason
+
+
+def test_an_exception_of_our_own_is_an_outcome_with_type_message_and_place() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[5] = lambda w, step: _raise(ZeroDivisionError("two\nlines"))
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert result.outcome == "error"
+    assert result.reason.startswith("ZeroDivisionError: two lines (at test_runner:")
+    assert "\n" not in result.reason
+    assert "/" not in result.reason
+    assert result.steps == 5
+
+
+def test_an_exception_after_a_broken_promise_does_not_hide_it() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[5] = lambda w, step: w.find(EXCLUSIVE, step.index)
+        watcher.at_step[6] = lambda w, step: _raise(RuntimeError("and then"))
+
+    result = run(SCENARIO, make_watcher=_taught(teach))
+    assert result.outcome == "violation"
+    assert "; afterwards RuntimeError: and then" in result.reason
+
+
+def test_a_run_that_is_too_long_is_cut_off_at_a_step() -> None:
+    short = replace(SCENARIO, max_steps=40)
+    result = run(short, make_watcher=Watcher)
+    assert result.outcome == "budget"
+    assert 40 <= result.steps < 50  # An event of the clock is finished, of however many steps.
+    assert result == run(short, make_watcher=Watcher)
+    assert result.reason == "stopped after max_steps (40)"
+
+
+def test_a_run_that_takes_too_long_is_cut_off_by_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seconds = iter(range(1_000_000))
+    monkeypatch.setattr("scenarios.runner.time.monotonic", lambda: float(next(seconds)))
+    long = replace(
+        SCENARIO, wall_budget_ms=1_000, world=replace(SCENARIO.world, calm_ms=10_000_000)
+    )
+    result = run(long, make_watcher=Watcher)
+    assert (result.outcome, result.reason) == ("budget", "stopped after wall_budget_ms (1000)")
+
+
+def test_a_world_that_cannot_be_made_is_an_error_too() -> None:
+    result = run(SCENARIO, make_watcher=lambda view: _raise(ValueError("no watcher")))  # type: ignore[arg-type, return-value]
+    assert (result.outcome, result.steps) == ("error", 0)
+    assert result.reason.startswith("ValueError: no watcher")
+
+
+def test_a_trace_keeps_every_step_and_does_not_change_the_run() -> None:
+    trace = FullTrace()
+    result = run(SCENARIO, trace=trace, make_watcher=Watcher)
+    assert len(trace.lines) == result.steps
+    assert result.digest == run(SCENARIO, make_watcher=Watcher).digest
+
+
+def test_an_interrupt_is_not_caught() -> None:
+    def teach(watcher: Watcher) -> None:
+        watcher.at_step[3] = lambda w, step: _raise(KeyboardInterrupt())  # type: ignore[arg-type]
+
+    with pytest.raises(KeyboardInterrupt):
+        run(SCENARIO, make_watcher=_taught(teach))
+
+
+def test_every_outcome_has_a_meaning() -> None:
+    assert list(OUTCOMES) == ["ok", "violation", "known", "stuck", "budget", "error"]

@@ -1,0 +1,203 @@
+"""Shrinking keeps the broken promise and drops what it does not need.
+
+The runs here are judged by what is in the scenario, not simulated: what is needed is then known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenarios.codec import kind_of
+from scenarios.errors import ScenarioError
+from scenarios.generate import generate
+from scenarios.result import RunResult, ViolationRow
+from scenarios.scenario import Scenario, parse_scenario
+from scenarios.shrink import shrink
+from sim.faults import ClientPause
+
+PROMISE = "ownership.exclusive"
+SEEDS = range(60)
+
+
+def _result(
+    scenario: Scenario, outcome: str, promises: tuple[str, ...] = (), at_ms: int = 10**9
+) -> RunResult:
+    rows = tuple(
+        ViolationRow(promise=promise, sentence="", step=1, at_ms=at_ms, detail="")
+        for promise in promises
+    )
+    return RunResult(
+        seed=scenario.seed,
+        profile=scenario.profile,
+        scenario_hash=scenario.hash,
+        code_version="",
+        outcome=outcome,
+        violations=rows,
+        reason="TypeError: x (at y)" if outcome == "error" else "",
+    )
+
+
+def _fails_if(
+    needed: Callable[[Scenario], bool], outcome: str = "stuck"
+) -> Callable[[Scenario], RunResult]:
+    def run(scenario: Scenario) -> RunResult:
+        if needed(scenario):
+            return _result(scenario, outcome, (PROMISE,) if outcome != "error" else ())
+        return _result(scenario, "ok")
+
+    return run
+
+
+def _kinds(scenario: Scenario) -> set[str]:
+    return {kind_of(type(fault)) for fault in scenario.world.faults}
+
+
+def _scenario_with(*kinds: str) -> Scenario:
+    return next(s for s in (generate("chaos", seed) for seed in SEEDS) if _kinds(s) > set(kinds))
+
+
+def test_two_faults_that_are_needed_together_are_all_that_stay() -> None:
+    scenario = _scenario_with("client_crash", "coordinator_move")
+    needed = {"client_crash", "coordinator_move"}
+    shrunk = shrink(scenario, run=_fails_if(lambda s: needed <= _kinds(s)))
+    world = shrunk.scenario.world
+    assert sorted(kind_of(type(fault)) for fault in world.faults) == sorted(needed)
+    assert len(world.clients) == 1
+    assert len(world.topics) == 1
+    assert world.topics[0].partition_count == 1
+    assert world.brokers.count == 1
+    assert shrunk.result.violations[0].promise == PROMISE
+
+
+def test_a_fault_is_made_as_short_as_it_may_be() -> None:
+    def needed(scenario: Scenario) -> bool:
+        return any(
+            isinstance(fault, ClientPause) and fault.duration_ms >= 400
+            for fault in scenario.world.faults
+        )
+
+    scenario = next(s for s in (generate("chaos", seed) for seed in SEEDS) if needed(s))
+    shrunk = shrink(scenario, run=_fails_if(needed))
+    (fault,) = shrunk.scenario.world.faults
+    assert isinstance(fault, ClientPause)
+    assert fault.duration_ms == 400
+
+
+def test_members_and_partitions_that_are_needed_stay() -> None:
+    def needed(scenario: Scenario) -> bool:
+        world = scenario.world
+        return len(world.clients) >= 3 and sum(t.partition_count for t in world.topics) >= 5
+
+    scenario = next(s for s in (generate("chaos", seed) for seed in SEEDS) if needed(s))
+    world = shrink(scenario, run=_fails_if(needed)).scenario.world
+    assert len(world.clients) == 3
+    assert sum(topic.partition_count for topic in world.topics) == 5
+
+
+def test_the_world_ends_with_the_broken_promise() -> None:
+    scenario = _scenario_with("client_crash")
+    shrunk = shrink(scenario, run=lambda s: _result(s, "violation", (PROMISE,), at_ms=5_000))
+    assert shrunk.scenario.world.duration_ms <= 5_001
+    assert shrunk.scenario.world.calm_ms == 0
+
+
+def test_a_scenario_that_breaks_another_promise_does_not_count() -> None:
+    scenario = _scenario_with("client_crash", "coordinator_move")
+
+    def run(candidate: Scenario) -> RunResult:
+        kinds = _kinds(candidate)
+        if {"client_crash", "coordinator_move"} <= kinds:
+            return _result(candidate, "stuck", ("other.promise", PROMISE))
+        return _result(candidate, "stuck", ("other.promise",))
+
+    shrunk = shrink(scenario, promise=PROMISE, run=run)
+    assert _kinds(shrunk.scenario) == {"client_crash", "coordinator_move"}
+
+
+def test_an_exception_keeps_its_type() -> None:
+    scenario = _scenario_with("broker_crash")
+    shrunk = shrink(scenario, run=_fails_if(lambda s: "broker_crash" in _kinds(s), "error"))
+    assert _kinds(shrunk.scenario) == {"broker_crash"}
+    assert shrunk.failure.what == "TypeError"
+
+
+def test_the_number_of_runs_is_bounded_and_no_scenario_is_run_twice() -> None:
+    hashes: list[str] = []
+
+    def run(scenario: Scenario) -> RunResult:
+        hashes.append(scenario.hash)
+        return _result(scenario, "stuck", (PROMISE,))
+
+    shrunk = shrink(_scenario_with("client_crash"), run=run, max_runs=30)
+    assert len(hashes) == shrunk.runs <= 30
+    assert len(set(hashes)) == len(hashes)
+
+
+def test_progress_is_told_with_ever_smaller_scenarios() -> None:
+    seen: list[tuple[int, int]] = []
+    shrink(
+        _scenario_with("client_crash"),
+        run=_fails_if(lambda s: "client_crash" in _kinds(s)),
+        on_progress=lambda scenario, runs: seen.append((len(scenario.world.faults), runs)),
+    )
+    assert [count for count, _ in seen] == sorted((count for count, _ in seen), reverse=True)
+    assert [runs for _, runs in seen] == sorted(runs for _, runs in seen)
+
+
+def test_a_run_that_does_not_fail_cannot_be_shrunk() -> None:
+    with pytest.raises(ScenarioError, match="the run ends ok; only a failing one can be shrunk"):
+        shrink(generate("calm", 1), run=lambda s: _result(s, "ok"))
+
+
+def test_a_promise_that_is_not_broken_cannot_be_asked_for() -> None:
+    with pytest.raises(ScenarioError, match=r"does not break a\.b; it breaks ownership"):
+        shrink(generate("calm", 1), promise="a.b", run=lambda s: _result(s, "stuck", (PROMISE,)))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 500), st.sets(st.integers(0, 30), min_size=1, max_size=3))
+def test_whatever_set_of_faults_is_needed_stays_and_the_result_is_legal(
+    seed: int, places: set[int]
+) -> None:
+    scenario = generate("chaos", seed)
+    faults = scenario.world.faults
+    moments = {faults[place % len(faults)].at_ms for place in places}
+    run = _fails_if(lambda s: moments <= {fault.at_ms for fault in s.world.faults})
+    shrunk = shrink(scenario, run=run)
+    assert {fault.at_ms for fault in shrunk.scenario.world.faults} == moments
+    assert len(shrunk.scenario.world.faults) == len(moments)
+    assert replace(shrunk.scenario) == shrunk.scenario
+
+
+def test_a_client_with_its_faults_goes_as_a_whole() -> None:
+    scenario = parse_scenario("""
+name = "x"
+[world]
+seed = 1
+duration_ms = 9_000
+calm_ms = 1_000
+topics = [{ name = "orders", partition_count = 2 }]
+[[world.clients]]
+name = "a"
+topics = ["orders"]
+[[world.clients]]
+name = "b"
+topics = ["orders"]
+[[world.faults]]
+kind = "client_bounce"
+at_ms = 10
+down_ms = 5
+clients = ["a", "b"]
+[[world.faults]]
+kind = "client_crash"
+at_ms = 20
+client = "b"
+""")
+    shrunk = shrink(scenario, run=_fails_if(lambda s: "client_bounce" in _kinds(s)))
+    assert [client.name for client in shrunk.scenario.world.clients] in (["a"], ["b"])
+    assert len(shrunk.scenario.world.faults) == 1
