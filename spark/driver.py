@@ -138,11 +138,13 @@ def _plan(
 
         generate(profile, seeds.first)  # an unknown profile ends the sweep here
     if batch_size is None:
-        batch_size = begun.batch_size if begun else None
+        batch_size = (
+            begun.batch_size if begun else _measured_batch_size(profile, seeds, runner, limits)
+        )
     plan = SweepPlan(
         profile=profile,
         seeds=seeds,
-        batch_size=batch_size or _measured_batch_size(profile, seeds, runner, limits),
+        batch_size=batch_size,
         runner=runner,
         code_digest=code_digest(packages_of(runner)),
         limits=limits,

@@ -191,7 +191,10 @@ class _Job:
 
 def _cause(problem: Exception) -> str:
     """The last line of the Python traceback inside a Java exception, or its first line."""
-    lines = str(problem).splitlines() or [type(problem).__name__]
+    try:
+        lines = str(problem).splitlines()
+    except Exception:  # the JVM that could tell is gone
+        lines = ["the Spark session ended"]
     errors = [line.strip() for line in lines if re.match(r"\s*[\w.]*(Error|Exception): ", line)]
     python = [line for line in errors if not line.startswith(("org.", "java.", "py4j."))]
-    return re.sub(r"^(\w+\.)+(?=\w+: )", "", (python or lines)[0])
+    return re.sub(r"^(\w+\.)+(?=\w+: )", "", (python or lines or [type(problem).__name__])[0])

@@ -28,6 +28,7 @@ __all__ = ["SparkSetup", "check_setup", "normalise_master", "spark_context"]
 LOOPBACK = "127.0.0.1"
 TASK_ATTEMPTS = 4
 CONNECT_TIMEOUT_S = 5.0
+MASTER_KINDS = ("local[", "local-cluster[", "spark://", "k8s://", "yarn")
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -44,6 +45,10 @@ def normalise_master(master: str | None) -> str:
     """The master URL to use: by default every core; ``local`` ones get task retries."""
     master = master or "local[*]"
     match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    if match is None and not master.startswith(MASTER_KINDS):
+        raise SparkSetupError(
+            f"Spark master {master!r}: write local[4], spark://host:port, k8s://... or yarn"
+        )
     if match is None:
         return master
     cores = match.group(1) or "1"
@@ -96,6 +101,8 @@ def spark_context(
     if running is not None:
         yield running
         return
+    from py4j.protocol import Py4JError
+
     java = setup.java or find_java()
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-sim-")))
@@ -109,7 +116,13 @@ def spark_context(
         if threading.current_thread() is threading.main_thread():
             # Spark's own handler talks to the JVM in mid-call; the sweep cancels its job itself.
             signal.signal(signal.SIGINT, interrupt)
-        yield context
+        try:
+            yield context
+        except Py4JError as problem:
+            # Among others, a master that takes the connection but does not answer ends here.
+            raise SparkSetupError(
+                f"the Spark session at {setup.master} ended{_complaint(log_file)}: see {log_file}"
+            ) from problem
 
 
 def _active_context() -> SparkContext | None:
@@ -156,7 +169,9 @@ def _launch(conf: Any, log: Any, java: Java, log_file: Path) -> Any:
             conf, popen_kwargs={"stdout": log, "stderr": log}
         )
     except PySparkRuntimeError as problem:
-        raise SparkSetupError(f"Spark's JVM did not start with {java}: see {log_file}") from problem
+        raise SparkSetupError(
+            f"Spark did not start with {java}{_complaint(log_file)}: see {log_file}"
+        ) from problem
 
 
 def _connect(conf: Any, gateway: Any, master: str, log_file: Path) -> SparkContext:
@@ -167,8 +182,16 @@ def _connect(conf: Any, gateway: Any, master: str, log_file: Path) -> SparkConte
         return SparkContext(conf=conf, gateway=gateway)
     except Py4JError as problem:
         raise SparkSetupError(
-            f"Spark master {master} cannot be used: check --master, and see {log_file}"
+            f"Spark cannot use the master {master}{_complaint(log_file)}: "
+            f"check --master, and see {log_file}"
         ) from problem
+
+
+def _complaint(log_file: Path) -> str:
+    """What the JVM said last of an exception, to be put behind a sentence; empty if nothing."""
+    text = log_file.read_text(encoding="utf-8", errors="replace")
+    found = re.findall(r"(?:Exception|Error|Reason): (.+)", text)
+    return f" ({found[-1].strip()})" if found else ""
 
 
 def _stop_jvm(gateway: Any) -> None:

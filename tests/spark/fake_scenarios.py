@@ -10,38 +10,12 @@ import hashlib
 import os
 import signal
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class FakeViolation:
-    promise: str
-    sentence: str
-    step: int
-    at_ms: int
-    detail: str
+from scenarios.result import RunResult, ViolationRow
 
 
-@dataclass(frozen=True)
-class FakeResult:
-    seed: int
-    profile: str
-    outcome: str = "ok"
-    scenario_hash: str = "5ce9a210"
-    code_version: str = "test"
-    detail: str = ""
-    steps: int = 100
-    simulated_ms: int = 60_000
-    digest: str = ""
-    ties: int = 0
-    known: dict[str, int] = field(default_factory=dict)
-    violations: tuple[FakeViolation, ...] = ()
-    metrics: dict[str, float] = field(default_factory=dict)
-    coverage: dict[str, int] = field(default_factory=dict)
-
-
-def run_seed(profile: str, seed: int) -> FakeResult:
+def run_seed(profile: str, seed: int) -> RunResult:
     """What becomes of a seed: see the branches."""
     extra: dict[str, Any] = {}
     if profile == "mixed":
@@ -53,25 +27,35 @@ def run_seed(profile: str, seed: int) -> FakeResult:
     elif profile == "moody" and seed % 5 == 0:
         extra = {"outcome": "violation", "digest": os.urandom(4).hex()}
     elif profile == "wide":
-        extra = {"detail": "x" * 300_000}  # more than a pipe holds
+        extra = {"reason": "x" * 300_000}  # more than a pipe holds
     values = {
+        "scenario_hash": "5ce9a210",
+        "code_version": "test",
+        "outcome": "ok",
         "steps": 100 + seed,
+        "simulated_ms": 60_000,
         "digest": hashlib.blake2b(f"{profile}/{seed}".encode(), digest_size=8).hexdigest(),
         "ties": seed % 3,
         "metrics": {"unowned_ms": float(seed), "rebalances": 2.0},
         "coverage": {"fenced": seed % 2, "joined": 3},
     }
-    return FakeResult(seed=seed, profile=profile, **(values | extra))
+    return RunResult(seed=seed, profile=profile, **(values | extra))
 
 
 def _mixed(seed: int) -> dict[str, Any]:
     if seed % 10 == 3:
-        broken = FakeViolation("client.exclusive", "Nobody else owns it.", 17, 1_234, "foo-1: A, B")
+        broken = ViolationRow(
+            promise="client.exclusive",
+            sentence="Nobody else owns it.",
+            step=17,
+            at_ms=1_234,
+            detail="foo-1: A, B",
+        )
         return {"outcome": "violation", "violations": (broken, broken)}
     if seed % 10 == 6:
         return {"outcome": "known", "known": {"KAFKA-16147": 2}}
     if seed % 10 == 9:
-        return {"outcome": "stuck", "detail": "A waits for foo-1"}
+        return {"outcome": "stuck", "reason": "A waits for foo-1"}
     return {}
 
 

@@ -71,7 +71,7 @@ def test_equal_rows_are_equal_files(folder: ResultFolder, tmp_path: Path) -> Non
 
 
 def test_a_run_without_a_verdict_has_a_row_too() -> None:
-    row = failure_row(seed=5, profile="faulty", outcome="crash", detail="signal 9")
+    row = failure_row(seed=5, profile="faulty", outcome="crash", reason="signal 9")
     [back] = to_table("runs", [row]).to_pylist()
     assert back == row
     assert back["digest"] is None and back["coverage"] == []

@@ -31,7 +31,7 @@ def test_every_seed_is_accounted_for_once_and_in_order() -> None:
 
 def test_good_seeds_beside_bad_ones_keep_their_results(attempts: dict[int, Attempt]) -> None:
     good = [attempts[seed] for seed in (10, 19, 20)]
-    assert [(a.result, a.failure, a.detail) for a in good] == [
+    assert [(a.result, a.failure, a.reason) for a in good] == [
         (20, "", ""),
         (38, "", ""),
         (40, "", ""),
@@ -39,7 +39,7 @@ def test_good_seeds_beside_bad_ones_keep_their_results(attempts: dict[int, Attem
 
 
 @pytest.mark.parametrize(
-    ("seed", "failure", "detail"),
+    ("seed", "failure", "reason"),
     [
         (11, "error", "ValueError: no such member; in _misbehave (fake_scenarios.py:"),
         (12, "error", "SystemExit: 3"),
@@ -52,11 +52,11 @@ def test_good_seeds_beside_bad_ones_keep_their_results(attempts: dict[int, Attem
     ],
 )
 def test_each_kind_of_failure_is_told_apart_and_named(
-    attempts: dict[int, Attempt], seed: int, failure: str, detail: str
+    attempts: dict[int, Attempt], seed: int, failure: str, reason: str
 ) -> None:
     assert attempts[seed].result is None
     assert attempts[seed].failure == failure
-    assert attempts[seed].detail.startswith(detail)
+    assert attempts[seed].reason.startswith(reason)
     assert attempts[seed].wall_ms > 0
 
 

@@ -82,7 +82,7 @@ def test_bad_scenarios_become_rows_and_spoil_nothing(tmp_path: Path, backend: st
         18: "error",
     }
     assert summary.outcomes["ok"] == 8
-    assert all(row["detail"] for row in runs if row["outcome"] != "ok")
+    assert all(row["reason"] for row in runs if row["outcome"] != "ok")
 
 
 def test_a_failure_that_does_not_replay_is_a_finding_of_its_own(tmp_path: Path) -> None:

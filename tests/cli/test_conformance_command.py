@@ -1,0 +1,92 @@
+"""What ``conformance`` and ``replay`` print about traces and case studies."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+from scenarios.case_studies import CASE_STUDIES, load_case_study
+
+Call = Callable[..., Outcome]
+
+TRACES = Path(__file__).parents[2] / "conformance" / "traces" / "kafka-4.3.1"
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """A trace that the model meets, and a copy of it that claims another answer."""
+    folder = tmp_path / "traces" / "deeper"
+    folder.mkdir(parents=True)
+    shutil.copy(TRACES / "basic.json", folder / "a_basic.json")
+    data = json.loads((TRACES / "basic.json").read_text())
+    data["steps"][4]["response"]["member_epoch"] = 99
+    (folder / "b_altered.json").write_text(json.dumps(data))
+    return tmp_path / "traces"
+
+
+def test_a_trace_that_is_met_is_one_line_and_exit_code_0(call: Call) -> None:
+    code, out, err = call("conformance", TRACES / "basic.json")
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert lines[0].startswith("ok ") and "basic.json" in lines[0]
+    assert lines[-1] == "responses 27/27, log batches 14/14"
+
+
+def test_a_difference_is_shown_in_full_and_is_exit_code_1(call: Call, traces: Path) -> None:
+    code, out, _ = call("conformance", traces)
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0].startswith("ok ") and lines[1].startswith("differs ")
+    assert "responses 26/27" in lines[1]
+    assert '"member_epoch": 99' in out and '"member_epoch": 3' in out
+    assert lines[-1] == "responses 53/54, log batches 28/28"
+
+
+def test_the_json_file_says_the_same(call: Call, traces: Path, tmp_path: Path) -> None:
+    call("conformance", traces, "--json", tmp_path / "result.json")
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [trace["verdict"] for trace in result["traces"]] == ["ok", "differs"]
+    assert result["totals"]["responses"] == {"equal": 53, "compared": 54}
+    assert "99" in result["traces"][1]["first_difference"]
+
+
+def test_a_trace_beyond_the_model_is_reported_not_skipped(call: Call, tmp_path: Path) -> None:
+    data = json.loads((TRACES / "basic.json").read_text())
+    data["steps"][0]["op"] = "join_group"
+    (tmp_path / "classic.json").write_text(json.dumps(data))
+    code, out, _ = call("conformance", tmp_path)
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].startswith("needs ") and lines[0].endswith("needs: classic protocol")
+    assert "1 of 1 traces" in lines[1] and "classic protocol (1)" in lines[1]
+    assert lines[-1] == "responses 0/0, log batches 0/0"
+
+
+@pytest.mark.parametrize("name", CASE_STUDIES)
+def test_a_case_study_is_printed_step_by_step(call: Call, name: str) -> None:
+    code, out, err = call("replay", name)
+    case = load_case_study(name)
+    assert (code, err) == (0, "")
+    for step in case.steps:
+        assert step.narrative in out
+    assert out.splitlines()[-1] == f"all {len(case.steps)} steps are as the text has them"
+
+
+def test_a_recorded_trace_is_printed_with_requests_answers_and_records(call: Call) -> None:
+    code, out, _ = call("replay", TRACES / "basic.json")
+    assert code == 0
+    assert "     request   " in out and "     broker    " in out
+    assert "     record    ConsumerGroupMetadata: " in out
+    assert "     model     " not in out
+    assert out.splitlines()[-1].endswith("responses 27/27, log batches 14/14")
+
+
+def test_where_the_model_answers_otherwise_both_answers_are_shown(call: Call, traces: Path) -> None:
+    code, out, _ = call("replay", traces / "deeper" / "b_altered.json")
+    assert code == 1
+    assert out.count("     model     ") == 1

