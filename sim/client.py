@@ -112,6 +112,7 @@ class ClientProcess:
         self._pick_broker = world.streams.get(f"bootstrap/{name}").random
         phase = world.streams.get(f"poll-phase/{name}").random()
         self._poll_phase_ms = self._clock.now_ms + int(phase * spec.poll_interval_ms)
+        self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._poll_at_ms: int | None = None
         self._is_blocked = False
@@ -168,22 +169,25 @@ class ClientProcess:
     # --- events in, effects out -------------------------------------------------------------------
 
     def take(self, event: Event) -> None:
-        """Hand one event to the member and carry out what it wants."""
-        effects = self.member.on_event(event, now_ms=self._clock.now_ms)
-        self._world.steps.client_event(self, event, effects)
-        for effect in effects:
-            carry_out = _EFFECTS.get(type(effect))
-            if carry_out is not None:
-                carry_out(self, effect)
+        """Hand one event to the member, carry out what it wants, and see when it is due next."""
+        self._apply(event)
         if self.is_alive:
             self._arm_tick()
             self._arm_poll()
             if self._to_do or self._conditions.is_stalled:
                 self._go_on()
 
+    def _apply(self, event: Event) -> None:
+        effects = self.member.on_event(event, now_ms=self._clock.now_ms)
+        self._world.steps.client_event(self, event, effects)
+        for effect in effects:
+            carry_out = _EFFECTS.get(type(effect))
+            if carry_out is not None:
+                carry_out(self, effect)
+
     def _arm_tick(self) -> None:
         """A deadline that moves back costs no event, as with timers of a shard."""
-        deadline_ms = self.member.next_deadline_ms
+        deadline_ms = self._deadline_ms = self.member.next_deadline_ms
         if deadline_ms is None:
             return
         at_ms = self._tick_at_ms
@@ -198,7 +202,7 @@ class ClientProcess:
         if call.argument != self._tick_at_ms or self.defers(self._on_tick, call):
             return
         self._tick_at_ms = None
-        deadline_ms = self.member.next_deadline_ms
+        deadline_ms = self._deadline_ms
         if deadline_ms is None:
             return
         if deadline_ms > self._clock.now_ms:
@@ -242,10 +246,10 @@ class ClientProcess:
         self.take(_POLL)
 
     def _return_records(self) -> None:
-        """Tell the member what earlier polls have handed out since it was last told."""
+        """Tell the member what earlier polls have handed out; another event follows at once."""
         positions = self._world.topic_logs.positions_after_polling(self.member, self._clock.now_ms)
         if positions:
-            self.take(RecordsReturned(positions=positions))
+            self._apply(RecordsReturned(positions=positions))
 
     def look_at_conditions(self) -> None:
         """A stall or a pause began or ended."""

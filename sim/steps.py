@@ -43,16 +43,18 @@ class Steps:
         self._trace = trace
         self._metrics = metrics
         self._coverage = coverage
-        self._kept: dict[StepKind, Step] = {}
+        self._kept = {kind.value: Step() for kind in StepKind}
         for kind in StepKind:
-            step = self._kept[kind] = Step()
-            step.kind = kind
+            self._kept[kind.value].kind = kind
+        self._request_step = self._kept[StepKind.COORDINATOR_REQUEST.value]
+        self._released_step = self._kept[StepKind.RESPONSE_RELEASED.value]
+        self._client_event_step = self._kept[StepKind.CLIENT_EVENT.value]
         self.checker: Checker = NoChecker()
         self.count = 0
 
     def request(self, shard: ShardView, operation: int, request: Request, outcome: Outcome) -> None:
         """A shard handled a request."""
-        step = self._kept[StepKind.COORDINATOR_REQUEST]
+        step = self._request_step
         step.shard = shard
         step.operation = operation
         step.request = request
@@ -66,7 +68,7 @@ class Steps:
 
     def timer(self, shard: ShardView, key: TimerKey, outcome: Outcome) -> None:
         """A shard's timer fired."""
-        step = self._kept[StepKind.COORDINATOR_TIMER]
+        step = self._kept[StepKind.COORDINATOR_TIMER.value]
         step.shard = shard
         step.event = key
         step.records = outcome.records
@@ -81,7 +83,7 @@ class Steps:
         self, shard: ShardView, operation: int, request: Request, response: Response
     ) -> None:
         """A broker let an answer go; operation 0 if no coordinator made it."""
-        step = self._kept[StepKind.RESPONSE_RELEASED]
+        step = self._released_step
         step.shard = shard
         step.operation = operation
         step.request = request
@@ -110,7 +112,7 @@ class Steps:
 
     def client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:
         """A member machine took an event."""
-        step = self._kept[StepKind.CLIENT_EVENT]
+        step = self._client_event_step
         step.client = client
         step.event = event
         step.effects = effects
@@ -129,7 +131,7 @@ class Steps:
 
     def fault(self, detail: str) -> None:
         """A fault began or ended."""
-        step = self._kept[StepKind.FAULT]
+        step = self._kept[StepKind.FAULT.value]
         step.detail = detail
         self._show(step)
         self._metrics.on_fault()
@@ -141,14 +143,14 @@ class Steps:
         timers: tuple[TimerCommand, ...] = (),
         detail: str = "",
     ) -> None:
-        step = self._kept[kind]
+        step = self._kept[kind.value]
         step.shard = shard
         step.timers = timers
         step.detail = detail
         self._show(step)
 
     def _client(self, kind: StepKind, client: ClientView) -> None:
-        step = self._kept[kind]
+        step = self._kept[kind.value]
         step.client = client
         self._show(step)
 

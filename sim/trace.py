@@ -18,7 +18,7 @@ from typing import Any, get_args
 from invariants.step import Step, StepKind
 from protocol.member import Event
 from protocol.member.states import ClientState
-from protocol.records import Record, to_dict
+from protocol.records import OffsetCommit, Record, to_dict
 from protocol.topics import TopicPartition
 
 __all__ = ["FullTrace", "Trace"]
@@ -27,9 +27,8 @@ _HEAD = Struct("<BIHqqq")
 """Kind, time, actor, and three numbers that depend on the kind."""
 
 _FLUSH_BYTES = 1 << 16
-_KIND_CODES = {kind: code for code, kind in enumerate(StepKind)}
 _EVENT_CODES = {event: code for code, event in enumerate(get_args(Event))}
-_STATE_CODES = {state: code for code, state in enumerate(ClientState)}
+_STATE_CODES = {state.value: code for code, state in enumerate(ClientState)}
 
 
 class Trace:
@@ -43,7 +42,9 @@ class Trace:
     def on_step(self, step: Step) -> None:
         """Take a step in."""
         buffer = self._buffer
-        buffer += _ENCODERS[step.kind](self, step)
+        # By the name of the kind: hashing an enum's member costs more than encoding the step.
+        encode, code = _ENCODERS[step.kind._value_]
+        buffer += encode(self, step, code)
         if len(buffer) > _FLUSH_BYTES:
             self._hash.update(buffer)
             buffer.clear()
@@ -90,12 +91,12 @@ class FullTrace(Trace):
 # --- bytes ---------------------------------------------------------------------------------------
 
 
-def _encode_request(trace: Trace, step: Step) -> bytes:
+def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
     response = step.response
     epoch = getattr(response, "member_epoch", 0)
     assignment = getattr(response, "assignment", None)
     head = _HEAD.pack(
-        _KIND_CODES[step.kind],
+        code,
         step.at_ms,
         _shard_number(step),
         step.operation,
@@ -105,9 +106,9 @@ def _encode_request(trace: Trace, step: Step) -> bytes:
     return head + _encode_records(trace, step.records) if step.records else head
 
 
-def _encode_timer(trace: Trace, step: Step) -> bytes:
+def _encode_timer(trace: Trace, step: Step, code: int) -> bytes:
     head = _HEAD.pack(
-        _KIND_CODES[step.kind],
+        code,
         step.at_ms,
         _shard_number(step),
         trace.code_of(step.event),
@@ -117,47 +118,46 @@ def _encode_timer(trace: Trace, step: Step) -> bytes:
     return head + _encode_records(trace, step.records) if step.records else head
 
 
-def _encode_shard(trace: Trace, step: Step) -> bytes:
+def _encode_shard(trace: Trace, step: Step, code: int) -> bytes:
     shard = step.shard
     offsets = (0, 0) if shard is None else (shard.log_end_offset, shard.high_watermark)
-    return _HEAD.pack(
-        _KIND_CODES[step.kind], step.at_ms, _shard_number(step), step.operation, *offsets
-    )
+    return _HEAD.pack(code, step.at_ms, _shard_number(step), step.operation, *offsets)
 
 
-def _encode_client(trace: Trace, step: Step) -> bytes:
+def _encode_client(trace: Trace, step: Step, code: int) -> bytes:
     client: Any = step.client
     member = client.member
     return _HEAD.pack(
-        _KIND_CODES[step.kind],
+        code,
         step.at_ms,
         client.number,
-        _EVENT_CODES.get(type(step.event), 255) * 0x100 + _STATE_CODES[member.state],
+        _EVENT_CODES.get(type(step.event), 255) * 0x100 + _STATE_CODES[member.state._value_],
         member.member_epoch,
         member.ownership_version * 0x10000 + len(step.effects),
     )
 
 
-def _encode_fault(trace: Trace, step: Step) -> bytes:
-    return _HEAD.pack(
-        _KIND_CODES[step.kind], step.at_ms, 0, trace.code_of(step.detail), step.index, 0
-    )
+def _encode_fault(trace: Trace, step: Step, code: int) -> bytes:
+    return _HEAD.pack(code, step.at_ms, 0, trace.code_of(step.detail), step.index, 0)
 
 
 def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
     """Everything that a record says, as one number for each."""
     parts = []
     for record in records:
-        member_id = getattr(record, "member_id", "")
-        text = trace.code_of(member_id) + record.type_id
+        type_id = record.type_id
+        if type(record) is OffsetCommit:
+            code = trace.code_of((record.topic, record.partition))
+        else:
+            code = trace.code_of(getattr(record, "member_id", ""))
         value = record.value
         if value is not None:
-            text ^= _VALUE_CODES.get(record.type_id, _plain_code)(trace, value)
-        parts.append(_RECORD.pack(text & 0x7FFFFFFFFFFFFFFF))
+            code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
+        parts.append(_RECORD.pack(type_id, code & 0x7FFFFFFFFFFFFFFF))
     return b"".join(parts)
 
 
-_RECORD = Struct("<q")
+_RECORD = Struct("<Bq")
 
 
 def _plain_code(trace: Trace, value: Any) -> int:
@@ -175,7 +175,16 @@ def _current_code(trace: Trace, value: Any) -> int:
     return code ^ (trace.fold(value.pending_revocation) << 2)
 
 
-_VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {7: _target_code, 8: _current_code}
+def _offset_code(trace: Trace, value: Any) -> int:
+    code: int = (value.offset << 24) ^ value.commit_timestamp
+    return code ^ trace.code_of(value.metadata)
+
+
+_VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {
+    1: _offset_code,
+    7: _target_code,
+    8: _current_code,
+}
 
 
 def _shard_number(step: Step) -> int:
@@ -183,7 +192,9 @@ def _shard_number(step: Step) -> int:
     return -1 & 0xFFFF if shard is None else shard.node_id
 
 
-_ENCODERS: dict[StepKind, Callable[[Trace, Step], bytes]] = {
+_Encoder = Callable[[Trace, Step, int], bytes]
+
+_ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.COORDINATOR_REQUEST: _encode_request,
     StepKind.COORDINATOR_TIMER: _encode_timer,
     StepKind.COORDINATOR_LOADED: _encode_shard,
@@ -196,6 +207,10 @@ _ENCODERS: dict[StepKind, Callable[[Trace, Step], bytes]] = {
     StepKind.CLIENT_STARTED: _encode_client,
     StepKind.CLIENT_CRASHED: _encode_client,
     StepKind.FAULT: _encode_fault,
+}
+
+_ENCODERS: dict[str, tuple[_Encoder, int]] = {
+    kind.value: (_ENCODER_OF_KIND[kind], code) for code, kind in enumerate(StepKind)
 }
 
 
