@@ -63,7 +63,7 @@ class StickyTarget(Invariant):
         ledger = change.ledger
         if not change.is_new_target or not _is_certain(self.books, ledger, "uniform"):
             return None
-        image = shard_of(step).coordinator.image
+        counts = _partition_counts(ledger, shard_of(step).coordinator.image)
         total = sum(map(len, ledger.targets.values()))
         quota, extras = divmod(total, len(ledger.targets))
         stayed = could_stay = 0
@@ -73,7 +73,7 @@ class StickyTarget(Invariant):
                 valid = len(target)
                 stayed += valid
             else:
-                kept = {p for p in before if _exists(p, image)}
+                kept = {p for p in before if p.partition < counts.get(p.topic_id, 0)}
                 valid = len(kept)
                 stayed += len(kept & target)
             could_stay += min(valid, quota)
@@ -153,6 +153,7 @@ def _former_target(change: Change, member_id: str) -> frozenset[TopicPartition]:
     return frozenset()
 
 
-def _exists(partition: TopicPartition, image: MetadataImage) -> bool:
-    topic = image.by_id.get(partition.topic_id)
-    return topic is not None and partition.partition < topic.partition_count
+def _partition_counts(ledger: GroupLedger, image: MetadataImage) -> dict[str, int]:
+    """Topic id -> number of partitions, of the subscribed topics that exist."""
+    topics = (image.by_name.get(name) for name in ledger.subscriber_count)
+    return {topic.topic_id: topic.partition_count for topic in topics if topic is not None}

@@ -37,6 +37,8 @@ class Books:
         self.rules: type[ConsumerGroupRules] = view.semantics.coordinator
         self.filters_target = "KAFKA-19431" not in view.semantics.shipped_defects
         """A member is reconciled to the target without the topics it has dropped (section 3.3)."""
+        self.tolerates_older_commits = view.semantics.name != "kip-848"
+        """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
         self.clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}

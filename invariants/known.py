@@ -53,8 +53,10 @@ def _is_refused_rejoin(evidence: Evidence) -> bool:
 
 
 def _is_unfiltered(evidence: Evidence) -> bool:
-    is_old = bool(evidence["is_kept"]) or bool(evidence["is_in_target"])
-    return is_old and not evidence["is_new_target"]
+    # The target of before the change is still in force, or the member revokes and ignores the new.
+    if evidence["is_new_target"]:
+        return bool(evidence["is_kept"]) and evidence["state"] == "UNREVOKED_PARTITIONS"
+    return bool(evidence["is_kept"]) or bool(evidence["is_in_target"])
 
 
 def _is_strict_commit(evidence: Evidence) -> bool:

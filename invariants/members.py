@@ -8,15 +8,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from invariants.ledger import Change
+from invariants.ledger import Change, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
-from invariants.step import Step, WorldView
+from invariants.step import Step, WorldView, shard_of
 from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.consumer_group.member import Member
+from protocol.messages import JOIN_EPOCH
 from protocol.records import MemberState
 from protocol.topics import MetadataImage, TopicPartition
 
-__all__ = ["GroupStateCorrect", "PendingMeansUnrevoked", "RevokeBeforeAssign", "StableMeansTarget"]
+__all__ = [
+    "AcknowledgementHeeded",
+    "FreeIsGranted",
+    "GroupStateCorrect",
+    "PendingMeansUnrevoked",
+    "RevokeBeforeAssign",
+    "StableMeansTarget",
+]
 
 
 class _Current(Protocol):
@@ -200,6 +208,81 @@ class RevokeBeforeAssign(Invariant):
                     {"member": member_id},
                 )
         return None
+
+
+class AcknowledgementHeeded(Invariant):
+    """Section 3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
+
+    promise = Promise(
+        id="coordinator.acknowledgement_heeded",
+        sentence=(
+            "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
+            "ends that revocation."
+        ),
+        clauses=("coordinator 3.4", "coordinator 3.5", "zoo L1"),
+        broken_by=("KAFKA-16249-ack",),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Is anything that was acknowledged still to be revoked?"""
+        request = step.request
+        owned = request.topic_partitions
+        if before is None or before.current is None or owned is None:
+            return None
+        pending = before.current.pending_revocation
+        if not pending or not owned.isdisjoint(pending) or request.member_epoch < JOIN_EPOCH:
+            return None
+        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        if entry is None or entry.current is None:
+            return None
+        ignored = pending.keys() & entry.current.pending_revocation.keys()
+        if not ignored:
+            return None
+        return Finding(
+            f"{self.books.who(request.member_id)} reports {self.books.names_of(owned)}, and must "
+            f"still revoke {self.books.names_of(ignored)}",
+            {"member": request.member_id},
+        )
+
+
+class FreeIsGranted(Invariant):
+    """Section 3.3: free partitions are granted as they appear, its own former ones included."""
+
+    promise = Promise(
+        id="coordinator.free_is_granted",
+        sentence=(
+            "A heartbeat of a member that waits for partitions of its target brings it all of them "
+            "that nobody holds."
+        ),
+        clauses=("coordinator 3.3", "coordinator 3.5", "zoo L2"),
+        broken_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """What does the sender still wait for?"""
+        if step.request.member_epoch < JOIN_EPOCH:
+            return None
+        shard = shard_of(step)
+        ledger = self.books.ledger_of(shard)
+        member_id = step.response.member_id
+        entry = ledger.members.get(member_id)
+        if entry is None or entry.current is None:
+            return None
+        if entry.state is not MemberState.UNRELEASED_PARTITIONS:
+            return None
+        by_name = shard.coordinator.image.by_name
+        topics = {t.topic_id for n in ledger.names_of(entry) if (t := by_name.get(n))}
+        free = {
+            p
+            for p in ledger.targets.get(member_id, frozenset()) - entry.current.assigned.keys()
+            if p not in ledger.owner and p.topic_id in topics
+        }
+        if not free:
+            return None
+        return Finding(
+            f"{self.books.who(member_id)} waits for {self.books.names_of(free)}, held by nobody",
+            {"member": member_id, "partitions": frozenset(free)},
+        )
 
 
 class GroupStateCorrect(Invariant):

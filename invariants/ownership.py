@@ -298,6 +298,7 @@ class SubscribedOnly(Invariant):
                     {
                         "partition": partition,
                         "member": member_id,
+                        "state": after.state.name,
                         "is_kept": before is not None and partition in before.held(),
                         "is_in_target": partition in change.ledger.targets.get(member_id, ()),
                         "is_new_target": change.is_new_target,

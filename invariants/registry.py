@@ -46,6 +46,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     members.PendingMeansUnrevoked,
     members.StableMeansTarget,
     members.RevokeBeforeAssign,
+    members.AcknowledgementHeeded,
+    members.FreeIsGranted,
     members.GroupStateCorrect,
     target.TargetExclusive,
     target.TargetSubscribed,

@@ -11,6 +11,7 @@ from invariants.ledger import Change, GroupLedger
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import ShardView, Step, WorldView, shard_of
 from protocol.consumer_group.group import ConsumerGroup
+from protocol.messages import STATIC_LEAVE_EPOCH
 from protocol.outcome import CancelTimer, ScheduleTimer, TimerKey
 from protocol.records import ConsumerGroupCurrentMemberAssignment, MemberState
 
@@ -167,7 +168,7 @@ class RemovalDue(Invariant):
         """All clocks start anew (section 9.5)."""
         name = shard_of(step).name
         for member_id, entry in ledger.members.items():
-            if entry.current is not None and entry.current.pending_revocation:
+            if entry.state is MemberState.UNREVOKED_PARTITIONS:
                 self._revoking_since_ms[name, member_id] = step.at_ms
         return None
 
@@ -178,6 +179,8 @@ class RemovalDue(Invariant):
             current = after.current if after else None
             if before is not None and before.current is current:
                 continue
+            if after is not None and after.epoch == STATIC_LEAVE_EPOCH:
+                continue  # A leave for a while leaves the timer alone (section 4.5).
             if current is not None and current.state is MemberState.UNREVOKED_PARTITIONS:
                 self._revoking_since_ms[name, member_id] = step.at_ms
             elif after is not None:

@@ -1,0 +1,311 @@
+"""A world of one coordinator, and nothing else, for tests of invariants.
+
+Everything is committed at once unless a test holds the commit back. Tests break promises by
+defects of the zoo, by records that no coordinator wrote (``write``), or by reaching into memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from invariants.checker import Checker
+from invariants.promise import Violation
+from invariants.step import ClientView, ShardView, Step, StepKind
+from protocol.config import CoordinatorConfig
+from protocol.coordinator import GroupCoordinator
+from protocol.messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    Request,
+)
+from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
+from protocol.records import Record
+from protocol.semantics import SEMANTICS, Semantics
+from protocol.topics import MetadataImage, Topic, TopicPartition
+
+GROUP = "group"
+ORDERS = Topic(topic_id="id-orders", name="orders", partition_count=4)
+PAYMENTS = Topic(topic_id="id-payments", name="payments", partition_count=2)
+IMAGE = MetadataImage([ORDERS, PAYMENTS])
+CONFIG = CoordinatorConfig(group_consumer_assignment_interval_ms=0)
+
+
+def orders(*numbers: int) -> frozenset[TopicPartition]:
+    """Partitions of the topic ``orders``."""
+    return frozenset(TopicPartition(ORDERS.topic_id, number) for number in numbers)
+
+
+class OneShard:
+    """A replica with the shard that runs on it."""
+
+    def __init__(self, name: str, coordinator: GroupCoordinator) -> None:
+        self.name = name
+        self.coordinator = coordinator
+        self.is_active = True
+        self.leader_epoch = 0
+        self.log: list[Record] = []
+        self.high_watermark = 0
+        self.armed_timers: dict[TimerKey, ScheduleTimer] = {}
+
+    @property
+    def log_end_offset(self) -> int:
+        return len(self.log)
+
+    def log_records(self) -> list[Record]:
+        return self.log
+
+
+class CoordinatorWorld:
+    """One shard, its checker, and verbs that take one step each."""
+
+    def __init__(
+        self,
+        semantics: Semantics | str = "kafka-4.3",
+        *,
+        config: CoordinatorConfig = CONFIG,
+        image: MetadataImage = IMAGE,
+        **options: Any,
+    ) -> None:
+        self.semantics = SEMANTICS[semantics] if isinstance(semantics, str) else semantics
+        self.config = config
+        self.group_id = GROUP
+        self.now_ms = 0
+        self.commits_at_once = True
+        self._ids = 0
+        self._steps = 0
+        self._operations = 0
+        self.image = image
+        self.shard = OneShard("broker-0", self.new_coordinator())
+        options.setdefault("full_every", 0)
+        self.checker = Checker(self, **options)
+        self.load()
+
+    # -- WorldView ---------------------------------------------------------------------------
+
+    def acting_shard(self) -> ShardView | None:
+        return self.shard if self.shard.is_active else None
+
+    def clients(self) -> Mapping[str, ClientView]:
+        return {}
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def show(self, kind: StepKind, **fields: Any) -> Step:
+        """Show a step to the checker."""
+        step = Step()
+        self._steps += 1
+        step.index, step.at_ms, step.kind = self._steps, self.now_ms, kind
+        for name, value in fields.items():
+            setattr(step, name, value)
+        self.checker.after_step(step)
+        self.after_step(step)
+        return step
+
+    def after_step(self, step: Step) -> None:
+        """For tests that look at every step."""
+
+    def request(
+        self,
+        request: Request,
+        *,
+        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+        client_id: str = "",
+    ) -> Any:
+        """Handle a request; ``change`` may falsify what the coordinator wants."""
+        outcome = change(
+            self.shard.coordinator.handle(request, now_ms=self.now_ms, client_id=client_id)
+        )
+        self._operations += 1
+        operation = self._operations
+        self.take(outcome)
+        self.show(
+            StepKind.COORDINATOR_REQUEST,
+            shard=self.shard,
+            request=request,
+            response=outcome.response,
+            records=outcome.records,
+            timers=outcome.timers,
+            operation=operation,
+        )
+        if self.commits_at_once:
+            self.commit()
+            self.release(request, outcome.response, operation)
+        return outcome.response
+
+    def heartbeat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        owned: frozenset[TopicPartition] | None = None,
+        change: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+        **fields: Any,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """An incremental heartbeat."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=member_id,
+            member_epoch=epoch,
+            topic_partitions=owned,
+            **fields,
+        )
+        response: ConsumerGroupHeartbeatResponse = self.request(request, change=change)
+        return response
+
+    def join(
+        self, member_id: str, *topics: str, **fields: Any
+    ) -> ConsumerGroupHeartbeatResponse:
+        """A first heartbeat, for ``orders`` unless told otherwise."""
+        fields.setdefault("rebalance_timeout_ms", 60_000)
+        return self.heartbeat(
+            member_id,
+            0,
+            owned=frozenset(),
+            subscribed_topic_names=topics or ("orders",),
+            **fields,
+        )
+
+    def settle(self, *member_ids: str) -> None:
+        """Let members heartbeat, with everything acknowledged, until nothing changes."""
+        for _ in range(8):
+            before = self.shard.log_end_offset
+            for member_id in member_ids:
+                member = self.group.members[member_id]
+                if member.member_epoch > 0:
+                    owned = frozenset(member.assigned)
+                    self.heartbeat(member_id, member.member_epoch, owned=owned)
+                else:
+                    self.join(member_id, *member.subscribed_topic_names)
+                self.advance_to(self.now_ms)
+            if before == self.shard.log_end_offset:
+                return
+        raise AssertionError("the group does not settle")
+
+    def fire(self, key: TimerKey) -> Outcome:
+        """A timer fires now."""
+        timer = self.shard.armed_timers.pop(key)
+        outcome = self.shard.coordinator.fire(key, epoch=timer.epoch, now_ms=self.now_ms)
+        self.take(outcome)
+        self.show(
+            StepKind.COORDINATOR_TIMER,
+            shard=self.shard,
+            event=key,
+            records=outcome.records,
+            timers=outcome.timers,
+        )
+        if self.commits_at_once:
+            self.commit()
+        return outcome
+
+    def advance_to(self, at_ms: int) -> None:
+        """Let time pass, with every timer that is due."""
+        while self.shard.armed_timers:
+            key, timer = min(
+                self.shard.armed_timers.items(), key=lambda item: (item[1].at_ms, item[0])
+            )
+            if timer.at_ms > at_ms:
+                break
+            self.now_ms = max(self.now_ms, timer.at_ms)
+            self.fire(key)
+        self.now_ms = max(self.now_ms, at_ms)
+
+    def write(self, *records: Record, request: Any = None, response: Any = None) -> None:
+        """Records appear as if an operation had written them."""
+        self.take(Outcome(None, records))
+        self.show(
+            StepKind.COORDINATOR_REQUEST,
+            shard=self.shard,
+            request=request,
+            response=response,
+            records=records,
+        )
+
+    def update_image(self, image: MetadataImage) -> None:
+        """The shard takes a new image."""
+        self.image = image
+        timers = self.shard.coordinator.update_image(image, now_ms=self.now_ms)
+        self.obey(timers)
+        self.show(StepKind.METADATA_CHANGED, shard=self.shard, timers=timers)
+
+    def load(self) -> None:
+        """The shard loads its log."""
+        for record in self.shard.log:
+            self.shard.coordinator.replay(record, strict=False)
+        timers = self.shard.coordinator.on_loaded(now_ms=self.now_ms)
+        self.obey(timers)
+        self.show(StepKind.COORDINATOR_LOADED, shard=self.shard, timers=timers)
+
+    def restart(self, log: list[Record] | None = None) -> None:
+        """The shard loses its memory and loads ``log``, or what it had."""
+        self.shard.is_active = False
+        self.show(StepKind.COORDINATOR_UNLOADED, shard=self.shard)
+        self.shard.coordinator = self.new_coordinator()
+        self.shard.armed_timers.clear()
+        if log is not None:
+            self.shard.log = log
+            self.shard.high_watermark = min(self.shard.high_watermark, len(log))
+        self.shard.is_active = True
+        self.load()
+
+    def commit(self) -> None:
+        """The high watermark reaches the end of the log."""
+        if self.shard.high_watermark < self.shard.log_end_offset:
+            self.shard.high_watermark = self.shard.log_end_offset
+            self.show(StepKind.LOG_COMMITTED, shard=self.shard)
+
+    def release(self, request: Any, response: Any, operation: int) -> None:
+        """An answer leaves the broker."""
+        self.show(
+            StepKind.RESPONSE_RELEASED,
+            shard=self.shard,
+            request=request,
+            response=response,
+            operation=operation,
+        )
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    @property
+    def group(self) -> Any:
+        """The coordinator's group."""
+        return self.shard.coordinator.groups[GROUP]
+
+    @property
+    def broken(self) -> list[str]:
+        """Ids of broken promises, in the order in which they were found."""
+        return [violation.promise.id for violation in self.checker.violations]
+
+    @property
+    def first(self) -> Violation:
+        """The first violation."""
+        return self.checker.violations[0]
+
+    def take(self, outcome: Outcome) -> None:
+        """Append, replay, obey."""
+        for record in outcome.records:
+            self.shard.log.append(record)
+            self.shard.coordinator.replay(record, strict=False)
+        self.obey(outcome.timers)
+
+    def obey(self, commands: Any) -> None:
+        """Arm and cancel timers."""
+        for command in commands:
+            if isinstance(command, CancelTimer):
+                self.shard.armed_timers.pop(command.key, None)
+            else:
+                self.shard.armed_timers[command.key] = command
+
+    def new_coordinator(self) -> GroupCoordinator:
+        """A coordinator without memory."""
+        return GroupCoordinator(
+            config=self.config,
+            semantics=self.semantics,
+            image=self.image,
+            new_member_id=self.next_id,
+        )
+
+    def next_id(self) -> str:
+        """Ids that the coordinator makes."""
+        self._ids += 1
+        return f"made-{self._ids}"
