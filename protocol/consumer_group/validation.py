@@ -34,10 +34,9 @@ def validate_heartbeat(
     if request.rack_id is not None and not request.rack_id.strip():
         raise _invalid("RackId can't be empty.")
     epoch = request.member_epoch
-    coordinator_may_make_id = (
-        request.api_version < _FIRST_VERSION_WITH_CLIENT_IDS and epoch == JOIN_EPOCH
-    )
-    if not coordinator_may_make_id and not request.member_id.strip():
+    client_makes_id = request.api_version >= _FIRST_VERSION_WITH_CLIENT_IDS
+    names_a_member = epoch >= STATIC_LEAVE_EPOCH and epoch != JOIN_EPOCH
+    if (client_makes_id or names_a_member) and not request.member_id.strip():
         raise _invalid("MemberId can't be empty.")
     if epoch <= JOIN_EPOCH:
         _validate_join_or_leave(request, refuses_non_positive_rebalance_timeout)

@@ -42,6 +42,9 @@ __all__ = [
     "GROUP_ID",
     "VERSIONS",
     "Bench",
+    "FailingAssignor",
+    "assert_accepted",
+    "assert_refused",
     "both_versions",
     "image_of",
     "join_request",
@@ -93,6 +96,20 @@ def join_request(member_id: str = "A", **fields: Any) -> ConsumerGroupHeartbeatR
             **fields,
         }
     )
+
+
+def assert_refused(response: Any, code: str, message: str | None = None) -> None:
+    """An error answer carries nothing but code and message (section 1.4); None = any message."""
+    assert response.error_code.name == code
+    if message is None:
+        message = response.error_message
+    assert response == ConsumerGroupHeartbeatResponse(
+        error_code=ErrorCode[code], error_message=message
+    )
+
+
+def assert_accepted(response: Any) -> None:
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
 
 
 def shorthand(records: Iterable[Record]) -> str:
