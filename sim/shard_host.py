@@ -28,6 +28,7 @@ from protocol.messages_offsets import (
 from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
 from protocol.records import Record
 from sim.clock import Call
+from sim.re2_engine import compile_re2
 from sim.streams import delay_sampler
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ class ShardHost:
             semantics=world.semantics,
             image=self._broker.image,
             new_member_id=world.new_member_id,
-            compile_regex=world.compile_regex,
+            compile_regex=compile_re2,
         )
 
 

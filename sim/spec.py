@@ -6,7 +6,6 @@ ValueError names the field. Times are milliseconds of simulated time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +14,7 @@ from protocol.config import CoordinatorConfig
 from protocol.semantics import SEMANTICS
 from sim.broker_rules import split_defects
 from sim.faults import Fault
+from sim.re2_engine import compile_re2
 
 __all__ = [
     "BrokerSpec",
@@ -233,8 +233,8 @@ def _check_regex(regex: str | None) -> None:
     if regex is None:
         return
     try:
-        re.compile(regex)
-    except re.error as error:
+        compile_re2(regex)
+    except ValueError as error:
         raise ValueError(f"topic_regex {regex!r} is not a regular expression: {error}") from None
 
 

@@ -2,12 +2,17 @@
 
     result = World(spec).run()
 
+or step by step, to look around in between:
+
+    world = World(spec)
+    world.advance_to(30_000)
+    result = world.run()
+
 A world depends on its specification alone. Many may live in one process, one after the other.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -24,6 +29,7 @@ from sim.fleet import Fleet
 from sim.injector import Injector
 from sim.metrics import Metrics
 from sim.network import Network
+from sim.re2_engine import compile_re2
 from sim.records import TopicLogs
 from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
@@ -92,6 +98,8 @@ class World:
         self.fleet = Fleet(self)
         self.injector = Injector(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
+        self._has_started = False
+        self._is_calm = False
         self._acting: ShardHost | None = None
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
@@ -103,19 +111,35 @@ class World:
 
     def run(self) -> WorldResult:
         """Let everything happen: faults until ``duration_ms``, then the calm."""
-        spec = self.spec
-        self.controller.start(self.topics.initial_image())
-        self.fleet.schedule_starts()
-        self.injector.schedule(spec.faults)
-        is_complete = self.clock.run_until(spec.duration_ms, self._may_go_on)
-        if is_complete:
-            self.injector.heal()
-            end_ms = spec.duration_ms + spec.calm_ms
-            is_complete = self.clock.run_until(end_ms, self._may_go_on)
-        if is_complete:
+        if self.advance_to(self.end_ms):
             self.steps.checker.at_end()
+        return self.result()
+
+    @property
+    def end_ms(self) -> int:
+        """The end of the calm."""
+        return self.spec.duration_ms + self.spec.calm_ms
+
+    def advance_to(self, at_ms: int) -> bool:
+        """Let everything before ``at_ms`` happen; False if a budget stops the world before that.
+
+        At ``duration_ms`` all faults are healed. Raises ValueError for a time beyond the end.
+        """
+        if at_ms > self.end_ms:
+            raise ValueError(f"at_ms ({at_ms}) lies beyond the end of the world ({self.end_ms})")
+        if not self._has_started:
+            self._start()
+        if not self._is_calm and at_ms >= self.spec.duration_ms:
+            if not self.clock.run_until(self.spec.duration_ms, self._may_go_on):
+                return False
+            self._is_calm = True
+            self.injector.heal()
+        return self.clock.run_until(at_ms, self._may_go_on)
+
+    def result(self) -> WorldResult:
+        """What the run has been so far."""
         return WorldResult(
-            is_complete=is_complete,
+            is_complete=self.clock.now_ms == self.end_ms,
             steps=self.steps.count,
             simulated_ms=self.clock.now_ms,
             digest=self.trace.digest(),
@@ -123,6 +147,12 @@ class World:
             metrics=self.metrics.as_dict(is_stable=self.is_stable()),
             coverage=self.coverage.counts(),
         )
+
+    def _start(self) -> None:
+        self._has_started = True
+        self.controller.start(self.topics.initial_image())
+        self.fleet.schedule_starts()
+        self.injector.schedule(self.spec.faults)
 
     def _may_go_on(self) -> bool:
         count = self.steps.count
@@ -178,14 +208,6 @@ class World:
         """Whether some client of the specification subscribes to the topic from the start."""
         return any(
             name in client.topics
-            or (client.topic_regex is not None and re.fullmatch(client.topic_regex, name))
+            or (client.topic_regex is not None and compile_re2(client.topic_regex)(name))
             for client in self.spec.clients
         )
-
-    def compile_regex(self, regex: str) -> Callable[[str], bool]:
-        """A matcher of whole topic names. Raises ValueError for what is no expression."""
-        try:
-            matcher = re.compile(regex)
-        except re.error as error:
-            raise ValueError(str(error)) from error
-        return lambda name: matcher.fullmatch(name) is not None
