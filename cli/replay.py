@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["replay"]
 
-# Fields of a step of a run's trace that stand in its first line, or say nothing to a reader.
-_HEADLINE = ("step", "at_ms", "kind", "client", "shard", "detail")
+# Fields of a step of a run's trace that its first line has room for, or that say little.
+_IN_HEADLINE = (
+    "step", "at_ms", "kind", "client", "shard", "detail", "state", "member_epoch", "leader_epoch",
+    "log_end_offset", "high_watermark", "incarnation", "member_id", "records",
+)  # fmt: skip
 
 
 def replay(
@@ -123,10 +126,7 @@ def _broker_steps(path: Path) -> Iterator[str]:
             yield f"     broker    {_compact(step['response'])}"
             if exchange.got != step["response"]:
                 yield f"     model     {_compact(exchange.got)}"
-        for record in exchange.records:
-            value = "removed" if record["value"] is None else _compact(record["value"])
-            key = "".join(f" {name}" for name in record["key"].values())
-            yield f"     record    {record['type']}{key}: {value}"
+        yield from _records(exchange.records)
 
 
 def _recorded_events(path: Path) -> Iterator[str]:
@@ -150,11 +150,21 @@ def _run_trace(path: Path) -> Iterator[str]:
     for number, line in enumerate(lines, start=1):
         try:
             step = json.loads(line)
-            who = step.get("client") or step.get("shard") or step.get("detail", "")
-            yield _headline(step["step"], step["at_ms"], f"{step['kind']} {who}")
-        except (ValueError, KeyError, AttributeError) as problem:
+            yield _headline(step["step"], step["at_ms"], f"{step['kind']} {_actor(step)}")
+        except (ValueError, KeyError, TypeError) as problem:
             raise BadInput(f"{path}, line {number}: no step of a trace ({problem})") from problem
-        yield from _details(step, skip=_HEADLINE)
+        yield from _details(step, skip=_IN_HEADLINE)
+        yield from _records(step.get("records", ()))
+
+
+def _actor(step: Mapping[str, Any]) -> str:
+    """Who took the step, and how it stands after it."""
+    if "client" in step:
+        return f"{step['client']}  {step['state']}, epoch {step['member_epoch']}"
+    if "shard" in step:
+        committed = f"{step['high_watermark']} of {step['log_end_offset']} records committed"
+        return f"{step['shard']}  leader epoch {step['leader_epoch']}, {committed}"
+    return str(step.get("detail", ""))
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -166,9 +176,26 @@ def _headline(number: int, at_ms: int, what: str) -> str:
 
 def _details(values: Mapping[str, Any], *, skip: Iterable[str]) -> Iterator[str]:
     for name, value in values.items():
-        if name not in skip:
+        if name not in skip and value != []:
             yield f"     {name:<9} {_compact(value)}"
 
 
+def _records(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for record in records:
+        value = "removed" if record["value"] is None else _compact(record["value"])
+        key = "".join(f" {name}" for name in record["key"].values())
+        yield f"     record    {record['type']}{key}: {value}"
+
+
 def _compact(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Values that name their type as ``Type field=value``, strings in a row, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict) and "type" in value:
+        fields = (f" {name}={_compact(item)}" for name, item in value.items() if name != "type")
+        return str(value["type"]) + "".join(fields)
+    if isinstance(value, list) and value and all(isinstance(item, dict | str) for item in value):
+        is_plain = all(isinstance(item, str) for item in value)
+        text = (" " if is_plain else "; ").join(map(_compact, value))
+        return f"[{text}]"
+    return json.dumps(value, ensure_ascii=False)

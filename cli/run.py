@@ -61,7 +61,6 @@ def _scenario(path: Path | None, profile: str | None, seed: int | None) -> Scena
 
 def _run(scenario: Scenario, trace_file: Path | None) -> RunResult:
     from scenarios.runner import run as run_scenario
-
     from sim.trace import FullTrace
 
     if trace_file is None:

@@ -59,6 +59,8 @@ def seed_body(runner: Runner, profile: str) -> Callable[[int], SeedRows]:
             if again.digest != result.digest:
                 run["outcome"] = "nondeterministic"
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
+        elif result.outcome == "error" and result.reason.startswith("MemoryError"):
+            run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
         return SeedRows(run, violation_rows(result))
 
     return body

@@ -26,8 +26,8 @@ def run_seed(profile: str, seed: int) -> RunResult:
         time.sleep(0.05)
     elif profile == "moody" and seed % 5 == 0:
         extra = {"outcome": "violation", "digest": os.urandom(4).hex()}
-    elif profile == "wide":
-        extra = {"reason": "x" * 300_000}  # more than a pipe holds
+    elif profile == "cramped":
+        extra = {"outcome": "error", "reason": "MemoryError; in simulate (world.py:1)"}
     values = {
         "scenario_hash": "5ce9a210",
         "code_version": "test",

@@ -90,6 +90,11 @@ def test_a_failure_that_does_not_replay_is_a_finding_of_its_own(tmp_path: Path) 
     assert summary.outcomes == {"ok": 8, "nondeterministic": 2}
 
 
+def test_memory_that_runs_out_inside_a_run_is_no_fault_of_the_simulator(tmp_path: Path) -> None:
+    summary = a_sweep(tmp_path / "out", profile="cramped", seeds="0:3")
+    assert summary.outcomes == {"memory": 3}
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_session")
 def test_the_files_of_both_backends_are_equal_byte_for_byte(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""What ``run``, ``generate`` and ``profiles`` print, and the first screen of a failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+from cli.run import describe
+from scenarios import PROFILES, RunResult, ViolationRow, dump_scenario
+from scenarios.zoo import zoo_scenario
+
+Call = Callable[..., Outcome]
+
+SEED = ("--profile", "calm", "--seed", 1)
+
+
+def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
+    code, out, _ = call("profiles")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(PROFILES)
+    assert all(len(line.split()) > 3 for line in out.splitlines())
+
+
+def test_a_run_that_keeps_its_promises_is_one_line_and_exit_code_0(call: Call) -> None:
+    code, out, err = call("run", *SEED)
+    assert (code, err) == (0, "")
+    assert out.startswith("ok: seed 1, profile calm: ")
+    assert out.count("\n") == 1
+
+
+def test_a_generated_scenario_file_is_the_same_run_as_its_seed(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(call("generate", *SEED).out)
+    assert call("run", file).out == call("run", *SEED).out
+
+
+def test_json_has_the_whole_result(call: Call) -> None:
+    result = json.loads(call("run", *SEED, "--json").out)
+    assert (result["seed"], result["profile"], result["outcome"]) == (1, "calm", "ok")
+    assert result["digest"] in call("run", *SEED).out
+    assert result["steps"] > 0 and result["coverage"] and result["metrics"]
+
+
+def test_a_trace_has_every_step_and_can_be_read_along(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    result = json.loads(call("run", *SEED, "--json", "--trace", file).out)
+    assert len(file.read_text().splitlines()) == result["steps"]
+    code, out, _ = call("replay", file)
+    assert code == 0
+    numbers = [int(line.split()[0]) for line in out.splitlines() if not line.startswith("     " * 2)
+               and line.split()[0].isdigit()]  # fmt: skip
+    assert numbers == sorted(numbers) and len(numbers) == result["steps"]
+
+
+def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "defect.toml"
+    file.write_text(dump_scenario(zoo_scenario("mut-no-epoch-fence")))
+    code, out, _ = call("run", file)
+    assert code == 1
+    assert out.startswith("VIOLATION: ")
+    assert f"  replay    rebalance-sim run {file} --trace trace.jsonl" in out
+
+
+@pytest.fixture
+def failure() -> RunResult:
+    rows = [
+        ViolationRow(
+            promise=f"member.promise_{index}",
+            sentence=f"Promise {index} in words.",
+            step=100 + index,
+            at_ms=12_345 + index,
+            detail=f"what was seen {index}",
+        )
+        for index in range(7)
+    ]
+    return RunResult(
+        seed=7,
+        profile="faulty",
+        scenario_hash="5ce9a210",
+        code_version="c0de",
+        outcome="violation",
+        steps=1_234,
+        simulated_ms=61_000,
+        digest="d19e57",
+        violations=tuple(rows),
+        reason="member.promise_0 at step 100",
+    )
+
+
+def test_the_first_screen_says_what_broke_where_and_how_to_see_it_again(
+    failure: RunResult,
+) -> None:
+    screen = "\n".join(describe(failure, replay_command="rebalance-sim run --seed 7"))
+    for said in (
+        "VIOLATION: member.promise_0 at step 100",
+        "promise   member.promise_0\n            Promise 0 in words.",
+        "broken    at step 100, after 12.345 s simulated",
+        "seen      what was seen 0",
+        "seed 7, profile faulty, 1,234 steps, 61.0 s simulated",
+        "scenario  5ce9a210",
+        "code      c0de",
+        "digest    d19e57",
+        "replay    rebalance-sim run --seed 7",
+        "and 2 more",
+    ):
+        assert said in screen
+    assert "promise_5" not in screen  # a screen, not a log
+
+
+def test_a_known_defect_is_named_and_is_no_failure() -> None:
+    result = RunResult(
+        seed=3,
+        profile="faulty",
+        scenario_hash="5ce9a210",
+        code_version="c0de",
+        outcome="known",
+        known={"KAFKA-16147": 2},
+    )
+    [line] = describe(result, replay_command="")
+    assert line.startswith("known: seed 3") and line.endswith("known defects: KAFKA-16147 x 2")
