@@ -1,0 +1,64 @@
+"""Replicas of a log: appending, fetching, finding where two of them part."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.records import ConsumerGroupMetadata, GroupMetadataValue, Record
+from sim.log import ReplicaLog
+
+
+def record(number: int) -> Record:
+    return ConsumerGroupMetadata("group", GroupMetadataValue(epoch=number, metadata_hash=0))
+
+
+def log_of(*epochs: int) -> ReplicaLog:
+    """A log with one record for each leader epoch given."""
+    log = ReplicaLog()
+    for offset, epoch in enumerate(epochs):
+        log.append([record(epoch * 1_000 + offset)], epoch)
+    return log
+
+
+def test_a_follower_gets_what_the_leader_had_when_it_asked() -> None:
+    leader, follower = log_of(0, 0, 0), log_of(0)
+    follower.fetch_from(leader, 2)
+    assert follower.records == leader.records[:2]
+
+
+def test_a_follower_learns_of_a_commit_no_further_than_its_own_log() -> None:
+    leader, follower = log_of(0, 0, 0), ReplicaLog()
+    leader.high_watermark = 3
+    follower.fetch_from(leader, 1)
+    assert follower.high_watermark == 1
+
+
+def test_logs_part_where_their_epochs_do() -> None:
+    assert log_of(0, 0, 1, 1).divergence_from(log_of(0, 0, 2)) == 2
+    assert log_of(0, 0).divergence_from(log_of(0, 0, 2)) == 2
+    assert log_of(0, 0, 2).divergence_from(log_of(0, 0)) == 2
+    assert log_of().divergence_from(log_of(0)) == 0
+
+
+def test_truncation_says_how_much_is_lost() -> None:
+    log = log_of(0, 0, 1)
+    log.high_watermark = 3
+    assert log.truncate_to(1) == 2
+    assert (log.end_offset, log.high_watermark) == (1, 1)
+    assert log.truncate_to(5) == 0
+
+
+@given(
+    shared=st.lists(st.just(0), max_size=4),
+    mine=st.lists(st.just(1), max_size=4),
+    theirs=st.lists(st.just(2), max_size=4),
+)
+def test_a_follower_that_truncates_and_fetches_equals_its_leader(
+    shared: list[int], mine: list[int], theirs: list[int]
+) -> None:
+    follower, leader = log_of(*shared, *mine), log_of(*shared, *theirs)
+    follower.truncate_to(follower.divergence_from(leader))
+    follower.fetch_from(leader, leader.end_offset)
+    assert follower.records == leader.records
+    assert follower.epochs == leader.epochs

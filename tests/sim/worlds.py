@@ -1,0 +1,121 @@
+"""Builders of small worlds, and what tests ask of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from invariants.checker import Checker
+from invariants.step import Step, StepKind
+from protocol.config import CoordinatorConfig
+from protocol.topics import TopicPartition
+from sim.faults import Fault
+from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from sim.trace import FullTrace
+from sim.world import World
+
+SESSION_TIMEOUT_MS = 45_000
+HEARTBEAT_INTERVAL_MS = 5_000
+
+
+def client(name: str, **settings: Any) -> ClientSpec:
+    """A consumer of ``orders`` that commits nothing unless told to."""
+    defaults: dict[str, Any] = {"topics": ("orders",), "enable_auto_commit": False}
+    return ClientSpec(name=name, **{**defaults, **settings})
+
+
+def spec(
+    *clients: ClientSpec,
+    faults: tuple[Fault, ...] = (),
+    partition_count: int = 6,
+    **settings: Any,
+) -> WorldSpec:
+    """A world with the topic ``orders`` in which nothing takes a random time, unless told so."""
+    defaults: dict[str, Any] = {
+        "seed": 1,
+        "topics": (TopicSpec(name="orders", partition_count=partition_count),),
+        "duration_ms": 60_000,
+        "calm_ms": 120_000,
+        "network": NetworkSpec(latency=DelaySpec(min_ms=2)),
+        "brokers": BrokerSpec(
+            replication=DelaySpec(min_ms=2),
+            load=DelaySpec(min_ms=20),
+            metadata=DelaySpec(min_ms=5),
+        ),
+        "config": CoordinatorConfig(group_consumer_assignment_interval_ms=0),
+    }
+    return WorldSpec(clients=clients, faults=faults, **{**defaults, **settings})
+
+
+class Watched:
+    """A world whose every step is checked and written down."""
+
+    def __init__(self, world_spec: WorldSpec) -> None:
+        self.trace = FullTrace()
+        self.checkers: list[Checker] = []
+
+        def make_checker(view: World) -> Checker:
+            checker = Checker(view)
+            checker.liveness.on_calm_start(world_spec.duration_ms)
+            self.checkers.append(checker)
+            return checker
+
+        self.world = World(world_spec, make_checker=make_checker, trace=self.trace)
+
+    def advance_to(self, at_ms: int) -> None:
+        """Let everything before that time happen, and nothing break."""
+        assert self.world.advance_to(at_ms)
+        self.assert_sound()
+
+    def run(self) -> Any:
+        """Run to the end: nothing may break, and everything must come about in time."""
+        result = self.world.run()
+        self.assert_sound()
+        assert self.checkers[0].liveness.verdict(self.world.now_ms) == []
+        return result
+
+    def assert_sound(self) -> None:
+        """No promise has been broken."""
+        assert [str(violation) for violation in self.checkers[0].unexplained] == []
+
+    def steps(self, kind: StepKind, **wanted: Any) -> list[dict[str, Any]]:
+        """The steps of a kind so far whose fields have these values."""
+        found = (json.loads(line) for line in self.trace.lines)
+        return [
+            step
+            for step in found
+            if step["kind"] == kind.value and all(step.get(k) == v for k, v in wanted.items())
+        ]
+
+    def fetchable(self, name: str) -> set[int]:
+        """Numbers of the partitions that a client may fetch now."""
+        process = self.world.clients()[name]
+        return {p.partition for p in process.member.fetchable} if process.is_alive else set()
+
+    def group(self) -> Any:
+        """The group as the acting shard has it."""
+        shard = self.world.acting_shard()
+        assert shard is not None
+        return shard.coordinator.groups[self.world.group_id]
+
+    def state(self, name: str) -> str:
+        """The state of a client's member."""
+        return self.world.clients()[name].member.state.value
+
+
+class Recorder:
+    """A checker that only remembers the kinds of steps, and when they came."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, StepKind]] = []
+
+    def after_step(self, step: Step) -> None:
+        self.seen.append((step.at_ms, step.kind))
+
+    def at_end(self) -> None:
+        pass
+
+
+def orders(*numbers: int) -> frozenset[TopicPartition]:
+    """Partitions of the first generation of ``orders``."""
+    return frozenset(TopicPartition("orders:1", number) for number in numbers)
