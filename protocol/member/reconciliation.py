@@ -91,6 +91,7 @@ class Reconciler:
         resolved = LocalAssignment(core.target.local_epoch, self._resolve_target())
         if core.current != NO_ASSIGNMENT and resolved.partitions == core.current.partitions:
             if not self.topic_names.is_missing or core.rules.acknowledges_unresolved_target():
+                core.subscription.call_off_revocation()
                 core.current = resolved
                 core.change_state(ClientState.ACKNOWLEDGING)
             return

@@ -105,6 +105,14 @@ class SubscriptionState:
                 state.pending_revocation = True
         self.version += 1
 
+    def call_off_revocation(self) -> None:
+        """The target is what is owned again: what a failed revocation had marked stays."""
+        marked = [state for state in self.assigned.values() if state.pending_revocation]
+        for state in marked:
+            state.pending_revocation = False
+        if marked:
+            self.version += 1
+
     def set_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         """Positions have been looked up: the partitions that wait for one are valid now."""
         for partition, position in positions.items():
