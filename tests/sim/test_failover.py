@@ -1,0 +1,207 @@
+"""The replicated log: when answers go, what a failover keeps and loses, what a zombie may do."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import Watched, client, spec
+
+from invariants.step import StepKind
+from sim.faults import (
+    BrokerBounce,
+    BrokerCrash,
+    BrokerIsolation,
+    CoordinatorMove,
+    ReplicationSlowdown,
+    TopicGrow,
+    ZombieLeader,
+)
+from sim.spec import BrokerSpec, DelaySpec
+
+
+def test_an_answer_waits_until_every_in_sync_replica_has_its_records() -> None:
+    watched = Watched(spec(client("a")))
+    watched.advance_to(10_000)
+    join = watched.steps(StepKind.COORDINATOR_REQUEST)[0]
+    committed = watched.steps(StepKind.LOG_COMMITTED)[0]
+    released = watched.steps(StepKind.RESPONSE_RELEASED)[0]
+    assert committed["at_ms"] == join["at_ms"] + 2
+    assert committed["step"] < released["step"]
+    assert committed["high_watermark"] == join["log_end_offset"]
+
+
+def test_an_answer_without_records_waits_for_what_was_written_before() -> None:
+    faults = (ReplicationSlowdown(at_ms=20_000, duration_ms=30_000, factor=2_000),)
+    clients = (client("idle"), client("commits", enable_auto_commit=True))
+    watched = Watched(spec(*clients, faults=faults))
+    watched.advance_to(50_000)
+    handled = [s for s in watched.steps(StepKind.COORDINATOR_REQUEST) if s["at_ms"] > 20_000]
+    idle = [s for s in handled if "records" not in s and s["log_end_offset"] > s["high_watermark"]]
+    assert idle
+    for step in idle:
+        (released,) = watched.steps(StepKind.RESPONSE_RELEASED, operation=step["operation"])
+        assert released["high_watermark"] >= step["log_end_offset"]
+        assert released["at_ms"] > step["at_ms"]
+
+
+def test_a_single_broker_commits_what_it_writes() -> None:
+    watched = Watched(spec(client("a"), brokers=BrokerSpec(count=1)))
+    watched.advance_to(10_000)
+    join = watched.steps(StepKind.COORDINATOR_REQUEST)[0]
+    assert watched.steps(StepKind.LOG_COMMITTED)[0]["at_ms"] == join["at_ms"]
+
+
+def test_a_commit_that_takes_too_long_is_answered_with_not_available() -> None:
+    faults = (
+        BrokerIsolation(at_ms=20_000, duration_ms=15_000),
+        TopicGrow(at_ms=20_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(36_000)
+    refused = [
+        step
+        for step in watched.steps(StepKind.RESPONSE_RELEASED)
+        if step["response"]["error_code"] == "COORDINATOR_NOT_AVAILABLE"
+    ]
+    assert refused
+    for step in refused:
+        (asked,) = watched.steps(StepKind.COORDINATOR_REQUEST, operation=step["operation"])
+        assert step["at_ms"] == asked["at_ms"] + 5_000
+    watched.run()
+    assert watched.fetchable("a") == set(range(12))
+
+
+def test_a_follower_that_lags_too_long_no_longer_holds_commits_back() -> None:
+    faults = (
+        BrokerIsolation(at_ms=10_000, duration_ms=49_000, broker=2),
+        TopicGrow(at_ms=12_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(58_000)
+    written = next(
+        step
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["at_ms"] > 12_000 and step.get("records")
+    )
+    committed = [s for s in watched.steps(StepKind.LOG_COMMITTED) if s["at_ms"] > 12_000]
+    assert committed[0]["at_ms"] == written["at_ms"] + 30_000
+    assert watched.world.controller.in_sync == [0, 1]
+    watched.run()
+    assert watched.world.controller.in_sync == [0, 1, 2]
+
+
+def test_a_dead_leader_is_replaced_when_its_session_has_run_out() -> None:
+    faults = (BrokerCrash(at_ms=20_000, duration_ms=30_000),)
+    watched = Watched(spec(client("a"), client("b"), faults=faults))
+    watched.advance_to(40_000)
+    loaded = watched.steps(StepKind.COORDINATOR_LOADED)
+    assert [step["shard"] for step in loaded] == ["broker-0", "broker-1"]
+    assert loaded[1]["at_ms"] == 20_000 + 9_000 + 5 + 20
+    watched.run()
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+    assert watched.group().group_epoch == 3  # two joins; the failover itself changes nothing
+
+
+@pytest.mark.parametrize(("keeps_tail", "lost"), [(True, 0), (False, 1)])
+def test_a_failover_keeps_or_loses_the_tail_that_was_not_committed(
+    keeps_tail: bool, lost: int
+) -> None:
+    # The join of b at about 30,000 is written, and its replication takes 2 s.
+    faults = (
+        ReplicationSlowdown(at_ms=29_000, duration_ms=20_000, factor=1_000),
+        CoordinatorMove(at_ms=30_500, to_broker=1, keeps_tail=keeps_tail),
+    )
+    watched = Watched(spec(client("a"), client("b", start_ms=30_000), faults=faults))
+    watched.advance_to(30_400)
+    leader = watched.world.brokers[0].log
+    assert leader.end_offset > leader.high_watermark
+    end_offset, high_watermark = leader.end_offset, leader.high_watermark
+    watched.advance_to(30_506)
+    new = watched.world.brokers[1].log
+    assert new.end_offset == (end_offset if keeps_tail else high_watermark)
+    watched.advance_to(30_600)
+    assert len(watched.steps(StepKind.LOG_TRUNCATED, shard="broker-0")) == lost
+    watched.run()
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+    assert watched.fetchable("b")
+
+
+def test_a_move_refuses_what_still_waits_for_its_commit() -> None:
+    faults = (
+        ReplicationSlowdown(at_ms=29_000, duration_ms=20_000, factor=1_000),
+        CoordinatorMove(at_ms=30_500, to_broker=1, keeps_tail=True),
+    )
+    watched = Watched(spec(client("a"), client("b", start_ms=30_000), faults=faults))
+    watched.advance_to(31_000)
+    (unloaded,) = watched.steps(StepKind.COORDINATOR_UNLOADED)
+    refused = [
+        step
+        for step in watched.steps(StepKind.RESPONSE_RELEASED)
+        if step["step"] > unloaded["step"] and step["at_ms"] == unloaded["at_ms"]
+    ]
+    assert {step["response"]["error_code"] for step in refused} == {"NOT_COORDINATOR"}
+
+
+def test_requests_are_told_that_a_new_leader_is_loading() -> None:
+    brokers = BrokerSpec(
+        replication=DelaySpec(min_ms=2), load=DelaySpec(min_ms=8_000), metadata=DelaySpec(min_ms=5)
+    )
+    faults = (CoordinatorMove(at_ms=30_000),)
+    watched = Watched(spec(client("a"), faults=faults, brokers=brokers))
+    result = watched.run()
+    assert result.coverage["error.COORDINATOR_LOAD_IN_PROGRESS"] >= 1
+    assert result.metrics["fences"] == 0
+
+
+def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:
+    faults = (
+        ZombieLeader(at_ms=20_000, duration_ms=20_000),
+        TopicGrow(at_ms=30_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(39_000)
+    zombie, leader = watched.world.brokers[0], watched.world.brokers[1]
+    assert zombie.shard.is_active and leader.shard.is_active
+    assert watched.world.acting_shard() is leader.shard
+    answered = [
+        step
+        for step in watched.steps(StepKind.RESPONSE_RELEASED, shard="broker-0")
+        if step["at_ms"] > 21_000
+    ]
+    assert answered
+    assert {step["response"]["error_code"] for step in answered} == {"NONE"}
+    committed = watched.steps(StepKind.LOG_COMMITTED, shard="broker-0")
+    assert all(step["at_ms"] < 20_000 for step in committed)
+    watched.run()
+    assert not zombie.shard.is_active
+    assert watched.fetchable("a") == set(range(12))
+
+
+def test_a_rolling_restart_of_brokers_moves_no_partition() -> None:
+    faults = (BrokerBounce(at_ms=20_000, down_ms=3_000, gap_ms=2_000),)
+    watched = Watched(spec(client("a"), client("b"), client("c"), faults=faults))
+    watched.advance_to(19_999)
+    before = {name: watched.fetchable(name) for name in "abc"}
+    result = watched.run()
+    assert {name: watched.fetchable(name) for name in "abc"} == before
+    assert result.metrics["fences"] == 0
+    assert all(broker.incarnation == 1 for broker in watched.world.brokers)
+
+
+def test_no_leader_is_elected_from_replicas_that_are_not_in_sync() -> None:
+    # 1 and 2 fall out of the in-sync set; then the leader, the only one left, dies.
+    faults = (
+        BrokerIsolation(at_ms=5_000, duration_ms=54_000, broker=1),
+        BrokerIsolation(at_ms=5_000, duration_ms=54_000, broker=2),
+        TopicGrow(at_ms=6_000, topic="orders", partition_count=12),
+        BrokerCrash(at_ms=42_000, duration_ms=14_000, broker=0),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(41_000)
+    assert watched.world.controller.in_sync == [0]
+    watched.advance_to(55_000)
+    assert watched.world.controller.leader is None
+    assert watched.world.acting_shard() is None
+    watched.advance_to(58_000)
+    assert watched.world.controller.leader is watched.world.brokers[0]
+    watched.run()
+    assert watched.fetchable("a") == set(range(12))

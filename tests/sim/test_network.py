@@ -1,0 +1,232 @@
+"""The laws of a connection: order, one request at a time, breaks, partitions, crashes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.clock import Clock
+from sim.faults import Direction, Moment
+from sim.network import Connection, ConnectionState, Network, Purpose
+from sim.spec import DelaySpec, NetworkSpec
+from sim.streams import Streams
+
+
+class StubBroker:
+    """Answers at once, or holds answers back until it is told to let them go."""
+
+    def __init__(self, clock: Clock, node_id: int = 0) -> None:
+        self._clock = clock
+        self.node_id = node_id
+        self.is_alive = True
+        self.holds = False
+        self.connections: dict[Connection, None] = {}
+        self.seen: list[tuple[int, Any]] = []
+        self.held: list[tuple[Connection, int, Any]] = []
+
+    def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
+        self.seen.append((self._clock.now_ms, request))
+        if self.holds:
+            self.held.append((connection, correlation_id, request))
+        else:
+            connection.answer(correlation_id, f"answer to {request}")
+
+    def release(self) -> None:
+        connection, correlation_id, request = self.held.pop(0)
+        connection.answer(correlation_id, f"answer to {request}")
+
+
+class StubOwner:
+    """Notes what its connection says."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.events: list[tuple[int, str]] = []
+
+    def on_connected(self, connection: Connection) -> None:
+        self.events.append((self._clock.now_ms, "connected"))
+
+    def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
+        self.events.append((self._clock.now_ms, response))
+
+    def on_closed(self, connection: Connection) -> None:
+        self.events.append((self._clock.now_ms, "closed"))
+
+    @property
+    def words(self) -> list[str]:
+        return [word for _, word in self.events]
+
+
+class Wire:
+    """One client, one broker, one connection that is open at time 100."""
+
+    def __init__(self, latency: DelaySpec, seed: int = 1) -> None:
+        self.clock = Clock()
+        self.network = Network(self.clock, NetworkSpec(latency=latency), Streams(seed))
+        self.broker = StubBroker(self.clock)
+        self.owner = StubOwner(self.clock)
+        self.connection = self.connect()
+        self.run_to(100)
+
+    def connect(self) -> Connection:
+        connection = Connection(
+            self.network,
+            owner=self.owner,
+            client_name="a",
+            broker=self.broker,  # type: ignore[arg-type]
+            purpose=Purpose.COORDINATOR,
+        )
+        connection.open()
+        return connection
+
+    def run_to(self, at_ms: int) -> None:
+        self.clock.run_until(at_ms, lambda: True)
+
+
+@pytest.fixture
+def wire() -> Wire:
+    return Wire(DelaySpec(min_ms=5))
+
+
+def test_a_request_and_its_answer_take_a_latency_each(wire: Wire) -> None:
+    wire.connection.send(1, "ping")
+    wire.run_to(200)
+    assert wire.broker.seen == [(105, "ping")]
+    assert wire.owner.events[-1] == (110, "answer to ping")
+
+
+def test_a_message_takes_at_least_a_millisecond() -> None:
+    wire = Wire(DelaySpec(min_ms=0))
+    wire.connection.send(1, "ping")
+    wire.run_to(200)
+    assert wire.broker.seen == [(101, "ping")]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_overtakes_on_a_connection(seed: int) -> None:
+    wire = Wire(DelaySpec(min_ms=1, max_ms=50), seed)
+    for number in range(20):
+        wire.connection.send(number, number)
+    wire.run_to(5_000)
+    assert [request for _, request in wire.broker.seen] == list(range(20))
+    assert wire.owner.words[1:] == [f"answer to {number}" for number in range(20)]
+
+
+def test_a_held_answer_holds_the_requests_behind_it(wire: Wire) -> None:
+    wire.broker.holds = True
+    wire.connection.send(1, "first")
+    wire.connection.send(2, "second")
+    wire.run_to(200)
+    assert wire.broker.seen == [(105, "first")]
+    wire.broker.release()
+    wire.run_to(300)
+    assert wire.broker.seen[1] == (200, "second")
+
+
+def test_a_reset_loses_what_is_on_its_way(wire: Wire) -> None:
+    wire.connection.send(1, "ping")
+    wire.connection.reset()
+    wire.run_to(200)
+    assert wire.broker.seen == []
+    assert wire.owner.events[1:] == [(100, "closed")]
+    assert wire.connection.state is ConnectionState.CLOSED
+
+
+@pytest.mark.parametrize(
+    ("moment", "handled"), [(Moment.BEFORE_REQUEST, 0), (Moment.BEFORE_RESPONSE, 1)]
+)
+def test_a_cut_decides_whether_the_broker_saw_the_request(
+    wire: Wire, moment: Moment, handled: int
+) -> None:
+    wire.network.link("a").cut = moment
+    wire.connection.send(1, "ping")
+    wire.run_to(200)
+    assert len(wire.broker.seen) == handled
+    assert wire.owner.words == ["connected", "closed"]
+    assert wire.network.link("a").cut is None
+
+
+def test_a_partition_holds_bytes_and_keeps_their_order(wire: Wire) -> None:
+    wire.network.block("a", None, Direction.BOTH)
+    for number in range(3):
+        wire.connection.send(number, number)
+    wire.run_to(1_000)
+    assert wire.broker.seen == []
+    wire.network.unblock("a", None, Direction.BOTH)
+    wire.run_to(2_000)
+    assert [request for _, request in wire.broker.seen] == [0, 1, 2]
+    assert wire.broker.seen[0][0] == 1_005
+
+
+def test_a_partition_towards_the_client_lets_requests_through(wire: Wire) -> None:
+    wire.network.block("a", 0, Direction.TO_CLIENT)
+    wire.connection.send(1, "ping")
+    wire.run_to(1_000)
+    assert wire.broker.seen == [(105, "ping")]
+    assert wire.owner.words == ["connected"]
+
+
+def test_a_partition_from_one_broker_leaves_the_others_in_reach(wire: Wire) -> None:
+    wire.network.block("a", 1, Direction.BOTH)
+    wire.network.block("b", None, Direction.BOTH)
+    wire.connection.send(1, "ping")
+    wire.run_to(200)
+    assert wire.owner.words[-1] == "answer to ping"
+
+
+def test_partitions_that_overlap_end_with_the_last_of_them(wire: Wire) -> None:
+    wire.network.block("a", None, Direction.BOTH)
+    wire.network.block("a", 0, Direction.TO_BROKER)
+    wire.connection.send(1, "ping")
+    wire.network.unblock("a", None, Direction.BOTH)
+    wire.run_to(1_000)
+    assert wire.broker.seen == []
+    wire.network.unblock("a", 0, Direction.TO_BROKER)
+    wire.run_to(2_000)
+    assert len(wire.broker.seen) == 1
+
+
+def test_a_connection_through_a_partition_fails_after_the_setup_timeout(wire: Wire) -> None:
+    wire.network.block("a", None, Direction.TO_CLIENT)
+    wire.connect()
+    wire.run_to(20_000)
+    assert wire.owner.events[1:] == [(110 + 10_000, "closed")]
+
+
+def test_a_connection_comes_about_if_the_partition_ends_in_time(wire: Wire) -> None:
+    wire.network.block("a", None, Direction.BOTH)
+    wire.connect()
+    wire.run_to(3_000)
+    wire.network.unblock("a", None, Direction.BOTH)
+    wire.run_to(20_000)
+    assert wire.owner.events[1:] == [(3_010, "connected")]
+
+
+def test_a_dead_broker_refuses_a_connection(wire: Wire) -> None:
+    wire.broker.is_alive = False
+    wire.connect()
+    wire.run_to(1_000)
+    assert wire.owner.events[1:] == [(110, "closed")]
+
+
+def test_a_dying_broker_is_noticed_behind_its_last_answer(wire: Wire) -> None:
+    wire.connection.send(1, "ping")
+    wire.run_to(106)
+    wire.connection.abandon()
+    wire.run_to(1_000)
+    assert wire.owner.words == ["connected", "answer to ping", "closed"]
+
+
+def test_a_dead_broker_handles_nothing_that_still_arrives(wire: Wire) -> None:
+    wire.connection.send(1, "ping")
+    wire.connection.abandon()
+    wire.run_to(1_000)
+    assert wire.broker.seen == []
+
+
+def test_a_slowdown_multiplies_latencies(wire: Wire) -> None:
+    wire.network.link("a").factor = 10
+    wire.connection.send(1, "ping")
+    wire.run_to(1_000)
+    assert wire.broker.seen == [(150, "ping")]
