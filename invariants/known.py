@@ -1,8 +1,8 @@
 """Violations that a simulated version is known for, and how each is recognised.
 
-A shipped version carries defects (``Semantics.shipped_defects``). A violation counts as known only
-if the version has the defect, nobody has switched it on for this run, and the evidence shows the
-defect's own signature.
+A shipped version carries defects (``Semantics.shipped_defects``), and the protocol has limits of its
+own. A violation counts as known only if the version has the defect, nobody has switched it on for
+this run, and the evidence shows the defect's own signature.
 """
 
 from __future__ import annotations
@@ -64,6 +64,13 @@ def _is_strict_commit(evidence: Evidence) -> bool:
     return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
 
 
+def _is_unreported(evidence: Evidence) -> bool:
+    return not evidence["is_reported"] and not evidence["is_fetched"]
+
+
+DESIGN_LIMITS = ("D12",)
+"""Weaknesses of the protocol itself (coordinator reference, section 15): every version has them."""
+
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
         defect="PR-23542",
@@ -101,6 +108,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="a commit at an older epoch is refused, although the partitions were kept",
         recognises=_is_strict_commit,
     ),
+    KnownDefect(
+        defect="sim-stale-subscription-type",
+        promise_id="target.complete",
+        signature="a request installs a target without raising the epoch, and brings a new pattern",
+        recognises=lambda evidence: evidence.get("brings_unresolved_pattern") is True,
+    ),
 )
 """All signatures."""
 
@@ -110,7 +123,7 @@ def known_defect(semantics: Semantics, promise_id: str, evidence: Evidence) -> s
     for entry in KNOWN:
         if (
             entry.promise_id == promise_id
-            and entry.defect in semantics.shipped_defects
+            and entry.defect in (*semantics.shipped_defects, *DESIGN_LIMITS)
             and entry.defect not in semantics.defects
             and entry.recognises(evidence)
         ):

@@ -165,7 +165,10 @@ class TargetComplete(Invariant):
         """Count a target when it is installed."""
         if not change.is_new_target:
             return None
-        return _incomplete(change.ledger, shard_of(step).coordinator.image)
+        finding = _incomplete(change.ledger, shard_of(step).coordinator.image)
+        if finding is None:
+            return None
+        return Finding(finding.detail, {"brings_unresolved_pattern": _brings_pattern(change)})
 
 
 class TargetCurrent(Invariant):
@@ -257,6 +260,18 @@ class InvertedTarget(Invariant):
             f"{expected.get(odd, 'nobody')}",
             {"partition": odd},
         )
+
+
+def _brings_pattern(change: Change) -> bool:
+    """Does the batch bring a pattern that is not resolved, without raising the group epoch?"""
+    if change.group_epoch[0] != change.group_epoch[1]:
+        return False
+    return any(
+        after is not None
+        and after.metadata is not None
+        and after.metadata.subscribed_topic_regex not in ("", *change.ledger.resolved)
+        for _, after in change.members.values()
+    )
 
 
 def _incomplete(ledger: GroupLedger, image: MetadataImage) -> Finding | None:

@@ -75,13 +75,16 @@ def _mix(mixin: type, base: type[_Rules]) -> type[_Rules]:
     return type(f"{mixin.__name__}{base.__name__}", (mixin, base), {})
 
 
+_SHIPPED_IN_4_3 = ("PR-23542", "KAFKA-20601", "sim-stale-subscription-type")
+_SHIPPED_IN_4_1 = (*_SHIPPED_IN_4_3, "KAFKA-19233", "KAFKA-19431", "KAFKA-20066")
+
 SEMANTICS: Mapping[str, Semantics] = {
     "kafka-4.3": Semantics(
         name="kafka-4.3", coordinator=ConsumerGroupRules, member=MemberRules
-    ).shipped_with("PR-23542", "KAFKA-20601"),
+    ).shipped_with(*_SHIPPED_IN_4_3),
     "kafka-4.1": Semantics(
         name="kafka-4.1", coordinator=Kafka41Rules, member=MemberRules
-    ).shipped_with("PR-23542", "KAFKA-20601", "KAFKA-19233", "KAFKA-19431", "KAFKA-20066"),
+    ).shipped_with(*_SHIPPED_IN_4_1),
     "kip-848": Semantics(name="kip-848", coordinator=Kip848Rules, member=MemberRules),
 }
 """Every version by name."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from protocol.assignors import SubscriptionType
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import ConsumerGroupRules
@@ -249,6 +250,21 @@ class CommitsUnfenced(ConsumerGroupRules):
         return True
 
 
+class StaleSubscriptionType(ConsumerGroupRules):
+    """sim-stale-subscription-type: found by this simulator, confirmed on Apache Kafka 4.3.1.
+
+    A member with a pattern that is not resolved yet joins while a leave waits for its target. The
+    target is then computed with the subscription type of the group as it was without the joiner:
+    as homogeneous, from the topics of whichever member comes first. If that is the joiner, which
+    has none yet, every other member loses all its partitions (docs/findings.md).
+    """
+
+    def type_of_unchanged_group(
+        self, group: ConsumerGroup, with_request: SubscriptionType
+    ) -> SubscriptionType:
+        return group.subscription_type
+
+
 class OwnPendingIsBusy(ConsumerGroupRules):
     """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
 
@@ -277,6 +293,7 @@ COORDINATOR_DEFECTS: Mapping[str, type[ConsumerGroupRules]] = {
     "mut-no-bump-on-metadata": ForgetsBumpOnMetadata,
     "mut-no-epoch-fence": AcceptsAnyEpoch,
     "mut-prev-epoch-any": AcceptsAnyPreviousEpoch,
+    "sim-stale-subscription-type": StaleSubscriptionType,
 }
 """Name in the bug zoo -> mixin over the rules of a version. Defects of assignors have their own
 table (``protocol/assignors/defects.py``)."""

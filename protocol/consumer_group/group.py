@@ -289,13 +289,13 @@ class ConsumerGroup:
         recount(self.subscribed_topic_names, before, after)
         recount(
             self.subscribed_regexes,
-            _given(old.subscribed_topic_regex if old else None),
-            _given(new.subscribed_topic_regex if new else None),
+            given(old.subscribed_topic_regex if old else None),
+            given(new.subscribed_topic_regex if new else None),
         )
         recount(
             self.server_assignors,
-            _given(old.server_assignor if old else None),
-            _given(new.server_assignor if new else None),
+            given(old.server_assignor if old else None),
+            given(new.server_assignor if new else None),
         )
         self._map_instance(old, new)
         self._ownership.update(self.current_partition_epoch, old, new, strict=strict)
@@ -322,7 +322,7 @@ class ConsumerGroup:
             self.static_members[new.instance_id] = new.member_id
 
 
-def _given(name: str | None) -> tuple[str, ...]:
+def given(name: str | None) -> tuple[str, ...]:
     """One name, or none where it is None or empty."""
     return (name,) if name else ()
 

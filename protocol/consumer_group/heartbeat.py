@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from protocol.assignors import SubscriptionType
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup, recount, subscription_type
+from protocol.consumer_group.group import ConsumerGroup, given, recount, subscription_type
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.reconciliation import Reconciliation, reconcile
 from protocol.consumer_group.refusals import (
@@ -107,7 +107,8 @@ def heartbeat(
             context,
             group,
             group_epoch=group_epoch,
-            subscription_type=type_of_subscriptions or group.subscription_type,
+            subscription_type=type_of_subscriptions
+            or rules.type_of_unchanged_group(group, _subscription_type(group, member, updated)),
             now_ms=now_ms,
             updated=updated,
             replaced_id=replaced_id,
@@ -302,21 +303,7 @@ def _refresh_metadata(
     now_ms: int,
 ) -> tuple[int, SubscriptionType, list[Record]]:
     """Look at topics and subscriptions again; returns group epoch, subscription type, records."""
-    names, regexes = group.subscribed_topic_names, group.subscribed_regexes
-    gone_regex = None
-    if updated is not member:
-        names, regexes = dict(names), dict(regexes)
-        recount(names, member.subscribed_topic_names, updated.subscribed_topic_names)
-        recount(
-            regexes,
-            [member.subscribed_topic_regex] if member.subscribed_topic_regex else [],
-            [updated.subscribed_topic_regex] if updated.subscribed_topic_regex else [],
-        )
-        gone_regex = abandoned_regex(group, member, updated.subscribed_topic_regex)
-    is_known = updated.member_id in group.members or (
-        updated.instance_id is not None and updated.instance_id in group.static_members
-    )
-    kind = subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
+    gone_regex = abandoned_regex(group, member, updated.subscribed_topic_regex)
     subscribed = subscribed_names(group, before=member, after=updated, gone_regex=gone_regex)
     new_hash = metadata_hash(subscribed, context.image)
     group_epoch = group.group_epoch
@@ -329,7 +316,18 @@ def _refresh_metadata(
     # group never reached, and so counts as expired (section 7.3).
     group.metadata_refresh_deadline_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
     group.metadata_refresh_epoch = group_epoch
-    return group_epoch, kind, records
+    return group_epoch, _subscription_type(group, member, updated), records
+
+
+def _subscription_type(group: ConsumerGroup, member: Member, updated: Member) -> SubscriptionType:
+    """Whether all members subscribe alike once ``member`` has become ``updated``."""
+    names, regexes = dict(group.subscribed_topic_names), dict(group.subscribed_regexes)
+    recount(names, member.subscribed_topic_names, updated.subscribed_topic_names)
+    recount(regexes, given(member.subscribed_topic_regex), given(updated.subscribed_topic_regex))
+    is_known = updated.member_id in group.members or (
+        updated.instance_id is not None and updated.instance_id in group.static_members
+    )
+    return subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
 
 
 def _may_assign(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from protocol.assignors import DEFAULT_ASSIGNORS, Assignor
+from protocol.assignors import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
@@ -159,6 +159,13 @@ class ConsumerGroupRules:
         return dict.fromkeys(member.assigned, 0)
 
     # -- target ----------------------------------------------------------------------------
+
+    def type_of_unchanged_group(
+        self, group: ConsumerGroup, with_request: SubscriptionType
+    ) -> SubscriptionType:
+        """Subscription type for a target that a request computes without having raised the epoch
+        itself: that of the members as they are with this request."""
+        return with_request
 
     def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
         """H8: have the subscribed topics changed since the hash was stored?"""
