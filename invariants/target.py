@@ -12,6 +12,7 @@ from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView, shard_of
 from protocol.consumer_group.group import ConsumerGroup
+from protocol.records import ConsumerGroupMemberMetadata, ConsumerGroupMetadata, Record
 from protocol.topics import MetadataImage, TopicPartition
 
 __all__ = [
@@ -165,10 +166,7 @@ class TargetComplete(Invariant):
         """Count a target when it is installed."""
         if not change.is_new_target:
             return None
-        finding = _incomplete(change.ledger, shard_of(step).coordinator.image)
-        if finding is None:
-            return None
-        return Finding(finding.detail, {"brings_unresolved_pattern": _brings_pattern(change)})
+        return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
 
 
 class TargetCurrent(Invariant):
@@ -215,7 +213,7 @@ class TargetCurrent(Invariant):
         ledger = self.books.ledger_of(shard)
         if ledger.group_epoch > ledger.target_epoch or not ledger.members:
             return None
-        return _incomplete(ledger, shard.coordinator.image)
+        return _incomplete(ledger, step.records, shard.coordinator.image)
 
 
 class InvertedTarget(Invariant):
@@ -262,20 +260,21 @@ class InvertedTarget(Invariant):
         )
 
 
-def _brings_pattern(change: Change) -> bool:
+def _brings_pattern(ledger: GroupLedger, records: Iterable[Record]) -> bool:
     """Does the batch bring a pattern that is not resolved, without raising the group epoch?"""
-    if change.group_epoch[0] != change.group_epoch[1]:
-        return False
-    return any(
-        after is not None
-        and after.metadata is not None
-        and after.metadata.subscribed_topic_regex not in ("", *change.ledger.resolved)
-        for _, after in change.members.values()
-    )
+    found = False
+    for record in records:
+        if isinstance(record, ConsumerGroupMetadata):
+            return False
+        if isinstance(record, ConsumerGroupMemberMetadata) and record.value is not None:
+            found |= record.value.subscribed_topic_regex not in ("", *ledger.resolved)
+    return found
 
 
-def _incomplete(ledger: GroupLedger, image: MetadataImage) -> Finding | None:
-    """What a target lacks, or has too much of, topic by topic."""
+def _incomplete(
+    ledger: GroupLedger, records: Iterable[Record], image: MetadataImage
+) -> Finding | None:
+    """What the target lacks, or has too much of, topic by topic."""
     expected = _partition_counts(ledger.all_names(), image)
     found = ledger.target_count
     if found == expected:
@@ -287,7 +286,7 @@ def _incomplete(ledger: GroupLedger, image: MetadataImage) -> Finding | None:
             return Finding(
                 f"the target of epoch {ledger.target_epoch} has {have} partitions of "
                 f"{topic.name if topic else topic_id}, there are {want}",
-                {"topic_id": topic_id},
+                {"brings_unresolved_pattern": _brings_pattern(ledger, records)},
             )
     return None
 
