@@ -31,7 +31,7 @@ def test_an_answer_waits_until_every_in_sync_replica_has_its_records() -> None:
 
 def test_an_answer_without_records_waits_for_what_was_written_before() -> None:
     faults = (ReplicationSlowdown(at_ms=20_000, duration_ms=30_000, factor=2_000),)
-    clients = (client("idle"), client("commits", enable_auto_commit=True))
+    clients = (client("idle", start_ms=2_000), client("commits", enable_auto_commit=True))
     watched = Watched(spec(*clients, faults=faults))
     watched.advance_to(50_000)
     handled = [s for s in watched.steps(StepKind.COORDINATOR_REQUEST) if s["at_ms"] > 20_000]
