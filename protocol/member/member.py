@@ -140,6 +140,8 @@ class ConsumerMember(MemberCore):
                 self._commits.run()
             self._heartbeats.run()
             self._reconciler.run(in_poll=False)
+            if self._acts_outside_poll:
+                self._commits.run()
             if self._lookup.has_work:
                 self._lookup.run()
             if transitions == self.transition_count:

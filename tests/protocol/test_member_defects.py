@@ -1,0 +1,384 @@
+"""Every client defect and mutant changes the behaviour it is named for; none is on by default.
+
+Each story is told twice: with the rules of kafka-clients 4.3.1 and with the defect in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from member_story import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
+
+from protocol.errors import ErrorCode
+from protocol.member import (
+    MEMBER_DEFECTS,
+    CallbackKind,
+    CallReturned,
+    Close,
+    CommitOffsets,
+    ConsumerConfig,
+    MemberRules,
+    MetadataKnown,
+    RecordsReturned,
+    ResetPositions,
+    Tick,
+    Unsubscribe,
+)
+from protocol.messages_offsets import OffsetFetchResponse
+from protocol.semantics import SEMANTICS
+from protocol.topics import TopicPartition
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+Telling = Callable[[type[MemberRules]], Any]
+
+
+def fenced(story: Story) -> None:
+    """The next heartbeat is answered with a fence."""
+    story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
+
+
+def retarget(story: Story, *numbers: int) -> None:
+    """The next heartbeat is answered with another target."""
+    story.wait(INTERVAL_MS)
+    story.answer(partitions(*numbers))
+
+
+def stable(rules: type[MemberRules], *numbers: int, **settings: Any) -> Story:
+    story = Story(rules=rules, **settings)
+    story.stabilise(*numbers)
+    return story
+
+
+def leave_epoch_of_static_member(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, group_instance_id="i1", enable_auto_commit=False)
+    story.tell(Close())
+    story.finish_callback()
+    return story.last.member_epoch
+
+
+def first_member_id(rules: type[MemberRules]) -> tuple[str, int]:
+    story = Story(rules=rules)
+    story.join()
+    return story.last.member_id, story.last.api_version
+
+
+def joins_sent_within_one_millisecond(rules: type[MemberRules]) -> int:
+    story = Story(rules=rules)
+    story.join()
+    count = len(story.heartbeats)
+    story.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.wait(0)
+    return len(story.heartbeats) - count
+
+
+def heartbeats_after_an_error(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0)
+    story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    count = len(story.heartbeats)
+    story.wait(10 * INTERVAL_MS)
+    return len(story.heartbeats) - count
+
+
+def owned_after_late_names(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    story = Story(rules=rules, metadata={"orders": "orders"}, enable_auto_commit=False)
+    story.subscribe("orders", "payments")
+    story.find_coordinator()
+    story.poll()
+    story.answer(partitions(0) | partitions(0, topic="payments"))
+    story.poll()
+    story.finish_callback()
+    story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+    for _ in range(3):
+        story.answer()
+        story.poll()
+        while story.member.running_callback is not None:
+            story.finish_callback()
+        if story.member.answered_by_handler_in_flight == 0:
+            break
+    return frozenset(story.member.assigned)
+
+
+def final_target_after_a_detour(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    """{0} is owned; {0, 1} is being taken over when {0} comes back."""
+    story = stable(rules, 0, enable_auto_commit=False)
+    retarget(story, 0, 1)
+    story.poll()
+    retarget(story, 0)
+    return story.member.target.partitions
+
+
+def last_epoch_of_a_leave_crossed_by_an_answer(rules: type[MemberRules]) -> int:
+    story = stable(rules)
+    story.wait(INTERVAL_MS)
+    older = story.heartbeats[-1]
+    story.tell(Unsubscribe())
+    story.answer(epoch=4, to=older)
+    return story.last.member_epoch
+
+
+def epoch_after_a_late_answer_to_the_leave(rules: type[MemberRules]) -> int:
+    story = stable(rules)
+    story.wait(INTERVAL_MS)
+    older = story.heartbeats[-1]
+    story.tell(Unsubscribe())
+    leave = story.heartbeats[-1]
+    story.answer(to=older)
+    story.subscribe()
+    story.poll()
+    story.answer(epoch=-1, to=leave)
+    return story.member.member_epoch
+
+
+def assigned_after_poll_expiry(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    story = stable(rules, 0, max_poll_interval_ms=4_000)
+    story.wait(INTERVAL_MS)
+    story.poll()
+    if story.member.running_callback is not None:
+        story.finish_callback()
+    return frozenset(story.member.assigned)
+
+
+def handed_out_during_the_commit(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    story = stable(rules, 0, 1)
+    retarget(story, 0)
+    story.poll()
+    return story.member.deliverable
+
+
+def fetched_during_the_commit(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    story = stable(rules, 0, 1)
+    retarget(story, 0)
+    story.poll()
+    return story.member.fetchable
+
+
+def searches_after_a_lost_heartbeat(rules: type[MemberRules]) -> list[str]:
+    story = stable(rules, 0)
+    story.wait(INTERVAL_MS)
+    return sent(story.disconnect(story.heartbeats[-1]))
+
+
+def resets_after_a_stale_offset_fetch(rules: type[MemberRules]) -> int:
+    story = Story(rules=rules)
+    story.stabilise(0, consumed=False)
+    story.poll()
+    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
+    return sum(isinstance(e, ResetPositions) for e in story.answer_fetch(response))
+
+
+def reported_before_the_commit_is_answered(rules: type[MemberRules]) -> Any:
+    story = stable(rules, 0, 1)
+    retarget(story, 0)
+    story.poll()
+    return story.last.topic_partitions
+
+
+def commits_without_a_poll(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, 1)
+    retarget(story, 0)
+    return len(story.commits)
+
+
+def mute_after_a_failed_assigned_callback(rules: type[MemberRules]) -> bool:
+    story = stable(rules, 0, enable_auto_commit=False)
+    retarget(story, 0, 1)
+    story.poll()
+    story.finish_callback(failed=True)
+    story.poll()
+    story.finish_callback()
+    return story.member.assigned[P1].awaiting_assigned_callback
+
+
+def jitter_share(rules: type[MemberRules]) -> float:
+    return rules().heartbeat_jitter_share(ConsumerConfig(group_id="g"))
+
+
+def epoch_of_a_join_after_poll_expiry(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, max_poll_interval_ms=4_000)
+    story.wait(INTERVAL_MS)
+    story.poll()
+    story.finish_callback()
+    return story.last.member_epoch
+
+
+def epoch_of_a_stale_member_after_a_late_answer(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, max_poll_interval_ms=INTERVAL_MS + 1_000)
+    story.wait(INTERVAL_MS)
+    older = story.heartbeats[-1]
+    story.wait(2_000)
+    story.tell(Tick())
+    story.answer(epoch=4, to=older)
+    return story.member.member_epoch
+
+
+def has_identity_when_fenced(rules: type[MemberRules]) -> bool:
+    story = stable(rules, 0)
+    fenced(story)
+    return story.member.commit_identity is not None
+
+
+def id_when_fenced(rules: type[MemberRules]) -> str:
+    story = stable(rules, 0)
+    fenced(story)
+    return story.member.member_id
+
+
+def state_when_fenced(rules: type[MemberRules]) -> str:
+    story = stable(rules, 0)
+    fenced(story)
+    return story.state.value
+
+
+def callback_of_a_fence(rules: type[MemberRules]) -> CallbackKind:
+    story = stable(rules, 0)
+    fenced(story)
+    return story.callbacks(story.poll())[0][0]
+
+
+def stable_with_the_old_set(rules: type[MemberRules]) -> bool:
+    story = stable(rules, 0, enable_auto_commit=False)
+    retarget(story, 0, 1)
+    return story.state.value == "STABLE" and frozenset(story.member.assigned) == partitions(0)
+
+
+def reconciliations_at_once(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, 1, enable_auto_commit=False)
+    retarget(story, 0)
+    retarget(story, 1)
+    return story.member.reconciliation_count
+
+
+def reported_while_reconciling(rules: type[MemberRules]) -> Any:
+    story = stable(rules, 0)
+    retarget(story, 0, 1)
+    story.wait(INTERVAL_MS)
+    return story.last.topic_partitions
+
+
+def fetchable_inside_the_assigned_callback(rules: type[MemberRules]) -> bool:
+    story = stable(rules, 0, enable_auto_commit=False)
+    retarget(story, 0, 1)
+    story.poll()
+    return not story.member.assigned[P1].awaiting_assigned_callback
+
+
+def revoked_callbacks(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0, 1, enable_auto_commit=False)
+    retarget(story, 0)
+    story.poll()
+    while story.member.running_callback is not None:
+        story.finish_callback()
+    return sum(kind is CallbackKind.REVOKED for kind, _ in story.callbacks())
+
+
+def owned_list_after_a_failure(rules: type[MemberRules]) -> Any:
+    story = stable(rules, 0)
+    story.wait(INTERVAL_MS)
+    story.refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.wait(100)
+    return story.last.topic_partitions
+
+
+def epoch_of_a_retried_commit(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0)
+    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.wait(INTERVAL_MS)
+    story.answer(epoch=2)
+    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.wait(100)
+    return story.commits[-1].request.generation_id_or_member_epoch
+
+
+def committed_offset(rules: type[MemberRules]) -> int:
+    story = stable(rules, 0)
+    story.tell(RecordsReturned(positions={P0: 20}))
+    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    return story.commits[-1].request.offsets[P0]
+
+
+def committed_partitions_after_a_revocation(rules: type[MemberRules]) -> frozenset[TopicPartition]:
+    story = stable(rules, 0, 1, enable_auto_commit=False)
+    retarget(story, 0)
+    story.poll()
+    story.finish_callback()
+    story.finish_callback()
+    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    return frozenset(story.commits[-1].request.offsets)
+
+
+def unsubscribe_returns_after_a_lost_leave(rules: type[MemberRules]) -> bool:
+    story = stable(rules)
+    story.tell(Unsubscribe())
+    story.disconnect(story.heartbeats[-1])
+    return any(isinstance(effect, CallReturned) for effect in story.effects)
+
+
+# name -> (story, outcome by the rules, outcome with the defect)
+STORIES: dict[str, tuple[Telling, Any, Any]] = {
+    "Dekaf-1348": (leave_epoch_of_static_member, -2, -1),
+    "KAFKA-16185": (final_target_after_a_detour, partitions(0), partitions(0, 1)),
+    "KAFKA-16198": (
+        owned_after_late_names,
+        partitions(0) | partitions(0, topic="payments"),
+        partitions(0, topic="payments"),
+    ),
+    "KAFKA-16215": (heartbeats_after_an_error, 1, 0),
+    "KAFKA-16258": (assigned_after_poll_expiry, frozenset(), partitions(0)),
+    "KAFKA-16460": (fetched_during_the_commit, partitions(0), partitions(0, 1)),
+    "KAFKA-16555": (joins_sent_within_one_millisecond, 1, 2),
+    "KAFKA-17116": (first_member_id, ("m1", 1), ("", 0)),
+    "KAFKA-17293": (searches_after_a_lost_heartbeat, ["FindCoordinator"], []),
+    "KAFKA-18160": (mute_after_a_failed_assigned_callback, False, True),
+    "KAFKA-18641": (commits_without_a_poll, 0, 1),
+    "KAFKA-19335": (epoch_after_a_late_answer_to_the_leave, 0, -1),
+    "KAFKA-19813": (jitter_share, 0.2, 300_000.0),
+    "KAFKA-20332": (handed_out_during_the_commit, partitions(0), partitions(0, 1)),
+    "PR-15362": (last_epoch_of_a_leave_crossed_by_an_answer, -1, 4),
+    "mut-ack-before-stop": (reported_before_the_commit_is_answered, None, partitions(0)),
+    "mut-client-ack-before-apply": (stable_with_the_old_set, False, True),
+    "mut-client-adopts-late-answers": (epoch_of_a_stale_member_after_a_late_answer, -1, 4),
+    "mut-client-clears-id-on-fence": (id_when_fenced, "m1", ""),
+    "mut-client-commits-released": (
+        committed_partitions_after_a_revocation,
+        partitions(0),
+        partitions(0, 1),
+    ),
+    "mut-client-commits-undelivered": (committed_offset, 20, 21),
+    "mut-client-fetches-during-callback": (fetchable_inside_the_assigned_callback, False, True),
+    "mut-client-keeps-identity-on-fence": (has_identity_when_fenced, False, True),
+    "mut-client-keeps-leave-epoch": (epoch_of_a_join_after_poll_expiry, 0, -1),
+    "mut-client-keeps-sent-fields": (owned_list_after_a_failure, partitions(0), None),
+    "mut-client-leave-needs-success": (unsubscribe_returns_after_a_lost_leave, True, False),
+    "mut-client-rejoins-before-lost": (state_when_fenced, "FENCED", "JOINING"),
+    "mut-client-reports-target": (reported_while_reconciling, None, partitions(0, 1)),
+    "mut-client-revokes-on-fence": (callback_of_a_fence, CallbackKind.LOST, CallbackKind.REVOKED),
+    "mut-client-revokes-twice": (revoked_callbacks, 1, 2),
+    "mut-client-second-reconciliation": (reconciliations_at_once, 1, 2),
+    "mut-client-signs-at-creation": (epoch_of_a_retried_commit, 2, 1),
+    "platformatic-267": (resets_after_a_stale_offset_fetch, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MEMBER_DEFECTS))
+def test_a_defect_changes_the_behaviour_it_is_named_for(name: str) -> None:
+    telling, by_the_rules, with_the_defect = STORIES[name]
+    assert telling(MemberRules) == by_the_rules
+    assert telling(MEMBER_DEFECTS[name]) == with_the_defect
+
+
+def test_every_defect_has_a_story() -> None:
+    assert sorted(STORIES) == sorted(MEMBER_DEFECTS)
+
+
+def test_defects_can_be_combined_and_keep_their_behaviour() -> None:
+    both = SEMANTICS["kafka-4.3"].with_defects("Dekaf-1348", "KAFKA-16215").member
+    assert leave_epoch_of_static_member(both) == -1
+    assert heartbeats_after_an_error(both) == 0
+
+
+def test_the_default_rules_override_nothing() -> None:
+    assert SEMANTICS["kafka-4.3"].member is MemberRules
