@@ -284,10 +284,10 @@ class Checker:
 
     def _answered(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer before anything is judged."""
-        entry.in_flight.pop(step.event.correlation_id, None)
+        is_heeded = entry.forget_request(step.event.correlation_id)
         response: ConsumerGroupHeartbeatResponse = step.event.response
         if response.error_code is not ErrorCode.NONE:
-            entry.has_failed = True
+            entry.has_failed = entry.has_failed or is_heeded
         elif response.member_epoch > 0:
             entry.received_epochs.add(response.member_epoch)
 
@@ -296,7 +296,7 @@ class Checker:
         """Enter what was lost before anything is judged."""
         if kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
-                if entry.in_flight.pop(correlation_id, None) is not None:
+                if entry.forget_request(correlation_id):
                     entry.has_failed = True
 
     def _effects(self, step: Step, entry: ClientEntry) -> None:
@@ -327,10 +327,15 @@ class Checker:
         )
         if not is_repeated:
             self._judge_sent(step, entry, request, state)
+        entry.sent.add(effect.correlation_id)
         entry.in_flight[effect.correlation_id] = step.at_ms
+        if request.topic_partitions is not None:
+            entry.reported = request.topic_partitions
         if request.member_epoch < JOIN_EPOCH:
             entry.in_flight.clear()
             entry.has_left = True
+            if entry.member.state is ClientState.STALE:
+                entry.unheeded.add(effect.correlation_id)
         elif request.member_epoch == JOIN_EPOCH:
             entry.has_left = False
             entry.received_epochs.clear()

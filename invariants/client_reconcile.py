@@ -307,6 +307,11 @@ class CallbackBalance(Invariant):
             told = self._told.setdefault(entry.name, {})
             for partition in sorted(effect.partitions):
                 kind, is_open = told.get(partition, (None, True))
+                if effect.is_obsolete:
+                    # Overtaken by a fence or a leave, before or after the callback of that.
+                    if kind is _ASSIGNED:
+                        told[partition] = effect.kind, True
+                    continue
                 ends = effect.kind is not _ASSIGNED
                 # Lost may follow on revoked: the member was fenced in between.
                 is_fine = is_open or (kind is _ASSIGNED if ends else kind in (_REVOKED, _LOST))
@@ -317,7 +322,7 @@ class CallbackBalance(Invariant):
                         f"{self.books.name_of(partition)} after {last}",
                         {"client": entry.name, "partition": partition},
                     )
-                told[partition] = effect.kind, effect.is_obsolete
+                told[partition] = effect.kind, False
         return None
 
 

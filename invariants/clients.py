@@ -32,9 +32,12 @@ class ClientEntry:
         "member_id",
         "name",
         "received_epochs",
+        "reported",
+        "sent",
         "started_ms",
         "state",
         "target",
+        "unheeded",
         "version",
     )
 
@@ -46,8 +49,13 @@ class ClientEntry:
         self.fetchable: frozenset[TopicPartition] = frozenset()
         """Kept by the books, together with the index of fetchers."""
         self.in_flight: dict[int, int] = {}
-        """Correlation id -> time of sending, of heartbeats that wait for an answer and were not
-        overtaken by a leave."""
+        """Correlation id -> time of sending, of what the client takes to be in flight."""
+        self.sent: set[int] = set()
+        """Correlation ids of all heartbeats without an end yet."""
+        self.unheeded: set[int] = set()
+        """Those of leaves after a poll expiry, at whose answers the client does not look."""
+        self.reported: frozenset[TopicPartition] = frozenset()
+        """The last owned list that was sent."""
         self.received_epochs: set[int] = set()
         """Epochs above 0 in good answers since the last join was sent."""
         self.last_request: ConsumerGroupHeartbeatRequest | None = None
@@ -67,6 +75,19 @@ class ClientEntry:
         self.identity: CommitIdentity | None
         self.catch_up()
         self.version = -1
+
+    def forget_request(self, correlation_id: int) -> bool:
+        """A request is over. Whether the client looks at that, and it was a heartbeat.
+
+        The client keeps one mark for all heartbeats: the end of any of them, also of one that a
+        leave has overtaken, means to it that nothing is in flight (consumer-client.md, 2.1, 6.1).
+        """
+        if correlation_id not in self.sent or correlation_id in self.unheeded:
+            self.unheeded.discard(correlation_id)
+            return False
+        self.sent.discard(correlation_id)
+        self.in_flight.clear()
+        return True
 
     def has_moved(self) -> bool:
         """Whether anything that promises are made about differs from what was seen last."""

@@ -152,7 +152,9 @@ class AssignedIsHeld(Invariant):
                 held = stored.assigned.keys() | stored.pending_revocation.keys()
                 extra = set(member.assigned.keys() - held)
                 if extra:
-                    return self._found(name, member, extra)
+                    entry = self.books.clients.get(name)
+                    reported = entry.reported if entry else frozenset()
+                    return self._found(name, member, extra, reported)
         return None
 
     def _judge(self, entry: ClientEntry, ledger: GroupLedger) -> Finding | None:
@@ -163,18 +165,23 @@ class AssignedIsHeld(Invariant):
         held = ledger.members[member.member_id].held()
         if assigned <= held:
             return None
-        return self._found(entry.name, member, set(assigned - held))
+        return self._found(entry.name, member, set(assigned - held), entry.reported)
 
-    def _found(self, name: str, member: ConsumerMember, extra: set[TopicPartition]) -> Finding:
+    def _found(
+        self,
+        name: str,
+        member: ConsumerMember,
+        extra: set[TopicPartition],
+        reported: frozenset[TopicPartition],
+    ) -> Finding:
         return Finding(
             f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
             {
                 "client": name,
                 "partitions": frozenset(extra),
-                "all_await_callback": all(
-                    member.assigned[p].awaiting_assigned_callback for p in extra
-                ),
+                "is_reported": not extra.isdisjoint(reported),
+                "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
 

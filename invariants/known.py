@@ -1,8 +1,8 @@
 """Violations that a simulated version is known for, and how each is recognised.
 
-A shipped version carries defects (``Semantics.shipped_defects``), and the protocol has limits of its
-own. A violation counts as known only if the version has the defect, nobody has switched it on for
-this run, and the evidence shows the defect's own signature.
+A shipped version carries defects (``Semantics.shipped_defects``), and the protocol has its limits. A
+violation counts as known only if the version has the defect, nobody has switched it on for this
+run, and the evidence shows the defect's own signature.
 """
 
 from __future__ import annotations
@@ -108,11 +108,23 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="a commit at an older epoch is refused, although the partitions were kept",
         recognises=_is_strict_commit,
     ),
+    *(
+        KnownDefect(
+            defect="sim-stale-subscription-type",
+            promise_id=promise_id,
+            signature="a target is installed by a request that brings a pattern, and no new epoch",
+            recognises=lambda evidence: evidence.get("brings_unresolved_pattern") is True,
+        )
+        for promise_id in ("target.complete", "target.current")
+    ),
     KnownDefect(
-        defect="sim-stale-subscription-type",
-        promise_id="target.complete",
-        signature="a request installs a target without raising the epoch, and brings a new pattern",
-        recognises=lambda evidence: evidence.get("brings_unresolved_pattern") is True,
+        defect="D12",
+        promise_id="cross.assigned_is_held",
+        signature=(
+            "the client took over, after its last owned list, partitions that it had accepted and "
+            "not listed; the coordinator released them, and none has been fetched"
+        ),
+        recognises=_is_unreported,
     ),
 )
 """All signatures."""
