@@ -1,0 +1,71 @@
+"""The bug zoo: defects that a run can switch on, each with a scenario that reaches it.
+
+A defect is a replaced rule of the protocol or of a broker, off by default. Beside this file there
+is a TOML file for each id, a scenario as small as its author could make it, with the defect on:
+running it reports a broken promise, running it without the defect reports none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from types import MappingProxyType
+
+from scenarios.codec import decode
+from scenarios.errors import ScenarioError, did_you_mean
+from scenarios.scenario import Scenario, parse_scenario, parse_toml
+
+__all__ = ["DEFECTS", "Defect", "zoo_scenario"]
+
+_COMPONENTS = ("coordinator", "client", "assignor", "broker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defect:
+    """One defect.
+
+    ``properties`` are clauses of which a run has to report one: S1 to S9 and L1 to L8 of
+    bug-zoo.md, C1 to C30 of consumer-client.md.
+    """
+
+    id: str
+    component: str
+    title: str
+    properties: tuple[str, ...]
+    source: str
+
+    def __post_init__(self) -> None:
+        if self.component not in _COMPONENTS:
+            mend = did_you_mean(self.component, _COMPONENTS)
+            raise ScenarioError(f"no such component; {mend}", place="component")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Register:
+    defect: tuple[Defect, ...]
+
+
+def zoo_scenario(defect_id: str, *, with_defect: bool = True) -> Scenario:
+    """The scenario that reaches a defect; without the defect it is an ordinary run.
+
+    Raises ScenarioError for an unknown id.
+    """
+    if defect_id not in DEFECTS:
+        raise ScenarioError(f"no defect {defect_id!r}; {did_you_mean(defect_id, DEFECTS)}")
+    name = f"{defect_id}.toml"
+    try:
+        scenario = parse_scenario((files("scenarios.zoo") / name).read_text(encoding="utf-8"))
+    except ScenarioError as problem:
+        raise problem.within(name) from None
+    defects = (defect_id,) if with_defect else ()
+    return replace(scenario, world=replace(scenario.world, defects=defects))
+
+
+def _load() -> Mapping[str, Defect]:
+    text = (files("scenarios.zoo") / "defects.toml").read_text(encoding="utf-8")
+    return MappingProxyType({d.id: d for d in decode(_Register, parse_toml(text)).defect})
+
+
+DEFECTS: Mapping[str, Defect] = _load()
+"""Every defect by id."""
