@@ -52,7 +52,7 @@ from protocol.member.events import (
     Unsubscribe,
 )
 from protocol.member.member import ConsumerMember
-from protocol.member.rules import MemberRules
+from protocol.member.rules import LaterMemberRules, MemberRules
 from protocol.member.states import LEGAL_TRANSITIONS, ClientState
 from protocol.member.values import (
     NO_ASSIGNMENT,
@@ -89,6 +89,7 @@ __all__ = [
     "FetchState",
     "FindCoordinator",
     "HeartbeatAnswered",
+    "LaterMemberRules",
     "LocalAssignment",
     "MemberRules",
     "MembershipOperation",

@@ -171,8 +171,9 @@ class Application:
             self._start(self._queue.popleft())
         return self.running is not None
 
-    def raise_errors_of_call(self) -> None:
-        """A blocking call ends: it raises what has been queued."""
+    def finish_call(self) -> None:
+        """A blocking call ends: callbacks of commits run, and it raises what has been queued."""
+        self._report_commits()
         self._raise_first_error()
 
     # --- the course of one poll -------------------------------------------------------------------
@@ -180,9 +181,7 @@ class Application:
     def _begin_poll(self, queued_before: int) -> None:
         self._phase = _PollPhase.QUEUED
         self._queued_before = queued_before
-        if self._async_results:
-            self._core.effects.extend(self._async_results)
-            self._async_results.clear()
+        self._report_commits()
         self._advance()
 
     def _advance(self) -> None:
@@ -204,6 +203,10 @@ class Application:
             if self._start(self._queue.popleft()):
                 return
         self._end_poll()
+
+    def _report_commits(self) -> None:
+        self._core.effects.extend(self._async_results)
+        self._async_results.clear()
 
     def _end_poll(self) -> None:
         self._phase = _PollPhase.IDLE

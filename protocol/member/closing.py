@@ -94,9 +94,15 @@ class BlockingCalls:
             return True
         if application.may_drain and application.drain():
             return True
-        if not self._membership.leave_is_pending or is_late:
+        if is_late or not self._is_waiting(call):
             self._return(call)
         return False
+
+    def _is_waiting(self, call: Call) -> bool:
+        """For the answer to the leave; ``close`` waits for asynchronous commits as well."""
+        return self._membership.leave_is_pending or (
+            call is Call.CLOSE and self._commits.has_open_async_commit
+        )
 
     def _block(self, call: Call, timeout_ms: int) -> None:
         if self._application.blocked_in is not None or self._application.running is not None:
@@ -128,5 +134,5 @@ class BlockingCalls:
         application.may_drain = False
         self.deadline_ms = None
         self.is_closed = call is Call.CLOSE
-        application.raise_errors_of_call()
+        application.finish_call()
         self._core.effects.append(CallReturned(call=call))

@@ -206,6 +206,13 @@ class Commits:
         if error_code in _RETRIABLE:
             self.restart_interval()
 
+    @property
+    def has_open_async_commit(self) -> bool:
+        """Whether a ``commitAsync`` is still to be answered."""
+        return any(commit.kind is _Kind.ASYNC for commit in self._waiting) or any(
+            commit.kind is _Kind.ASYNC for commit in self._in_flight.values()
+        )
+
     # --- the manager ------------------------------------------------------------------------------
 
     @property

@@ -42,13 +42,21 @@ class Reconciliation:
 class Reconciler:
     """Starts reconciliations, one at a time, and leads each through its steps."""
 
-    __slots__ = ("_application", "_commits", "_core", "_running", "topic_names")
+    __slots__ = (
+        "_application",
+        "_commits",
+        "_core",
+        "_running",
+        "_waits_for_names",
+        "topic_names",
+    )
 
     def __init__(self, core: MemberCore, application: Application, commits: Commits) -> None:
         self._core = core
         self._application = application
         self._commits = commits
         self._running: list[Reconciliation] = []
+        self._waits_for_names = False  # and therefore not for a poll; never so in 4.3.1
         self.topic_names = TopicNames(core)
 
     @property
@@ -59,19 +67,23 @@ class Reconciler:
     @property
     def waits_for_poll(self) -> bool:
         """Whether the next ``poll`` would start a reconciliation."""
+        return self._is_pending and not self._waits_for_names
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When metadata may be asked for again, while a target waits for names."""
+        if self.topic_names.is_missing and self._is_pending:
+            return self.topic_names.deadline_ms
+        return None
+
+    @property
+    def _is_pending(self) -> bool:
         core = self._core
         return (
             core.state is ClientState.RECONCILING
             and not self._running
             and core.target != core.current
         )
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """When metadata may be asked for again, while a target waits for names."""
-        if self.topic_names.is_missing and self.waits_for_poll:
-            return self.topic_names.deadline_ms
-        return None
 
     def on_rejoin(self) -> None:
         """The member joins again: what runs is obsolete, and what was known is forgotten."""
@@ -90,11 +102,15 @@ class Reconciler:
             return
         resolved = LocalAssignment(core.target.local_epoch, self._resolve_target())
         if core.current != NO_ASSIGNMENT and resolved.partitions == core.current.partitions:
-            if not self.topic_names.is_missing or core.rules.acknowledges_unresolved_target():
+            self._waits_for_names = (
+                self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target()
+            )
+            if not self._waits_for_names:
                 core.subscription.call_off_revocation()
                 core.current = resolved
                 core.change_state(ClientState.ACKNOWLEDGING)
             return
+        self._waits_for_names = False
         if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll():
             self._begin(resolved)
 

@@ -19,7 +19,7 @@ from protocol.member.values import (
 from protocol.messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from protocol.topics import TopicPartition
 
-__all__ = ["MemberRules"]
+__all__ = ["LaterMemberRules", "MemberRules"]
 
 
 class MemberRules:
@@ -195,3 +195,15 @@ class MemberRules:
     def hands_out_records_of(self, partition: PartitionState) -> bool:
         """Whether ``poll`` returns buffered records of an assigned partition."""
         return partition.is_fetchable
+
+
+class LaterMemberRules(MemberRules):
+    """What releases after 4.3.1 changed (Appendix A): KAFKA-20145 and KAFKA-20321."""
+
+    def acknowledges_unresolved_target(self) -> bool:
+        """A target waits for its names instead of being acknowledged in part again and again."""
+        return False
+
+    def stops_fetching_when_lost(self) -> bool:
+        """Lost partitions are not fetched while onPartitionsLost is still to run."""
+        return True

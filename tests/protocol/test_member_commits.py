@@ -311,6 +311,18 @@ def test_close_sends_a_waiting_commit_at_once_and_drops_lookups() -> None:
     assert story.callbacks()[-1] == (CallbackKind.REVOKED, partitions(0, 1))
 
 
+def test_close_waits_for_asynchronous_commits_and_runs_their_callbacks() -> None:
+    story = stable(enable_auto_commit=False)
+    story.tell(CommitOffsets(commit_id=7, is_sync=False))
+    story.tell(Close())
+    story.finish_callback()
+    story.answer(epoch=-1)
+    assert not story.member.is_closed
+    story.answer_commit()
+    assert story.commit_results() == [None]
+    assert story.member.is_closed
+
+
 # --- committed offsets ---------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from protocol.member import (
     Close,
     CommitOffsets,
     ConsumerConfig,
+    LaterMemberRules,
     MemberRules,
     MetadataKnown,
     RecordsReturned,
@@ -378,6 +379,34 @@ def test_defects_can_be_combined_and_keep_their_behaviour() -> None:
     both = SEMANTICS["kafka-4.3"].with_defects("Dekaf-1348", "KAFKA-16215").member
     assert leave_epoch_of_static_member(both) == -1
     assert heartbeats_after_an_error(both) == 0
+
+
+def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
+    """KAFKA-20145 and KAFKA-20321: the two open behaviours of 4.3.1 that were changed since."""
+    for rules, heartbeats, fetchable in (
+        (MemberRules, 3, partitions(0)),
+        (LaterMemberRules, 0, frozenset()),
+    ):
+        story = stable(rules, 0, enable_auto_commit=False)
+        story.subscribe("orders", "payments")
+        story.tell(MetadataKnown(topic_names={"orders": "orders"}))
+        story.wait(INTERVAL_MS)
+        count = len(story.heartbeats)
+        story.answer(partitions(0) | partitions(0, topic="payments"))
+        for _ in range(2):
+            if len(story.heartbeats) > count:
+                story.answer()
+        assert len(story.heartbeats) - count == heartbeats
+        assert not story.member.poll_is_due
+        story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+        if heartbeats:
+            story.answer()
+        assert story.callbacks(story.poll()) == [
+            (CallbackKind.ASSIGNED, partitions(0, topic="payments"))
+        ]
+        other = stable(rules, 0)
+        fenced(other)
+        assert other.member.fetchable == fetchable
 
 
 def test_the_default_rules_override_nothing() -> None:
