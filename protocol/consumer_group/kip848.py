@@ -17,7 +17,6 @@ from dataclasses import replace
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import Kafka41Rules
-from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.outcome import ScheduleTimer, TimerCommand, TimerKey
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -39,24 +38,6 @@ class Kip848Rules(Kafka41Rules):
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
     promotes_on_release = True
-
-    def accepts_previous_epoch(
-        self, member: Member, request: ConsumerGroupHeartbeatRequest
-    ) -> bool:
-        """The text compares the owned partitions with what the member may have (row 9).
-
-        It says target; while a revocation is under way that would refuse every lost response, so
-        the partitions still to be revoked count as well.
-        """
-        return (
-            request.member_epoch < member.member_epoch
-            and request.member_epoch == member.previous_member_epoch
-            and request.topic_partitions is not None
-            and all(
-                p in member.assigned or p in member.pending_revocation
-                for p in request.topic_partitions
-            )
-        )
 
     def accepts_commit(
         self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
