@@ -1,0 +1,333 @@
+"""Each coordinator defect of the zoo changes what it says, in a short history made by hand.
+
+The histories follow "Minimal sequence" of bug-zoo.md. Without the switch the clean rules of 4.3 do
+it right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from coordinator_builders import Bench, parts
+
+from protocol.consumer_group.defects import COORDINATOR_DEFECTS
+from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.coordinator import GroupCoordinator
+from protocol.member import MemberRules
+from protocol.records import Record
+from protocol.semantics import SEMANTICS, ZOO, Semantics
+
+CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
+
+History = Callable[[Semantics], Any]
+
+
+def revoking(semantics: Semantics) -> Bench:
+    """A is told to give foo-2 to B."""
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.join("B")
+    bench.beat("A")
+    assert bench.pending("A") == "foo-2"
+    return bench
+
+
+def moved_on(semantics: Semantics) -> Bench:
+    """A has given foo-2 to B, and is at epoch 3 where it was at 2."""
+    bench = revoking(semantics)
+    bench.beat("A", owned="foo[0,1]")
+    bench.beat("B")
+    assert bench.member("A").member_epoch == 3
+    return bench
+
+
+def revocation_cancelled(semantics: Semantics) -> Bench:
+    """B leaves before A has acknowledged, so that A gets foo-2 back."""
+    bench = revoking(semantics)
+    bench.leave("B")
+    bench.beat("A", owned="foo[0,1]")
+    return bench
+
+
+def with_static_seat(semantics: Semantics) -> Bench:
+    bench = Bench(semantics, group_consumer_max_size=1)
+    bench.join("A", instance_id="i")
+    return bench
+
+
+# -- the histories; each returns what the defect changes -----------------------------------
+
+
+def cancelled_revocation(semantics: Semantics) -> Any:
+    bench = revocation_cancelled(semantics)
+    entry = bench.group.epoch_of(next(iter(parts("foo[2]"))))
+    bench.join("C")
+    return entry, bench.assigned("A"), bench.assigned("C")
+
+
+def acknowledgement_meets_newer_target(semantics: Semantics) -> Any:
+    bench = revoking(semantics)
+    bench.join("C")
+    bench.beat("A", owned="foo[0,1]")
+    bench.beat("A")
+    return bench.view("A")
+
+
+def slow_callback(semantics: Semantics) -> Any:
+    bench = revoking(semantics)
+    bench.wait(10_000)
+    bench.beat("A")
+    return bench.timer_at("rebalance", "A")
+
+
+def topic_of_a_pattern_grows(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A", None, subscribed_topic_regex="f.*")
+    bench.wait(0)
+    bench.beat("A")
+    bench.set_topic("foo", 4)
+    bench.beat("A")
+    return bench.assigned("A")
+
+
+def death_after_a_failover(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.shard.restart()
+    bench.wait(45_000)
+    return bench.state
+
+
+def rejoin_while_registered(semantics: Semantics) -> Any:
+    return moved_on(semantics).join("A").error_code.name
+
+
+def unsubscribe_while_revoking(semantics: Semantics) -> Any:
+    bench = Bench(semantics, topics={"foo": 2, "bar": 2})
+    bench.join("A", "foo bar")
+    bench.join("B", "foo bar")
+    bench.beat("A")
+    assert bench.pending("A")
+    response = bench.beat("A", topics="foo")
+    return sorted({topic for topic, _ in response.assignment or bench.member("A").assigned})
+
+
+def own_revocation_returned(semantics: Semantics) -> Any:
+    return revocation_cancelled(semantics).view("A")
+
+
+def commit_with_the_old_epoch(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    return bench.commit("A", 2, {"foo-0": 5})["foo-0"].name
+
+
+def return_to_a_full_group(semantics: Semantics) -> Any:
+    bench = with_static_seat(semantics)
+    bench.go_away("A", "i")
+    return bench.join("A2", instance_id="i").error_code.name
+
+
+def lost_response(semantics: Semantics) -> Any:
+    return moved_on(semantics).beat("A", owned="foo[0,1]", epoch=2).error_code.name
+
+
+def lost_static_join(semantics: Semantics) -> Any:
+    return with_static_seat(semantics).join("A", instance_id="i").error_code.name
+
+
+def delayed_commit_of_a_former_owner(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    bench.commit("B", 3, {"foo-2": 100})
+    result = bench.commit("A", 2, {"foo-2": 50})
+    return result["foo-2"].name, bench.fetched("foo-2")["foo-2"]
+
+
+def second_member_joins(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.join("B")
+    return bench.assigned("B")
+
+
+def owner_dies(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    bench.wait(40_000)
+    bench.beat("B")
+    bench.wait(5_000)
+    bench.beat("B")
+    bench.beat("B")
+    return bench.view("B").partition(" ")[2]
+
+
+def leave_then_failover_to_a_compacted_log(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    bench.leave("A")
+    live = bench.assigned("B"), len(bench.group.current_partition_epoch)
+    loaded = load(bench, without_tombstones(bench.shard.records()))
+    return live, sorted(loaded.groups["group"].members)
+
+
+def leave(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    bench.leave("A")
+    bench.beat("B")
+    return bench.assigned("B")
+
+
+def topic_grows(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.set_topic("foo", 4)
+    bench.beat("A")
+    return bench.assigned("A")
+
+
+def heartbeat_of_an_old_epoch(semantics: Semantics) -> Any:
+    bench = moved_on(semantics)
+    bench.set_topic("foo", 4)
+    bench.settle()
+    return bench.beat("A", owned="", epoch=2).error_code.name
+
+
+def previous_epoch_with_a_lost_partition(semantics: Semantics) -> Any:
+    return moved_on(semantics).beat("A", owned="foo[0-2]", epoch=2).error_code.name
+
+
+def pattern_joins_while_a_leave_waits(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("B")
+    bench.join("C")
+    bench.leave("C")
+    bench.join("A", None, subscribed_topic_regex="f.*")
+    return bench.target("B")
+
+
+ALL = "foo-0 foo-1 foo-2"
+
+HISTORIES: dict[str, tuple[History, Any, Any]] = {
+    "KAFKA-16147": (cancelled_revocation, (4, ALL, ""), (-1, ALL, "foo-2")),
+    "KAFKA-16249-ack": (
+        acknowledgement_meets_newer_target,
+        "2/2 UNREVOKED foo-0 (foo-1)",
+        "2/2 UNREVOKED foo-0 foo-1 (foo-2)",
+    ),
+    "KAFKA-16249-timer": (slow_callback, 50_000, 60_000),
+    "KAFKA-18916": (topic_of_a_pattern_grows, ALL + " foo-3", ALL),
+    "KAFKA-18931": (death_after_a_failover, "Empty", "Stable"),
+    "KAFKA-19233": (rejoin_while_registered, "NONE", "FENCED_MEMBER_EPOCH"),
+    "KAFKA-19431": (unsubscribe_while_revoking, [], ["bar"]),
+    "KAFKA-19449": (own_revocation_returned, f"4/2 STABLE {ALL}", "4/2 UNRELEASED foo-0 foo-1"),
+    "KAFKA-20066": (commit_with_the_old_epoch, "NONE", "STALE_MEMBER_EPOCH"),
+    "KAFKA-20601": (return_to_a_full_group, "NONE", "GROUP_MAX_SIZE_REACHED"),
+    "KIP-848-lost-response": (lost_response, "NONE", "FENCED_MEMBER_EPOCH"),
+    "PR-23542": (lost_static_join, "NONE", "UNRELEASED_INSTANCE_ID"),
+    "mut-commit-no-fence": (
+        delayed_commit_of_a_former_owner,
+        ("STALE_MEMBER_EPOCH", 100),
+        ("NONE", 50),
+    ),
+    "mut-early-grant": (second_member_joins, "", "foo-2"),
+    "mut-expire-keeps-ownership": (owner_dies, f"STABLE {ALL}", "UNRELEASED foo-2"),
+    "mut-no-assignment-tombstone": (
+        leave_then_failover_to_a_compacted_log,
+        (("foo-2", 1), ["B"]),
+        (("foo-2", 1), ["A", "B"]),
+    ),
+    "mut-no-bump-on-leave": (leave, ALL, "foo-2"),
+    "mut-no-bump-on-metadata": (topic_grows, ALL + " foo-3", ALL),
+    "mut-no-epoch-fence": (heartbeat_of_an_old_epoch, "FENCED_MEMBER_EPOCH", "NONE"),
+    "mut-prev-epoch-any": (previous_epoch_with_a_lost_partition, "FENCED_MEMBER_EPOCH", "NONE"),
+    "sim-stale-subscription-type": (pattern_joins_while_a_leave_waits, ALL, ""),
+}
+"""Name -> history, what comes of it by the clean rules, what comes of it with the defect."""
+
+
+def test_every_defect_has_its_history() -> None:
+    assert set(HISTORIES) == set(COORDINATOR_DEFECTS)
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_defect_shows_with_its_switch_and_not_without(name: str) -> None:
+    history, right, wrong = HISTORIES[name]
+    assert history(CLEAN) == right
+    assert history(CLEAN.with_defects(name)) == wrong
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_defect_replaces_rules_that_there_are(name: str) -> None:
+    replaced = {n for n in vars(COORDINATOR_DEFECTS[name]) if not n.startswith("_")}
+    assert replaced
+    assert replaced <= set(dir(ConsumerGroupRules))
+
+
+# -- versions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", SEMANTICS)
+@pytest.mark.parametrize("name", ZOO)
+def test_every_name_of_the_zoo_can_be_switched_on_in_every_version(version: str, name: str) -> None:
+    before = SEMANTICS[version]
+    after = before.with_defects(name)
+    assert after.defects == (name,)
+    assert (after.name, after.shipped_defects) == (before.name, before.shipped_defects)
+    assert before.defects == ()
+    bench = Bench(after)
+    bench.join("A")
+    bench.wait(0)
+    bench.join("A")
+    assert bench.shard.coordinator.semantics is after
+    assert bench.assigned("A") == ALL
+
+
+def test_defects_add_up() -> None:
+    both = CLEAN.with_defects("mut-early-grant").with_defects("KAFKA-20066", "mut-no-epoch-fence")
+    assert both.defects == ("KAFKA-20066", "mut-early-grant", "mut-no-epoch-fence")
+    assert second_member_joins(both) == "foo-2"
+    assert heartbeat_of_an_old_epoch(both) == "NONE"
+    assert commit_with_the_old_epoch(both) == "STALE_MEMBER_EPOCH"
+
+
+def test_a_defect_that_is_shipped_changes_nothing_when_switched_on() -> None:
+    version = SEMANTICS["kafka-4.1"]
+    assert version.with_defects("KAFKA-20066").coordinator is version.coordinator
+
+
+def test_what_4_3_shipped_with_shows_in_it() -> None:
+    version = SEMANTICS["kafka-4.3"]
+    shipped = set(version.shipped_defects) & set(HISTORIES)
+    assert shipped
+    for name in sorted(shipped):
+        history, _, wrong = HISTORIES[name]
+        assert history(version) == wrong
+
+
+@pytest.mark.parametrize("name", ["", "KAFKA-1", "kafka-16147"])
+def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
+    with pytest.raises(ValueError, match=f"unknown defect '{name}'; known are: .*KAFKA-16147"):
+        SEMANTICS["kafka-4.3"].with_defects(name)
+
+
+# -- a log after compaction ----------------------------------------------------------------
+
+
+def without_tombstones(records: Iterable[Record]) -> list[Record]:
+    """The last record of each key, tombstones removed: a log that was cleaned long ago."""
+    last: dict[Any, Record] = {}
+    for record in records:
+        key = (
+            record.type_id,
+            *(getattr(record, n) for n in record.__dataclass_fields__ if n != "value"),
+        )
+        last.pop(key, None)
+        last[key] = record
+    return [record for record in last.values() if record.value is not None]
+
+
+def load(bench: Bench, records: Iterable[Record]) -> GroupCoordinator:
+    fresh = Bench(bench.semantics).shard.coordinator
+    for record in records:
+        fresh.replay(record, strict=False)
+    fresh.on_loaded(now_ms=0)
+    return fresh
