@@ -39,6 +39,7 @@ class Clock(simpy.Environment):
         super().__init__(initial_time=0)
         self.now_ms = 0
         self.tie_count = 0
+        self._last_event_ms = -1
 
     def call_at(
         self, at_ms: int, priority: float, function: Callable[[Call], None], argument: Any = None
@@ -57,10 +58,10 @@ class Clock(simpy.Environment):
         queue: list[Any] = self._queue
         while queue and queue[0][0] < until_ms:
             at_ms, _, _, event = heappop(queue)
-            if at_ms == self.now_ms:
+            if at_ms == self._last_event_ms:
                 self.tie_count += 1
             else:
-                self._now = self.now_ms = at_ms
+                self._now = self.now_ms = self._last_event_ms = at_ms
             callbacks, event.callbacks = event.callbacks, None
             for callback in callbacks:
                 callback(event)

@@ -1,0 +1,103 @@
+"""Worlds drawn at random, with every kind of fault: for tests of determinism and of promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from protocol.member import CallbackKind, MembershipOperation
+from sim import faults
+from sim.faults import Direction, Fault, Moment
+from sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+
+DURATION_MS = 60_000
+CALM_MS = 180_000
+
+
+def random_spec(seed: int) -> WorldSpec:
+    """A world of up to five clients and eight faults."""
+    draw = Random(seed)
+    topics = tuple(
+        TopicSpec(
+            name=name,
+            partition_count=draw.randint(1, 6),
+            records_per_second=draw.choice([0, 10]),
+        )
+        for name in ("orders", "payments")[: draw.randint(1, 2)]
+    )
+    names = tuple(topic.name for topic in topics)
+    clients = tuple(_client(draw, f"c{number}", names) for number in range(draw.randint(1, 5)))
+    count = draw.randint(0, 8)
+    return WorldSpec(
+        seed=seed,
+        topics=topics,
+        clients=clients,
+        duration_ms=DURATION_MS,
+        calm_ms=CALM_MS,
+        network=NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=5, tail_ms=draw.choice([0, 30]))),
+        semantics=draw.choice(["kafka-4.3", "kafka-4.1"]),
+        faults=tuple(_fault(draw, [c.name for c in clients], names) for _ in range(count)),
+    )
+
+
+def _client(draw: Random, name: str, topics: tuple[str, ...]) -> ClientSpec:
+    return ClientSpec(
+        name=name,
+        topics=tuple(sorted(draw.sample(topics, draw.randint(1, len(topics))))),
+        start_ms=draw.randint(0, 5_000),
+        instance_id=f"{name}-instance" if draw.random() < 0.4 else None,
+        callback=DelaySpec(min_ms=0, max_ms=draw.choice([0, 50, 3_000])),
+        max_poll_interval_ms=draw.choice([10_000, 20_000]),
+        request_timeout_ms=draw.choice([10_000, 30_000]),
+        enable_auto_commit=draw.random() < 0.7,
+    )
+
+
+def _fault(draw: Random, clients: list[str], topics: tuple[str, ...]) -> Fault:
+    at = draw.randint(1_000, DURATION_MS - 1)
+    window = draw.choice([500, 5_000, 20_000, 50_000])
+    client = draw.choice(clients)
+    broker = draw.choice([None, 0, 1, 2])
+    topic = draw.choice(topics)
+    down = draw.choice([None, 100, 5_000])
+    makers: list[Callable[[], Fault]] = [
+        lambda: faults.ConnectionLoss(at_ms=at, client=client, moment=draw.choice(list(Moment))),
+        lambda: faults.ClientPartition(
+            at_ms=at,
+            duration_ms=window,
+            client=client,
+            broker=broker,
+            direction=draw.choice(list(Direction)),
+        ),
+        lambda: faults.NetworkSlowdown(at_ms=at, duration_ms=window, factor=50, client=client),
+        lambda: faults.BrokerIsolation(at_ms=at, duration_ms=window, broker=broker),
+        lambda: faults.ReplicationSlowdown(at_ms=at, duration_ms=window, factor=1_000),
+        lambda: faults.BrokerCrash(at_ms=at, duration_ms=window, broker=broker),
+        lambda: faults.BrokerBounce(at_ms=at, down_ms=2_000, gap_ms=500),
+        lambda: faults.CoordinatorMove(at_ms=at, keeps_tail=draw.random() < 0.5),
+        lambda: faults.ZombieLeader(at_ms=at, duration_ms=window),
+        lambda: faults.ClientCrash(at_ms=at, client=client, down_ms=down),
+        lambda: faults.ClientPause(at_ms=at, duration_ms=window, client=client),
+        lambda: faults.PollStall(at_ms=at, duration_ms=window, client=client),
+        lambda: faults.CallbackSlowdown(
+            at_ms=at, duration_ms=window, client=client, callback_ms=5_000
+        ),
+        # Only revoked: what an assigned callback that fails leaves behind is its own question.
+        lambda: faults.CallbackFailure(
+            at_ms=at, duration_ms=window, client=client, callback=CallbackKind.REVOKED
+        ),
+        lambda: faults.ClientClose(
+            at_ms=at,
+            client=client,
+            down_ms=down,
+            operation=draw.choice(list(MembershipOperation)),
+        ),
+        lambda: faults.ClientBounce(at_ms=at, down_ms=1_000, graceful=draw.random() < 0.5),
+        lambda: faults.SubscriptionChange(at_ms=at, client=client, topics=(topic,)),
+        lambda: faults.MetadataLag(at_ms=at, duration_ms=window, client=client),
+        lambda: faults.TopicCreate(at_ms=at, topic="created", partition_count=3),
+        lambda: faults.TopicGrow(at_ms=at, topic=topic, partition_count=9),
+        lambda: faults.TopicDelete(at_ms=at, topic=topic),
+        lambda: faults.TopicRecreate(at_ms=at, topic=topic, partition_count=2, down_ms=1_000),
+    ]
+    return draw.choice(makers)()

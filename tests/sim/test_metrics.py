@@ -1,0 +1,151 @@
+"""What a run measures, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
+
+from protocol.topics import TopicPartition
+from sim.clock import Clock
+from sim.faults import ClientClose, ClientCrash, TopicDelete, TopicGrow
+from sim.metrics import Metrics
+
+
+class StubMember:
+    def __init__(self) -> None:
+        self.fetchable: frozenset[TopicPartition] = frozenset()
+        self.ownership_version = 0
+
+    def may_fetch(self, *numbers: int) -> None:
+        self.fetchable = orders(*numbers)
+        self.ownership_version += 1
+
+
+class StubClient:
+    incarnation = 1
+    is_alive = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.member = StubMember()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def metrics(clock: Clock) -> Metrics:
+    metrics = Metrics(clock)
+    for partition in sorted(orders(0, 1)):
+        metrics.ownership.add(partition)
+    return metrics
+
+
+def at(clock: Clock, at_ms: int) -> None:
+    clock.run_until(at_ms, lambda: True)
+
+
+def change(metrics: Metrics, stub: StubClient, *numbers: int) -> None:
+    stub.member.may_fetch(*numbers)
+    metrics.ownership.look_at(stub)  # type: ignore[arg-type]
+
+
+def values(metrics: Metrics) -> dict[str, float]:
+    return metrics.as_dict(is_stable=True)
+
+
+def test_time_without_an_owner_is_summed_over_partitions(clock: Clock, metrics: Metrics) -> None:
+    a = StubClient("a")
+    at(clock, 100)
+    change(metrics, a, 0, 1)
+    at(clock, 500)
+    change(metrics, a, 0)
+    at(clock, 600)
+    assert values(metrics)["unowned_partition_ms"] == 100 + 100 + 100
+    assert values(metrics)["unowned_partition_ms_max"] == 100
+
+
+def test_time_with_two_owners_is_an_overlap(clock: Clock, metrics: Metrics) -> None:
+    a, b = StubClient("a"), StubClient("b")
+    change(metrics, a, 0, 1)
+    at(clock, 100)
+    change(metrics, b, 0)
+    at(clock, 130)
+    change(metrics, a, 1)
+    at(clock, 200)
+    assert values(metrics)["overlap_partition_ms"] == 30
+    assert values(metrics)["unowned_partition_ms"] == 0
+
+
+def test_a_partition_moves_when_another_client_takes_it(clock: Clock, metrics: Metrics) -> None:
+    a, b = StubClient("a"), StubClient("b")
+    change(metrics, a, 0, 1)
+    change(metrics, a)
+    change(metrics, a, 0, 1)
+    assert values(metrics)["partition_moves"] == 0
+    change(metrics, a, 0)
+    change(metrics, b, 1)
+    assert values(metrics)["partition_moves"] == 1
+
+
+def test_a_deleted_partition_misses_no_owner(clock: Clock, metrics: Metrics) -> None:
+    at(clock, 50)
+    for partition in orders(0, 1):
+        metrics.ownership.remove(partition)
+    at(clock, 1_000)
+    assert values(metrics)["unowned_partition_ms"] == 100
+
+
+def test_a_crash_leaves_partitions_unowned_for_a_session_at_least() -> None:
+    faults = (ClientCrash(at_ms=30_000, client="a"),)
+    watched = Watched(spec(client("a"), faults=faults, duration_ms=100_000))
+    watched.advance_to(29_000)
+    before = watched.world.metrics.as_dict(is_stable=True)["unowned_partition_ms"]
+    quiet = Watched(spec(client("a"), client("b"), faults=faults, duration_ms=100_000))
+    quiet.advance_to(29_000)
+    base = quiet.world.metrics.as_dict(is_stable=True)["unowned_partition_ms"]
+    result = quiet.run()
+    unowned_ms = (result.metrics["unowned_partition_ms"] - base) / 3
+    assert unowned_ms >= SESSION_TIMEOUT_MS - HEARTBEAT_INTERVAL_MS
+    assert unowned_ms <= SESSION_TIMEOUT_MS + 2 * HEARTBEAT_INTERVAL_MS
+    assert result.metrics["session_timeouts"] == 1
+    assert before < 6 * 1_000
+
+
+def test_a_close_costs_far_less_than_a_crash() -> None:
+    closed = Watched(
+        spec(client("a"), client("b"), faults=(ClientClose(at_ms=30_000, client="a"),))
+    ).run()
+    crashed = Watched(
+        spec(client("a"), client("b"), faults=(ClientCrash(at_ms=30_000, client="a"),))
+    ).run()
+    assert closed.metrics["unowned_partition_ms"] * 4 < crashed.metrics["unowned_partition_ms"]
+    assert closed.metrics["session_timeouts"] == 0
+
+
+def test_joins_are_rebalances_and_idle_heartbeats_are_not() -> None:
+    result = Watched(spec(client("a"), client("b", start_ms=10_000))).run()
+    assert result.metrics["rebalances"] == 2
+    assert result.metrics["heartbeats_sent"] > 60
+
+
+def test_settling_is_counted_from_the_last_disturbance() -> None:
+    faults = (TopicGrow(at_ms=40_000, topic="orders", partition_count=9),)
+    result = Watched(spec(client("a"), faults=faults)).run()
+    # Noticed by the next heartbeat, acknowledged at once.
+    assert 0 < result.metrics["settling_ms"] <= HEARTBEAT_INTERVAL_MS + 1_000
+
+
+def test_partitions_of_a_topic_count_from_its_creation_to_its_deletion() -> None:
+    faults = (
+        TopicGrow(at_ms=20_000, topic="orders", partition_count=7),
+        TopicDelete(at_ms=50_000, topic="orders"),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(19_999)
+    before = watched.world.metrics.as_dict(is_stable=True)["unowned_partition_ms"]
+    result = watched.run()
+    # Only the new partition was without an owner, until a heartbeat noticed it.
+    assert 0 < result.metrics["unowned_partition_ms"] - before <= HEARTBEAT_INTERVAL_MS + 1_000

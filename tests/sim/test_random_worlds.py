@@ -1,0 +1,28 @@
+"""Whatever happens to a world without defects: no promise breaks, and it comes to rest."""
+
+from __future__ import annotations
+
+import pytest
+from random_worlds import random_spec
+from worlds import Watched
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_world_under_random_faults_keeps_every_promise(seed: int) -> None:
+    watched = Watched(random_spec(seed))
+    watched.world._max_steps = 100_000
+    result = watched.run()
+    assert result.is_complete
+    assert watched.world.is_stable()
+
+
+@pytest.mark.parametrize("seed", range(40, 50))
+def test_replicas_agree_when_the_calm_is_over(seed: int) -> None:
+    watched = Watched(random_spec(seed))
+    watched.run()
+    shard = watched.world.acting_shard()
+    assert shard is not None
+    committed = shard.high_watermark
+    assert committed == shard.log_end_offset
+    for broker in watched.world.brokers:
+        assert broker.log.records[:committed] == shard.log_records()
