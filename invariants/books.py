@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from invariants.clients import ClientEntry
-from invariants.ledger import GroupLedger
+from invariants.ledger import Change, GroupLedger
 from invariants.step import ShardView, Step, WorldView
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.rules import ConsumerGroupRules
@@ -40,6 +40,8 @@ class Books:
         self.tolerates_older_commits = view.semantics.name != "kip-848"
         """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
+        self._given_away: dict[str, set[TopicPartition]] = {}
+        """Member -> what it lost straight from its assigned partitions, without a revocation."""
         self.clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}
         """Member id -> the living client that uses it."""
@@ -79,6 +81,23 @@ class Books:
     def group_in(self, shard: ShardView) -> ConsumerGroup | None:
         """The shard's own idea of the group; None if it has none."""
         return shard.coordinator.groups.get(self.group_id)
+
+    def note_releases(self, change: Change) -> None:
+        """Remember what an owned list gave away by not naming it (coordinator D12)."""
+        for member_id, partition in change.lost:
+            before, after = change.members[member_id]
+            if after is None:
+                self._given_away.pop(member_id, None)
+            elif before and before.current and partition in before.current.assigned:
+                self._given_away.setdefault(member_id, set()).add(partition)
+        if self._given_away:
+            for member_id, partition in change.gained:
+                if member_id in self._given_away:
+                    self._given_away[member_id].discard(partition)
+
+    def gave_away(self, member_id: str, partitions: set[TopicPartition]) -> bool:
+        """Whether the member lost all of these that way, and has got none of them back."""
+        return partitions <= self._given_away.get(member_id, set())
 
     @staticmethod
     def is_heartbeat_success(step: Step) -> bool:

@@ -204,6 +204,8 @@ class Checker:
         change = ledger.apply(step.records)
         change.group = self.books.group_in(shard)
         ledger.note_states(change, step.at_ms)
+        if change.moved:
+            self.books.note_releases(change)
         self._run("on_change", step, change)
         if self.books.contested:
             self._run("on_ownership", step)
@@ -329,8 +331,6 @@ class Checker:
             self._judge_sent(step, entry, request, state)
         entry.sent.add(effect.correlation_id)
         entry.in_flight[effect.correlation_id] = step.at_ms
-        if request.topic_partitions is not None:
-            entry.reported = request.topic_partitions
         if request.member_epoch < JOIN_EPOCH:
             entry.in_flight.clear()
             entry.has_left = True

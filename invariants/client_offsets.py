@@ -55,7 +55,8 @@ class CommitEpoch(Invariant):
 
 
 class CommitOwned(Invariant):
-    """C24. An application may commit what it likes; a client that did so is left alone."""
+    """C24. An application may commit what it likes; a client that did so is left alone. So is a
+    retry that goes out unsigned after the member has left: nobody takes it for an owner's."""
 
     promise = Promise(
         id="client.commit.owned",
@@ -84,7 +85,10 @@ class CommitOwned(Invariant):
         if entry.name in self._by_application:
             return None
         for effect in step.effects:
-            if type(effect) is SendCommit:
+            if (
+                type(effect) is SendCommit
+                and effect.request.generation_id_or_member_epoch != NO_MEMBER_EPOCH
+            ):
                 foreign = (
                     effect.request.offsets.keys()
                     - entry.member.assigned.keys()

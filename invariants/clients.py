@@ -32,7 +32,6 @@ class ClientEntry:
         "member_id",
         "name",
         "received_epochs",
-        "reported",
         "sent",
         "started_ms",
         "state",
@@ -54,8 +53,6 @@ class ClientEntry:
         """Correlation ids of all heartbeats without an end yet."""
         self.unheeded: set[int] = set()
         """Those of leaves after a poll expiry, at whose answers the client does not look."""
-        self.reported: frozenset[TopicPartition] = frozenset()
-        """The last owned list that was sent."""
         self.received_epochs: set[int] = set()
         """Epochs above 0 in good answers since the last join was sent."""
         self.last_request: ConsumerGroupHeartbeatRequest | None = None

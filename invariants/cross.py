@@ -152,9 +152,7 @@ class AssignedIsHeld(Invariant):
                 held = stored.assigned.keys() | stored.pending_revocation.keys()
                 extra = set(member.assigned.keys() - held)
                 if extra:
-                    entry = self.books.clients.get(name)
-                    reported = entry.reported if entry else frozenset()
-                    return self._found(name, member, extra, reported)
+                    return self._found(name, member, extra)
         return None
 
     def _judge(self, entry: ClientEntry, ledger: GroupLedger) -> Finding | None:
@@ -165,22 +163,16 @@ class AssignedIsHeld(Invariant):
         held = ledger.members[member.member_id].held()
         if assigned <= held:
             return None
-        return self._found(entry.name, member, set(assigned - held), entry.reported)
+        return self._found(entry.name, member, set(assigned - held))
 
-    def _found(
-        self,
-        name: str,
-        member: ConsumerMember,
-        extra: set[TopicPartition],
-        reported: frozenset[TopicPartition],
-    ) -> Finding:
+    def _found(self, name: str, member: ConsumerMember, extra: set[TopicPartition]) -> Finding:
         return Finding(
             f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
             {
                 "client": name,
                 "partitions": frozenset(extra),
-                "is_reported": not extra.isdisjoint(reported),
+                "was_given_away": self.books.gave_away(member.member_id, extra),
                 "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
@@ -216,6 +208,11 @@ class CurrentFitsTarget(Invariant):
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
                     f"{self.books.name_of(partition)}, which the target gives to "
                     f"{self.books.who(owner)}",
-                    {"client": entry.name, "partition": partition},
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "was_given_away": self.books.gave_away(member.member_id, {partition}),
+                        "is_fetched": partition in member.fetchable,
+                    },
                 )
         return None

@@ -1,6 +1,6 @@
 """Violations that a simulated version is known for, and how each is recognised.
 
-A shipped version carries defects (``Semantics.shipped_defects``), and the protocol has its limits. A
+A shipped version carries defects (``Semantics.shipped_defects``), the protocol itself has limits. A
 violation counts as known only if the version has the defect, nobody has switched it on for this
 run, and the evidence shows the defect's own signature.
 """
@@ -64,8 +64,8 @@ def _is_strict_commit(evidence: Evidence) -> bool:
     return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
 
 
-def _is_unreported(evidence: Evidence) -> bool:
-    return not evidence["is_reported"] and not evidence["is_fetched"]
+def _is_given_away(evidence: Evidence) -> bool:
+    return bool(evidence["was_given_away"]) and not evidence["is_fetched"]
 
 
 DESIGN_LIMITS = ("D12",)
@@ -117,14 +117,18 @@ KNOWN: tuple[KnownDefect, ...] = (
         )
         for promise_id in ("target.complete", "target.current")
     ),
-    KnownDefect(
-        defect="D12",
-        promise_id="cross.assigned_is_held",
-        signature=(
-            "the client took over, after its last owned list, partitions that it had accepted and "
-            "not listed; the coordinator released them, and none has been fetched"
-        ),
-        recognises=_is_unreported,
+    *(
+        KnownDefect(
+            defect="D12",
+            promise_id=promise_id,
+            signature=(
+                "an owned list left out what the client had accepted and was still to take over, "
+                "the coordinator released that without a revocation, and the client fetches none "
+                "of it"
+            ),
+            recognises=_is_given_away,
+        )
+        for promise_id in ("cross.assigned_is_held", "cross.current_fits_target")
     ),
 )
 """All signatures."""
