@@ -20,16 +20,18 @@ __all__ = [
     "Callback",
     "PositionFix",
     "RecordedPoll",
+    "TopicName",
     "Unreachable",
     "action_events",
     "callbacks",
     "created_ms",
     "end_of_process_ms",
     "kill_times",
-    "metadata_times",
     "pattern_matches",
     "polls",
     "positions",
+    "returned_records",
+    "topic_names",
     "unreachable_spans",
 ]
 
@@ -37,6 +39,7 @@ POLL_TIMEOUT_MS = 100
 TIME_TOLERANCE_MS = 150
 ONE_POLL_MS = 10  # two signs of a poll within this time mean the same poll
 _LOOKUP_AFTER_POLL_MS = 12  # an OffsetFetch leaves at most so long after its poll
+_RECORDS_AFTER_CALLBACK_MS = 15  # what a poll returns after a long callback comes at once
 _PATTERN_LEAD_MS = 50  # a client-side match is known a little before the request that carries it
 _NO_CALLBACK = 1_000_000_000
 
@@ -164,6 +167,11 @@ class RecordedPoll:
     at_ms: int
     shown_by_callback: int = _NO_CALLBACK
 
+    @property
+    def is_shown_by_callback(self) -> bool:
+        """Whether nothing but a callback shows it."""
+        return self.shown_by_callback != _NO_CALLBACK
+
 
 def polls(process: ClientProcess) -> list[RecordedPoll]:
     """When iterations of ``poll`` began (section 13, row "polls")."""
@@ -197,7 +205,13 @@ class _Sign:
 
 
 def _signs_of_polls(process: ClientProcess) -> list[_Sign]:
-    """What the trace shows of polls, in order; nothing is polled before ``subscribe``."""
+    """What the trace shows of polls, in order; nothing is polled before ``subscribe``.
+
+    Offset fetches leave with a poll, and so do commits, unless the application makes them itself.
+    """
+    leaves_with_poll = {"OffsetFetch"}
+    if process.config.enable_auto_commit:
+        leaves_with_poll.add("OffsetCommit")
     signs: list[_Sign] = []
     is_subscribed = False
     callback_count = 0
@@ -208,7 +222,7 @@ def _signs_of_polls(process: ClientProcess) -> list[_Sign]:
         is_subscribed = is_subscribed or action.startswith("subscribe")
         if not is_subscribed:
             continue
-        if kind == "request" and event["api"] == "OffsetFetch":
+        if kind == "request" and event["api"] in leaves_with_poll:
             if not signs or at_ms - signs[-1].at_ms > _LOOKUP_AFTER_POLL_MS:
                 signs.append(_Sign(at_ms))
         elif kind == "callback_begin":
@@ -260,32 +274,39 @@ def _is_within(at_ms: int, spans: Iterable[tuple[int, int]]) -> bool:
 # --- metadata, patterns, positions ---------------------------------------------------------------
 
 
-def metadata_times(process: ClientProcess) -> dict[str, int]:
-    """Topic -> when its name was known (section 13, row "metadata")."""
-    times: dict[str, int] = {}
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A topic is known from ``at_ms`` on, but not before so many reconciliations have finished."""
+
+    topic: str
+    at_ms: int
+    after_reconciliations: int
+
+
+def topic_names(process: ClientProcess) -> list[TopicName]:
+    """When the names of assigned topics were known (section 13, row "metadata")."""
+    found: dict[str, TopicName] = {}
     for answer in _answers(process, "ConsumerGroupHeartbeat"):
         for topic in answer["body"].get("assignment") or {}:
-            if topic not in times:
-                times[topic] = _known_at(process, topic, answer["at_ms"])
-    return times
+            if topic not in found:
+                found[topic] = _known_at(process, topic, answer["at_ms"])
+    return list(found.values())
 
 
-def _known_at(process: ClientProcess, topic: str, named_ms: int) -> int:
+def _known_at(process: ClientProcess, topic: str, named_ms: int) -> TopicName:
     """The name was late if the member acknowledged something before the topic's first callback."""
     first_callback_ms = min(
         (c.begin_ms for c in callbacks(process) if _has(c, topic) and c.begin_ms >= named_ms),
-        default=None,
+        default=named_ms,
     )
-    if first_callback_ms is None:
-        return named_ms
-    acknowledged = [
+    finished_ms = [
         e["at_ms"]
         for e in _own(process, "state")
-        if e["from"] == "RECONCILING"
-        and e["to"] == "ACKNOWLEDGING"
-        and named_ms <= e["at_ms"] < first_callback_ms
+        if e["from"] == "RECONCILING" and e["to"] == "ACKNOWLEDGING"
     ]
-    return acknowledged[-1] + 1 if acknowledged else named_ms
+    was_late = any(named_ms <= at_ms < first_callback_ms for at_ms in finished_ms)
+    count = sum(at_ms < first_callback_ms for at_ms in finished_ms)
+    return TopicName(topic, named_ms, count if was_late else 0)
 
 
 def _has(callback: Callback, topic: str) -> bool:
@@ -312,6 +333,7 @@ def positions(process: ClientProcess) -> list[PositionFix]:
     """When looked-up positions became valid (section 13, row "positions")."""
     fixes: list[PositionFix] = []
     waiting: dict[TopicPartition, int] = {}  # partition -> id of the answer
+    last_commit_ms = 0  # a commit that lacks a partition was made before its position was valid
     for event in process.events:
         if event["client"] in ("admin", "broker"):
             continue
@@ -327,8 +349,9 @@ def positions(process: ClientProcess) -> list[PositionFix]:
         elif event["kind"] == "request" and event["api"] == "OffsetCommit":
             for partition, offset in by_partition(event["body"]["topics"]).items():
                 if partition in waiting:
-                    valid_ms = at_ms - _LOOKUP_AFTER_POLL_MS
+                    valid_ms = max(at_ms - POLL_TIMEOUT_MS, last_commit_ms + 1)
                     fixes.append(PositionFix(waiting.pop(partition), valid_ms, partition, offset))
+            last_commit_ms = at_ms
     return fixes
 
 
@@ -371,4 +394,24 @@ def _first_request_after(process: ClientProcess, at_ms: int) -> int:
 
 def action_events(process: ClientProcess) -> Sequence[TraceEvent]:
     """What the application did, in order."""
-    return list(_own(process, "action", "action_begin", "action_end", "records"))
+    return list(_own(process, "action", "action_begin", "action_end"))
+
+
+def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartition, int]]]:
+    """When ``poll`` returned records, and the positions after that.
+
+    A callback that outlasts its ``poll`` is followed by what that ``poll`` returns, before the next
+    one begins (section 0.1): such records count from the end of the callback on.
+    """
+    ends = [c.begin_ms + c.length_ms for c in callbacks(process) if c.length_ms >= POLL_TIMEOUT_MS]
+    found: list[tuple[int, dict[TopicPartition, int]]] = []
+    for event in _own(process, "records"):
+        at_ms = event["at_ms"]
+        for end_ms in ends:
+            if 0 <= at_ms - end_ms <= _RECORDS_AFTER_CALLBACK_MS:
+                ends.remove(end_ms)
+                at_ms = end_ms
+                break
+        offsets = by_partition(event["offsets"])
+        found.append((at_ms, {p: last + 1 for p, (_, last) in offsets.items()}))
+    return found

@@ -28,6 +28,7 @@ from protocol.errors import ErrorCode
 from protocol.member import (
     Call,
     CallbackCompleted,
+    ClientState,
     Close,
     CommitAnswered,
     CommitOffsets,
@@ -61,6 +62,7 @@ __all__ = ["Observed", "drive"]
 _SAME_REQUEST_WINDOW_MS = 700
 _LATE_TICK_MS = 150  # a heartbeat may leave so late: J's loop sleeps in the network until woken
 _ROUND_TRIP_MS = 1
+_SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 _SAME_CONNECT_MS = 10  # requests so close to the first on a connection have waited with it
 _EVENT_LIMIT = 200_000
 
@@ -122,6 +124,8 @@ class _Host:
         self._callbacks = feed.callbacks(process)
         self._callback_counts: dict[str, int] = {}
         self._names: dict[str, str] = {}
+        self._late_names: list[feed.TopicName] = []
+        self._finished_reconciliations = 0
         self._fixes = feed.positions(process)
         self._next_poll_ms = 0  # a poll that followed a callback at once is not counted twice
         self._async_count = 0
@@ -153,8 +157,11 @@ class _Host:
 
     def _schedule_inputs(self) -> None:
         process = self._process
-        for topic, at_ms in feed.metadata_times(process).items():
-            self._at(at_ms, _KNOWLEDGE, partial(self._know, topic))
+        for name in feed.topic_names(process):
+            if name.after_reconciliations == 0:
+                self._at(name.at_ms, _KNOWLEDGE, partial(self._know, name.topic))
+            else:
+                self._late_names.append(name)
         for at_ms, names in feed.pattern_matches(process):
             self._at(at_ms, _KNOWLEDGE, partial(self._feed, PatternMatched(topic_names=names)))
         for at_ms in feed.kill_times(process):
@@ -162,14 +169,28 @@ class _Host:
         for span in self._unreachable:
             self._at(span.begin_ms, _ANSWER, partial(self._lose_connection, searches_too=False))
         for event in feed.action_events(process):
-            order = _RECORDS if event["kind"] == "records" else _ACTION
-            self._at(event["at_ms"], order, partial(self._act, event))
+            self._at(event["at_ms"], _ACTION, partial(self._act, event))
+        for at_ms, positions in feed.returned_records(process):
+            records = RecordsReturned(positions=positions)
+            self._at(at_ms, _RECORDS, partial(self._feed, records))
         for poll in feed.polls(process):
             self._at(poll.at_ms, _POLL, partial(self._poll, poll))
 
     def _know(self, topic: str) -> None:
         self._names[topic] = topic
         self._feed(MetadataKnown(topic_names=dict(self._names)))
+
+    def _count_reconciliation(self, effect: StateChanged) -> None:
+        """Late names come when the member has acknowledged as often as the real client had."""
+        if (effect.from_state, effect.to_state) != (
+            ClientState.RECONCILING,
+            ClientState.ACKNOWLEDGING,
+        ):
+            return
+        self._finished_reconciliations += 1
+        for name in self._late_names:
+            if name.after_reconciliations == self._finished_reconciliations:
+                self._at(name.at_ms, _KNOWLEDGE, partial(self._know, name.topic))
 
     def _schedule_positions(self, response_id: int) -> None:
         """An offset fetch has been answered: the positions that follow from it come in time."""
@@ -180,10 +201,7 @@ class _Host:
 
     def _act(self, event: TraceEvent) -> None:
         action = event.get("action", "")
-        if event["kind"] == "records":
-            ends = {p: last + 1 for p, (_, last) in by_partition(event["offsets"]).items()}
-            self._feed(RecordsReturned(positions=ends))
-        elif action == "subscribe":
+        if action == "subscribe":
             self._feed(Subscribe(topic_names=frozenset(event["topics"])))
         elif action == "subscribe_pattern":
             self._feed(Subscribe(topic_regex=event["pattern"]))
@@ -215,8 +233,14 @@ class _Host:
         member = self._member
         is_blocked = member.running_callback is not None or member.blocked_in is not None
         is_over = poll.shown_by_callback < sum(self._callback_counts.values())
-        if not is_blocked and not is_over and self._now_ms >= self._next_poll_ms:
-            self._feed(Poll())
+        if is_blocked or is_over or self._now_ms < self._next_poll_ms:
+            return
+        self._feed(Poll())
+        # The callback may have been asked for in the same millisecond, and inside the same poll.
+        is_shown = poll.shown_by_callback < sum(self._callback_counts.values())
+        again_ms = self._now_ms + feed.ONE_POLL_MS
+        if poll.is_shown_by_callback and not is_shown and again_ms <= poll.at_ms + _SAME_POLL_MS:
+            self._at(again_ms, _POLL, partial(self._poll, poll))
 
     # --- ticks ------------------------------------------------------------------------------------
 
@@ -257,6 +281,7 @@ class _Host:
             case RunCallback():
                 self._run_callback(effect)
             case StateChanged():
+                self._count_reconciliation(effect)
                 self._observe(
                     "state",
                     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -210,6 +211,22 @@ def test_a_late_answer_is_followed_by_the_minimum_backoff() -> None:
     items = drive(trace.processes[0])
     after = [i.at_ms for i in requests(items, "ConsumerGroupHeartbeat") if i.at_ms > 5_636]
     assert after[0] - 5_636 >= 80
+
+
+@pytest.mark.parametrize(
+    "name", ["connections_killed", "regex_change", "target_returns_while_revoking", "poll_paused"]
+)
+def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path, name: str) -> None:
+    """What is inferred from a trace does not hang on single milliseconds."""
+    noise = random.Random(name)
+
+    def shift(document: dict[str, Any]) -> None:
+        last_ms = 0
+        for event in document["events"]:
+            last_ms = max(last_ms, event["at_ms"] + noise.randint(0, 10))
+            event["at_ms"] = last_ms
+
+    assert replay(edited(tmp_path, FOLDER / "java" / f"{name}.json", shift)).is_met
 
 
 # --- what is fed ----------------------------------------------------------------------------------
