@@ -73,8 +73,17 @@ class ExclusiveConsumption(Invariant):
         return Finding(
             f"{self.books.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
             "are members in good standing",
-            {"partition": partition, "clients": tuple(names)},
+            {
+                "partition": partition,
+                "clients": tuple(names),
+                "was_given_away": self._all_but_one_gave_away(partition, names),
+            },
         )
+
+    def _all_but_one_gave_away(self, partition: TopicPartition, names: list[str]) -> bool:
+        entries = [self.books.clients[name] for name in names if name in self.books.clients]
+        givers = [e for e in entries if self.books.gave_away(e.member_id, {partition})]
+        return len(givers) >= len(names) - 1
 
 
 class OnlyZombiesShare(Invariant):
@@ -173,7 +182,6 @@ class AssignedIsHeld(Invariant):
                 "client": name,
                 "partitions": frozenset(extra),
                 "was_given_away": self.books.gave_away(member.member_id, extra),
-                "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
 
@@ -212,7 +220,6 @@ class CurrentFitsTarget(Invariant):
                         "client": entry.name,
                         "partition": partition,
                         "was_given_away": self.books.gave_away(member.member_id, {partition}),
-                        "is_fetched": partition in member.fetchable,
                     },
                 )
         return None

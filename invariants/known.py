@@ -65,7 +65,7 @@ def _is_strict_commit(evidence: Evidence) -> bool:
 
 
 def _is_given_away(evidence: Evidence) -> bool:
-    return bool(evidence["was_given_away"]) and not evidence["is_fetched"]
+    return bool(evidence["was_given_away"])
 
 
 DESIGN_LIMITS = ("D12",)
@@ -123,12 +123,15 @@ KNOWN: tuple[KnownDefect, ...] = (
             promise_id=promise_id,
             signature=(
                 "an owned list left out what the client had accepted and was still to take over, "
-                "the coordinator released that without a revocation, and the client fetches none "
-                "of it"
+                "and so the coordinator released that without a revocation"
             ),
             recognises=_is_given_away,
         )
-        for promise_id in ("cross.assigned_is_held", "cross.current_fits_target")
+        for promise_id in (
+            "cross.assigned_is_held",
+            "cross.current_fits_target",
+            "cross.exclusive_consumption",
+        )
     ),
 )
 """All signatures."""
