@@ -10,7 +10,13 @@ from dataclasses import dataclass, fields, replace
 
 from protocol.errors import ErrorCode, GroupError
 
-__all__ = ["CoordinatorConfig", "GroupConfig", "alter_group_config"]
+__all__ = ["MIGRATION_POLICIES", "CoordinatorConfig", "GroupConfig", "alter_group_config"]
+
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+
+_MAY_BE_ZERO = frozenset(
+    {"group_consumer_assignment_interval_ms", "group_initial_rebalance_delay_ms"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,11 @@ class CoordinatorConfig:
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_migration_policy: str = "bidirectional"
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
     offset_metadata_max_bytes: int = 4_096
     offsets_commit_timeout_ms: int = 5_000
     offsets_retention_minutes: int = 10_080
@@ -40,7 +51,7 @@ class CoordinatorConfig:
         interval = self.group_consumer_heartbeat_interval_ms
         for name in self.__slots__:
             value = getattr(self, name)
-            lower = 0 if name == "group_consumer_assignment_interval_ms" else 1
+            lower = 0 if name in _MAY_BE_ZERO else 1
             if isinstance(value, int) and value < lower:
                 raise ValueError(f"{name} must be >= {lower}, got {value}")
         if not (
@@ -67,6 +78,16 @@ class CoordinatorConfig:
             raise ValueError(
                 f"group_consumer_heartbeat_interval_ms ({interval}) must be less than "
                 f"group_consumer_session_timeout_ms ({session})"
+            )
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError(
+                f"group_min_session_timeout_ms ({self.group_min_session_timeout_ms}) must not be "
+                f"above group_max_session_timeout_ms ({self.group_max_session_timeout_ms})"
+            )
+        if self.group_consumer_migration_policy not in MIGRATION_POLICIES:
+            raise ValueError(
+                f"group_consumer_migration_policy must be one of {', '.join(MIGRATION_POLICIES)}, "
+                f"got {self.group_consumer_migration_policy!r}"
             )
         if not self.group_consumer_assignors:
             raise ValueError("group_consumer_assignors must name at least one assignor")

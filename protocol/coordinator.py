@@ -8,22 +8,26 @@ consumer-group-coordinator.md, sections 2.3, 2.5, 4.1, 8.6, 9.3 and 9.5.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from protocol.classic_group.group import ClassicGroup
+from protocol.classic_group.operation import Operation
+from protocol.classic_requests import ClassicRequests
 from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
 from protocol.consumer_group.context import (
     CompileRegex,
     CoordinatorContext,
-    metadata_hash,
     no_regex_engine,
 )
-from protocol.consumer_group.describe import describe, describe_missing, list_row, simple_row
-from protocol.consumer_group.group import ConsumerGroup, GroupState
+from protocol.consumer_group.describe import describe, describe_missing
+from protocol.consumer_group.fired import fired
+from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.heartbeat import heartbeat
-from protocol.consumer_group.regexes import resolve
-from protocol.consumer_group.removal import fence_member, leave, rebalance_key, session_key
-from protocol.consumer_group.target import compute_target
+from protocol.consumer_group.removal import leave, remove_members
+from protocol.consumer_group.timers import rebalance_key, session_key
 from protocol.consumer_group.validation import validate_heartbeat
-from protocol.errors import ErrorCode, GroupError, ProtocolBug
+from protocol.directory import Directory
+from protocol.errors import ErrorCode, GroupError, ReplayError
 from protocol.messages import (
     JOIN_EPOCH,
     AlterGroupConfigRequest,
@@ -33,24 +37,33 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
-    DeleteGroupsResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
     Request,
+)
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
 )
 from protocol.messages_offsets import (
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
+from protocol.migration.upgrade import upgrade
 from protocol.offsets import OffsetStore
-from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.outcome import (
+    Completion,
+    Outcome,
+    ScheduleTimer,
+    TimerCommand,
+    TimerKey,
+    Token,
+)
 from protocol.records import (
-    ConsumerGroupMetadata,
-    ConsumerGroupPartitionMetadata,
-    ConsumerGroupTargetAssignmentMetadata,
+    ConsumerGroupMemberMetadata,
     GroupMetadata,
-    GroupMetadataValue,
     MemberState,
     OffsetCommit,
     Record,
@@ -67,8 +80,9 @@ EXPIRY_KEY = TimerKey("expiry", "")
 class GroupCoordinator:
     """State machine of one shard. Its attributes are read-only for everybody else.
 
-    ``groups`` are the consumer groups; ``simple_groups`` the ids of groups that exist only because
-    somebody without membership committed an offset (section 8.1).
+    ``groups`` are the consumer groups. ``classic_groups`` are all others, also those that exist
+    only because somebody without membership committed an offset (section 8.1); theirs is soft
+    state, which handlers change in place.
     """
 
     def __init__(
@@ -82,7 +96,6 @@ class GroupCoordinator:
     ) -> None:
         self.semantics = semantics
         self.groups: dict[str, ConsumerGroup] = {}
-        self.simple_groups: set[str] = set()
         self._context = CoordinatorContext(
             config=config,
             rules=semantics.coordinator(),
@@ -90,7 +103,10 @@ class GroupCoordinator:
             new_member_id=new_member_id,
             compile_regex=compile_regex,
         )
+        self.classic_groups: Mapping[str, ClassicGroup] = self._context.classic_groups
         self.offsets = OffsetStore(self._context)
+        self._directory = Directory(self.groups, self.classic_groups, self.offsets)
+        self._classic = ClassicRequests(self._context, self.groups)
 
     @property
     def config(self) -> CoordinatorConfig:
@@ -110,36 +126,75 @@ class GroupCoordinator:
     # -- requests --------------------------------------------------------------------------
 
     def handle(
-        self, request: Request, *, now_ms: int, client_id: str = "", client_host: str = ""
+        self,
+        request: Request,
+        *,
+        now_ms: int,
+        client_id: str = "",
+        client_host: str = "",
+        token: Token | None = None,
     ) -> Outcome:
         """Answer one request. A refused one changes nothing (but see ``removes_fenced_member``).
 
+        ``token`` is the host's name for a JoinGroup or SyncGroup: an outcome without a response
+        answers it by a completion, at once or later. Raises TypeError where it is missing.
         Describe and list read this instance as it is; a host that must show committed state only
         asks an instance that holds no more than that (section 9.4, read operations).
         """
         match request:
             case ConsumerGroupHeartbeatRequest():
                 return self._heartbeat(request, now_ms, client_id, client_host)
-            case ConsumerGroupDescribeRequest():
-                return Outcome(tuple(self._describe(group_id) for group_id in request.group_ids))
-            case ListGroupsRequest():
-                return Outcome(self._list(request))
-            case DeleteGroupsRequest():
-                return self._delete(request.group_id)
             case OffsetCommitRequest():
-                group = self.groups.get(request.group_id)
-                return self.offsets.commit(
-                    request, group, now_ms=now_ms, is_simple=request.group_id in self.simple_groups
-                )
+                group = self._directory.get(request.group_id)
+                return self.offsets.commit(request, group, now_ms=now_ms)
             case OffsetFetchRequest():
                 return Outcome(self.offsets.fetch(request, self.groups.get(request.group_id)))
             case OffsetDeleteRequest():
-                is_simple = request.group_id in self.simple_groups
-                group = self.groups.get(request.group_id)
-                return self.offsets.delete(request, group, is_simple=is_simple)
+                return self.offsets.delete(request, self._directory.get(request.group_id))
+            case ConsumerGroupDescribeRequest():
+                return Outcome(tuple(self._describe(group_id) for group_id in request.group_ids))
+            case ListGroupsRequest():
+                return Outcome(self._directory.rows(request))
+            case DeleteGroupsRequest():
+                return self._directory.delete(request.group_id)
             case AlterGroupConfigRequest():
                 return Outcome(self._alter_config(request))
+        outcome = self._handle_classic(request, token, now_ms, client_id, client_host)
+        group_of_members = self.groups.get(request.group_id)
+        if group_of_members is None:
+            return outcome
+        return self._complete(group_of_members, outcome, now_ms)
+
+    def _handle_classic(
+        self, request: Request, token: Token | None, now_ms: int, client_id: str, client_host: str
+    ) -> Outcome:
+        match request:
+            case HeartbeatRequest():
+                return self._classic.heartbeat(request, now_ms=now_ms)
+            case LeaveGroupRequest():
+                return self._classic.leave(request, now_ms=now_ms)
+        if token is None:
+            raise TypeError(f"{type(request).__name__} needs a token, as its answer may come later")
+        match request:
+            case SyncGroupRequest():
+                return self._classic.sync(request, token=token, now_ms=now_ms)
+            case JoinGroupRequest():
+                return self._classic.join(
+                    request,
+                    token=token,
+                    now_ms=now_ms,
+                    client_id=client_id,
+                    client_host=client_host,
+                )
         raise TypeError(f"not a request: {request!r}")
+
+    def committed(self, on_commit: object, *, now_ms: int) -> Outcome:
+        """All records of the outcome that announced ``on_commit`` are committed."""
+        return self._classic.committed(on_commit, now_ms=now_ms)
+
+    def write_failed(self, on_commit: object, error: ErrorCode, *, now_ms: int) -> Outcome:
+        """They are not, as far as the host can tell; ``error`` is for the clients (section 9.6)."""
+        return self._classic.write_failed(on_commit, error, now_ms=now_ms)
 
     def _heartbeat(
         self,
@@ -149,6 +204,7 @@ class GroupCoordinator:
         client_host: str,
     ) -> Outcome:
         context = self._context
+        conversion: Operation | None = None
         try:
             validate_heartbeat(
                 request,
@@ -157,13 +213,12 @@ class GroupCoordinator:
                     context.rules.refuses_non_positive_rebalance_timeout
                 ),
             )
-            group = self._find(request)
-            prefix: tuple[Record, ...] = ()
-            if request.group_id in self.simple_groups:
-                # An empty classic group gives way; its offsets stay (section 2.5).
-                prefix = (GroupMetadata(request.group_id),)
+            group = self.groups.get(request.group_id)
+            if group is None:
+                conversion = Operation(context.config, context.rules, now_ms=now_ms)
+                group = self._find(request, conversion)
             if request.member_epoch < JOIN_EPOCH:
-                outcome = leave(context, group, request)
+                outcome = leave(context, group, request, now_ms=now_ms)
             else:
                 outcome = heartbeat(
                     context,
@@ -177,24 +232,42 @@ class GroupCoordinator:
             response = ConsumerGroupHeartbeatResponse(
                 error_code=error.code, error_message=error.message
             )
-            return self._refuse(request, error, response, now_ms)
-        if prefix:
-            outcome = Outcome(outcome.response, prefix + outcome.records, outcome.timers)
+            outcome = self._refuse(request, error, response, now_ms)
+            if conversion is not None:
+                # Whoever was parked has been told already that the group starts over.
+                outcome = replace(outcome, completions=tuple(conversion.completions))
+            return outcome
+        if conversion is not None:
+            outcome = replace(
+                outcome,
+                records=(*conversion.records, *outcome.records),
+                timers=(*conversion.timers, *outcome.timers),
+                completions=tuple(conversion.completions),
+            )
         return self._complete(group, outcome, now_ms)
 
-    def _find(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup:
-        """Section 2.5. A fresh group stays outside ``groups`` until its records are replayed."""
-        group = self.groups.get(request.group_id)
-        if group is not None:
-            return group
-        if request.member_epoch == JOIN_EPOCH:
-            return self._new_group(request.group_id)
-        if request.group_id in self.simple_groups:
+    def _find(self, request: ConsumerGroupHeartbeatRequest, conversion: Operation) -> ConsumerGroup:
+        """Section 2.5, for an id that no consumer group has.
+
+        A fresh or converted group stays outside ``groups`` until its records are replayed.
+        """
+        group_id = request.group_id
+        classic = self.classic_groups.get(group_id)
+        if request.member_epoch != JOIN_EPOCH:
+            kind = "Group" if request.member_epoch < JOIN_EPOCH else "Consumer group"
             raise GroupError(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a consumer group."
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"{kind} {group_id} not found."
+                if classic is None
+                else f"Group {group_id} is not a consumer group.",
             )
-        kind = "Group" if request.member_epoch < JOIN_EPOCH else "Consumer group"
-        raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {request.group_id} not found.")
+        if classic is None:
+            return self._new_group(group_id)
+        if classic.is_empty:
+            # An empty classic group gives way; its offsets stay.
+            conversion.records.append(GroupMetadata(group_id))
+            return self._new_group(group_id)
+        return upgrade(self._context, classic, conversion)
 
     def _refuse(
         self,
@@ -206,8 +279,10 @@ class GroupCoordinator:
         rules = self._context.rules
         if error.code is ErrorCode.FENCED_MEMBER_EPOCH and rules.removes_fenced_member:
             group = self.groups[request.group_id]
-            removal = fence_member(self._context, group, group.members[request.member_id])
-            outcome = Outcome(response, removal.records, removal.timers)
+            member = group.members[request.member_id]
+            outcome = remove_members(
+                self._context, group, [member], now_ms=now_ms, response=response
+            )
             return self._complete(group, outcome, now_ms)
         return Outcome(response)
 
@@ -217,43 +292,13 @@ class GroupCoordinator:
         records, timers = self._context.rules.follow_up(group, outcome.records, now_ms)
         if not records and not timers:
             return outcome
-        return Outcome(outcome.response, outcome.records + records, outcome.timers + timers)
+        return replace(outcome, records=outcome.records + records, timers=outcome.timers + timers)
 
     def _describe(self, group_id: str) -> ConsumerGroupDescribeResponse:
         group = self.groups.get(group_id)
-        return describe_missing(group_id) if group is None else describe(self._context, group)
-
-    def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        states = {state.strip().lower() for state in request.states_filter}
-        types = {kind.strip().lower() for kind in request.types_filter}
-        rows = [list_row(group) for group in self.groups.values()]
-        rows += [simple_row(group_id) for group_id in self.simple_groups]
-        return ListGroupsResponse(
-            groups=tuple(
-                row
-                for row in sorted(rows, key=lambda row: row.group_id)
-                if (not states or row.group_state.lower() in states)
-                and (not types or row.group_type.lower() in types)
-            )
-        )
-
-    def _delete(self, group_id: str) -> Outcome:
-        group = self.groups.get(group_id)
-        offsets = tuple(self.offsets.tombstones_of_group(group_id))
         if group is None:
-            if group_id in self.simple_groups:
-                records = (*offsets, GroupMetadata(group_id))
-                return Outcome(DeleteGroupsResponse(group_id=group_id), records)
-            return Outcome(
-                DeleteGroupsResponse(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-            )
-        if group.state is not GroupState.EMPTY:
-            return Outcome(
-                DeleteGroupsResponse(group_id=group_id, error_code=ErrorCode.NON_EMPTY_GROUP)
-            )
-        return Outcome(
-            DeleteGroupsResponse(group_id=group_id), offsets + _group_tombstones(group_id)
-        )
+            return describe_missing(group_id, is_classic=group_id in self.classic_groups)
+        return describe(self._context, group)
 
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
         """Section 10.2. The settings live outside the group log; the host shows them to every
@@ -284,59 +329,18 @@ class GroupCoordinator:
             return self._expire(now_ms)
         if key.kind == "topic-deleted":
             return Outcome(None, tuple(self.offsets.tombstones_of_topic(key.member_id)))
+        if key.kind.startswith("classic-"):
+            return self._classic.fire(key, epoch=epoch, now_ms=now_ms)
         group = self.groups.get(key.group_id)
         if group is None:
             return Outcome()
-        match key.kind:
-            case "session" | "rebalance":
-                member = group.members.get(key.member_id)
-                if member is None or (key.kind == "rebalance" and member.member_epoch != epoch):
-                    return Outcome()
-                outcome = fence_member(self._context, group, member)
-            case "metadata":
-                outcome = self._notice_topics(group)
-            case "assignment":
-                outcome = self._assign(group, now_ms)
-            case "regex":
-                outcome = resolve(self._context, group, asked_at_ms=epoch)
-            case _:
-                raise ProtocolBug(f"unknown timer {key}")
+        outcome = fired(self._context, group, key, epoch=epoch, now_ms=now_ms)
         return self._complete(group, outcome, now_ms)
 
     def _expire(self, now_ms: int) -> Outcome:
-        """Section 8.5: offsets whose retention is over, and empty groups that have none left."""
-        records: list[Record] = []
-        for group_id in sorted({*self.groups, *self.simple_groups, *self.offsets.group_ids()}):
-            group = self.groups.get(group_id)
-            gone = self.offsets.expired(group_id, group, now_ms=now_ms)
-            records += gone
-            if len(gone) < len(self.offsets.of_group(group_id)):
-                continue
-            if group is None:
-                records.append(GroupMetadata(group_id))
-            elif group.state is GroupState.EMPTY:
-                records += _group_tombstones(group_id)
         interval_ms = self.config.offsets_retention_check_interval_ms
-        return Outcome(None, tuple(records), (ScheduleTimer(EXPIRY_KEY, now_ms + interval_ms),))
-
-    def _notice_topics(self, group: ConsumerGroup) -> Outcome:
-        new_hash = metadata_hash(group.all_subscribed_names(), self._context.image)
-        if not self._context.rules.notices_metadata(group, new_hash):
-            return Outcome()
-        value = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
-        return Outcome(None, (ConsumerGroupMetadata(group.group_id, value),))
-
-    def _assign(self, group: ConsumerGroup, now_ms: int) -> Outcome:
-        if group.group_epoch <= group.target_assignment_epoch or not group.members:
-            return Outcome()
-        target = compute_target(
-            self._context,
-            group,
-            group_epoch=group.group_epoch,
-            subscription_type=group.subscription_type,
-            now_ms=now_ms,
-        )
-        return Outcome(None, target.records)
+        again = ScheduleTimer(EXPIRY_KEY, now_ms + interval_ms)
+        return Outcome(None, tuple(self._directory.expired(now_ms=now_ms)), (again,))
 
     # -- state -----------------------------------------------------------------------------
 
@@ -349,21 +353,51 @@ class GroupCoordinator:
         match record:
             case OffsetCommit():
                 self.offsets.replay(record)
-                if record.value is not None and record.group_id not in self.groups:
-                    self.simple_groups.add(record.group_id)
+                if record.value is not None and self._directory.get(record.group_id) is None:
+                    simple = ClassicGroup(record.group_id, now_ms=None)
+                    self._context.classic_groups[record.group_id] = simple
                 return
             case GroupMetadata():
-                self.simple_groups.discard(record.group_id)
+                self._replay_classic(record)
                 return
         group = self.groups.get(record.group_id)
         if group is None:
+            if not self._context.rules.tolerates_compacted_log and (
+                record.value is None or not isinstance(record, ConsumerGroupMemberMetadata)
+            ):
+                raise ReplayError(f"group {record.group_id} does not exist")
             if record.value is None:
                 return
-            self.simple_groups.discard(record.group_id)
+            self._make_way(record.group_id, strict=strict)
             group = self.groups[record.group_id] = self._new_group(record.group_id)
         group.replay(record, strict=strict)
         if group.is_deleted:
             del self.groups[record.group_id]
+
+    def _replay_classic(self, record: GroupMetadata) -> None:
+        """Live, the group that wrote the record is newer than the record says."""
+        if record.value is None:
+            self._context.classic_groups.pop(record.group_id, None)
+            return
+        classic = self.classic_groups.get(record.group_id)
+        if classic is None or classic.written is not record.value:
+            loaded = ClassicGroup.from_record(record.group_id, record.value)
+            self._context.classic_groups[record.group_id] = loaded
+            self.groups.pop(record.group_id, None)
+
+    def _make_way(self, group_id: str, *, strict: bool) -> None:
+        """A record of a consumer group meets a classic group of its id.
+
+        One that only holds offsets gives way: it may be a trace of a group whose tombstone has been
+        compacted away. Any other is an error, live; a load takes the log at its word.
+        """
+        classic = self.classic_groups.get(group_id)
+        if classic is None:
+            return
+        is_simple = classic.is_simple and self._context.rules.replaces_simple_group
+        if not is_simple and (strict or not self._context.rules.replaces_simple_group):
+            raise ReplayError(f"group {group_id} is not a consumer group")
+        del self._context.classic_groups[group_id]
 
     def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
         """Take a new metadata image. Groups subscribed to a changed name look at it at their next
@@ -421,12 +455,20 @@ class GroupCoordinator:
             if rules.notices_topics_itself:
                 timers.append(ScheduleTimer(TimerKey("metadata", group_id), now_ms))
                 timers.append(ScheduleTimer(TimerKey("assignment", group_id), now_ms))
-        return tuple(timers)
+        return (*timers, *self._classic.on_loaded(now_ms=now_ms))
+
+    def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
+        """Another broker takes over: what parked requests are answered. The host drops this
+        instance, and its timers, afterwards (migration, section 8.2)."""
+        return self._classic.on_unloaded(now_ms=now_ms)
 
     def _new_group(self, group_id: str) -> ConsumerGroup:
         rules = self._context.rules
         return ConsumerGroup(
-            group_id, initial_epoch=rules.initial_group_epoch, ownership=rules.ownership
+            group_id,
+            initial_epoch=rules.initial_group_epoch,
+            ownership=rules.ownership,
+            tolerates_gaps=rules.tolerates_compacted_log,
         )
 
 
@@ -436,12 +478,3 @@ def _is_other_topic(old: Topic | None, image: MetadataImage, name: str) -> bool:
         return False
     new = image.by_name.get(name)
     return new is None or new.topic_id != old.topic_id
-
-
-def _group_tombstones(group_id: str) -> tuple[Record, ...]:
-    """Section 8.6: an empty group goes by tombstones 6, 4, 3."""
-    return (
-        ConsumerGroupTargetAssignmentMetadata(group_id, None),
-        ConsumerGroupPartitionMetadata(group_id),
-        ConsumerGroupMetadata(group_id, None),
-    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ErrorCode", "GroupError", "IllegalTransition", "ProtocolBug"]
+__all__ = ["ErrorCode", "GroupError", "IllegalTransition", "ProtocolBug", "ReplayError"]
 
 
 class ErrorCode(IntEnum):
@@ -67,3 +67,8 @@ class ProtocolBug(Exception):
 
 class IllegalTransition(ProtocolBug):
     """A state change outside its transition table was attempted."""
+
+
+class ReplayError(ProtocolBug):
+    """A record does not fit the state it meets. Live, that is our own bug; in a load it can also be
+    the log's, under a defect that takes records for more orderly than compaction leaves them."""

@@ -11,6 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from protocol.messages_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -211,6 +221,10 @@ Request = (
     | OffsetCommitRequest
     | OffsetFetchRequest
     | OffsetDeleteRequest
+    | JoinGroupRequest
+    | SyncGroupRequest
+    | HeartbeatRequest
+    | LeaveGroupRequest
 )
 Response = (
     ConsumerGroupHeartbeatResponse
@@ -221,5 +235,9 @@ Response = (
     | OffsetCommitResponse
     | OffsetFetchResponse
     | OffsetDeleteResponse
+    | JoinGroupResponse
+    | SyncGroupResponse
+    | HeartbeatResponse
+    | LeaveGroupResponse
     | ErrorResponse
 )

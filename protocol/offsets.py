@@ -8,6 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from protocol.classic_group.group import ClassicGroup
+from protocol.classic_group.offsets import (
+    expiry_base,
+    renewed_session,
+    validate_commit,
+    validate_delete,
+)
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.errors import ErrorCode, GroupError
@@ -20,7 +27,7 @@ from protocol.messages_offsets import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.outcome import Outcome
+from protocol.outcome import Outcome, TimerCommand
 from protocol.records import OffsetCommit, OffsetCommitValue, Record
 from protocol.topics import Topic, TopicPartition
 
@@ -67,15 +74,11 @@ class OffsetStore:
     def commit(
         self,
         request: OffsetCommitRequest,
-        group: ConsumerGroup | None,
+        group: ConsumerGroup | ClassicGroup | None,
         *,
         now_ms: int,
-        is_simple: bool = False,
     ) -> Outcome:
-        """Section 8.1. The whole request is refused, or each partition is stored on its own.
-
-        ``is_simple``: the group exists, without members, as offsets only.
-        """
+        """Section 8.1. The whole request is refused, or each partition is stored on its own."""
         errors: dict[TopicPartition, ErrorCode] = {}
         known: dict[TopicPartition, tuple[Topic, int]] = {}
         by_id = self._context.image.by_id
@@ -88,7 +91,7 @@ class OffsetStore:
             else:
                 known[partition] = (topic, offset)
         try:
-            self._check_commit(request, group, list(known), is_simple=is_simple)
+            self._check_commit(request, group, list(known))
         except GroupError as refusal:
             errors.update(dict.fromkeys(known, refusal.code))
             return Outcome(OffsetCommitResponse(errors=errors))
@@ -108,7 +111,10 @@ class OffsetStore:
             for partition, (topic, offset) in known.items()
         )
         errors.update(dict.fromkeys(known, ErrorCode.NONE))
-        return Outcome(OffsetCommitResponse(errors=errors), records)
+        timers: tuple[TimerCommand, ...] = ()
+        if known and isinstance(group, ClassicGroup):
+            timers = renewed_session(group, request.member_id, now_ms=now_ms)
+        return Outcome(OffsetCommitResponse(errors=errors), records, timers)
 
     def _is_too_long(self, metadata: str) -> bool:
         # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
@@ -118,16 +124,15 @@ class OffsetStore:
     def _check_commit(
         self,
         request: OffsetCommitRequest,
-        group: ConsumerGroup | None,
+        group: ConsumerGroup | ClassicGroup | None,
         partitions: Sequence[TopicPartition],
-        *,
-        is_simple: bool,
     ) -> None:
+        if isinstance(group, ClassicGroup):
+            validate_commit(group, request)
+            return
         epoch = request.generation_id_or_member_epoch
         is_old_version = request.api_version < _FIRST_VERSION_WITH_MEMBER_EPOCH
         if group is None:
-            if epoch >= 0 and is_simple:
-                raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
             if epoch >= 0:
                 raise GroupError(
                     ErrorCode.ILLEGAL_GENERATION if is_old_version else ErrorCode.GROUP_ID_NOT_FOUND
@@ -138,23 +143,28 @@ class OffsetStore:
         member = group.members.get(request.member_id)
         if member is None:
             raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if is_old_version:
+        if is_old_version and member.classic_metadata is None:
             raise GroupError(ErrorCode.UNSUPPORTED_VERSION)
-        if not self._context.rules.accepts_commit(member, epoch, partitions):
-            raise GroupError(ErrorCode.STALE_MEMBER_EPOCH)
+        rules = self._context.rules
+        if not rules.accepts_commit(member, epoch, partitions):
+            raise GroupError(rules.stale_epoch_error(member))
 
     # -- fetch, delete ---------------------------------------------------------------------
 
     def fetch(
         self, request: OffsetFetchRequest, group: ConsumerGroup | None
     ) -> OffsetFetchResponse:
-        """Section 8.2. Reads this store as it is; see ``GroupCoordinator.handle``."""
+        """Section 8.2. Reads this store as it is; see ``GroupCoordinator.handle``.
+
+        ``group`` is None for a group that checks nobody: a classic one, or none at all.
+        """
         if group is not None and (request.member_id is not None or request.member_epoch >= 0):
             member = group.members.get(request.member_id or "")
             if member is None:
                 return OffsetFetchResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
             if member.member_epoch != request.member_epoch:
-                return OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
+                code = self._context.rules.stale_epoch_error(member)
+                return OffsetFetchResponse(error_code=code)
         stored = self.of_group(request.group_id)
         by_id = self._context.image.by_id
         offsets = {}
@@ -167,19 +177,24 @@ class OffsetStore:
         return OffsetFetchResponse(offsets=offsets)
 
     def delete(
-        self, request: OffsetDeleteRequest, group: ConsumerGroup | None, *, is_simple: bool = False
+        self, request: OffsetDeleteRequest, group: ConsumerGroup | ClassicGroup | None
     ) -> Outcome:
         """Section 8.3: topics that somebody subscribes to keep their offsets."""
-        stored = self.of_group(request.group_id)
-        if group is None and not is_simple:
+        if group is None:
             return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        if isinstance(group, ClassicGroup):
+            try:
+                validate_delete(group)
+            except GroupError as refusal:
+                return Outcome(OffsetDeleteResponse(error_code=refusal.code))
+        stored = self.of_group(request.group_id)
         errors = {}
         records: list[Record] = []
         for partition in sorted(request.partitions):
             topic = self._context.image.by_id.get(partition.topic_id)
             if topic is None:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif group is not None and topic.name in group.all_subscribed_names():
+            elif _is_subscribed(group, topic.name):
                 errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             else:
                 errors[partition] = ErrorCode.NONE
@@ -204,21 +219,34 @@ class OffsetStore:
             if topic == topic_name
         ]
 
-    def expired(self, group_id: str, group: ConsumerGroup | None, *, now_ms: int) -> list[Record]:
+    def expired(
+        self, group_id: str, group: ConsumerGroup | ClassicGroup | None, *, now_ms: int
+    ) -> list[Record]:
         """Tombstones of offsets whose retention is over (section 8.5).
 
-        The base is the time of the commit, and topics that the group subscribes to are spared.
+        Topics that the group subscribes to are spared. The base is the time of the commit; in a
+        classic group that has lost its members, the time at which it did.
         """
+        base_of = expiry_base(group) if isinstance(group, ClassicGroup) else _commit_time
+        if base_of is None:
+            return []
         retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
-        subscribed = set() if group is None else group.all_subscribed_names()
         records: list[Record] = []
         for (topic, partition), value in sorted(self.of_group(group_id).items()):
-            if topic in subscribed:
+            if _is_subscribed(group, topic):
                 continue
             if value.expire_timestamp is not None:
                 is_over = now_ms >= value.expire_timestamp
             else:
-                is_over = now_ms - value.commit_timestamp >= retention_ms
+                is_over = now_ms - base_of(value) >= retention_ms
             if is_over:
                 records.append(OffsetCommit(group_id, topic, partition, None))
         return records
+
+
+def _commit_time(value: OffsetCommitValue) -> int:
+    return value.commit_timestamp
+
+
+def _is_subscribed(group: ConsumerGroup | ClassicGroup | None, topic_name: str) -> bool:
+    return group is not None and group.is_subscribed_to(topic_name)

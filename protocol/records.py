@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar
 
+from protocol.messages_classic import ClassicMemberMetadata
+from protocol.records_classic import ClassicGroupValue, classic_group_dict
 from protocol.topics import TopicPartition, group_by_topic
 
 __all__ = [
@@ -55,7 +57,10 @@ class GroupMetadataValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadataValue:
-    """What a member told about itself; everything but epochs and assignments."""
+    """What a member told about itself; everything but epochs and assignments.
+
+    ``classic_member_metadata`` is None for a member that uses the consumer protocol.
+    """
 
     instance_id: str | None
     rack_id: str | None
@@ -65,6 +70,7 @@ class MemberMetadataValue:
     subscribed_topic_regex: str
     rebalance_timeout_ms: int
     server_assignor: str | None
+    classic_member_metadata: ClassicMemberMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +132,11 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """Record 2: a classic group. Only its tombstone is written by a consumer group."""
+    """Record 2: a classic group."""
 
     type_id: ClassVar[int] = 2
     group_id: str
-    value: None = None
+    value: ClassicGroupValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,15 +239,7 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
                 out["metadata_hash"] = group.metadata_hash
             return out
         case ConsumerGroupMemberMetadata(value=MemberMetadataValue() as member):
-            return {
-                "instance_id": member.instance_id,
-                "rack_id": member.rack_id,
-                "client_id": member.client_id,
-                "subscribed_topic_names": list(member.subscribed_topic_names),
-                "subscribed_topic_regex": member.subscribed_topic_regex,
-                "rebalance_timeout_ms": member.rebalance_timeout_ms,
-                "server_assignor": member.server_assignor,
-            }
+            return _member_dict(member)
         case ConsumerGroupTargetAssignmentMetadata(value=TargetMetadataValue() as target):
             out = {"assignment_epoch": target.assignment_epoch}
             if target.assignment_timestamp is not None:
@@ -265,7 +263,25 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
             return {"topics": list(resolved.topics), "timestamp": resolved.timestamp}
         case OffsetCommit(value=OffsetCommitValue() as commit):
             return _offset_dict(commit)
+        case GroupMetadata(value=ClassicGroupValue() as classic):
+            return classic_group_dict(classic)
     raise TypeError(f"not a record: {record!r}")
+
+
+def _member_dict(member: MemberMetadataValue) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "subscribed_topic_names": list(member.subscribed_topic_names),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "server_assignor": member.server_assignor,
+    }
+    if member.classic_member_metadata is not None:
+        timeout_ms = member.classic_member_metadata.session_timeout_ms
+        out["classic_member_metadata"] = {"session_timeout_ms": timeout_ms}
+    return out
 
 
 def _offset_dict(commit: OffsetCommitValue) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
+from protocol.classic_group.group import ClassicGroup
 from protocol.config import CoordinatorConfig, GroupConfig
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.topics import MetadataImage
@@ -19,12 +20,14 @@ class CoordinatorContext:
     """Configuration and rules never change. ``image`` is replaced when topics change,
     ``newest_topic_version`` is the version of the last image that brought a new topic, and
     ``group_configs`` holds the dynamic settings of groups (they live outside the group log).
+    ``classic_groups`` are the coordinator's: soft state that handlers change in place.
 
     ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
     the reason for a pattern that does not compile.
     """
 
     __slots__ = (
+        "classic_groups",
         "compile_regex",
         "config",
         "group_configs",
@@ -50,6 +53,7 @@ class CoordinatorContext:
         self.new_member_id = new_member_id
         self.compile_regex = compile_regex
         self.group_configs: dict[str, GroupConfig] = {}
+        self.classic_groups: dict[str, ClassicGroup] = {}
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Of this group: its own setting, else the broker's."""

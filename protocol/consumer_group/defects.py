@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from protocol.assignors import SubscriptionType
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
-from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.consumer_group.rules import ConsumerGroupRules, Joiner
 from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.records import (
     ConsumerGroupMemberMetadata,
@@ -135,9 +135,7 @@ class KeepsUnsubscribedTopics(ConsumerGroupRules):
 class CapacityBeforeReplacement(ConsumerGroupRules):
     """KAFKA-20601: the size limit is checked before a static predecessor is looked for."""
 
-    def is_refused_for_size(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_size: int
-    ) -> bool:
+    def is_refused_for_size(self, group: ConsumerGroup, request: Joiner, max_size: int) -> bool:
         return len(group.members) >= max_size and request.member_id not in group.members
 
 

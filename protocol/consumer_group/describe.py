@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from protocol.consumer_group.context import CoordinatorContext
-from protocol.consumer_group.group import ConsumerGroup, GroupState
+from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.target import preferred_assignor
 from protocol.errors import ErrorCode
 from protocol.messages import ConsumerGroupDescribeResponse, DescribedMember, ListedGroup
 from protocol.topics import TopicPartition
 
-__all__ = ["describe", "describe_missing", "list_row", "simple_row"]
+__all__ = ["describe", "describe_missing", "list_row"]
+
+_CONSUMER, _CLASSIC = 1, 0
 
 
 def describe(context: CoordinatorContext, group: ConsumerGroup) -> ConsumerGroupDescribeResponse:
@@ -38,6 +40,7 @@ def describe(context: CoordinatorContext, group: ConsumerGroup) -> ConsumerGroup
                 subscribed_topic_regex=member.subscribed_topic_regex,
                 assignment=_known(context, assigned),
                 target_assignment=_known(context, group.target_of(member_id)),
+                member_type=_CONSUMER if member.classic_metadata is None else _CLASSIC,
             )
         )
     return ConsumerGroupDescribeResponse(
@@ -50,14 +53,18 @@ def describe(context: CoordinatorContext, group: ConsumerGroup) -> ConsumerGroup
     )
 
 
-def describe_missing(group_id: str) -> ConsumerGroupDescribeResponse:
+def describe_missing(group_id: str, *, is_classic: bool) -> ConsumerGroupDescribeResponse:
     """The answer for a group that does not exist or is none of ours."""
     if not group_id:
         return ConsumerGroupDescribeResponse(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
     return ConsumerGroupDescribeResponse(
         group_id=group_id,
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=f"Group {group_id} not found.",
+        error_message=(
+            f"Group {group_id} is not a consumer group."
+            if is_classic
+            else f"Group {group_id} not found."
+        ),
     )
 
 
@@ -68,16 +75,6 @@ def list_row(group: ConsumerGroup) -> ListedGroup:
         protocol_type="consumer",
         group_state=group.state.value,
         group_type="consumer",
-    )
-
-
-def simple_row(group_id: str) -> ListedGroup:
-    """A group of offsets only is an empty classic group without a protocol type."""
-    return ListedGroup(
-        group_id=group_id,
-        protocol_type="",
-        group_state=GroupState.EMPTY.value,
-        group_type="classic",
     )
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from protocol.assignors import SubscriptionType
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.refusals import unknown_member
-from protocol.errors import ProtocolBug
+from protocol.errors import ReplayError
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -43,10 +43,6 @@ class GroupState(Enum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
-
-
-class ReplayError(ProtocolBug):
-    """A record does not fit the state it meets; in live operation that is our own bug."""
 
 
 def subscription_type(
@@ -86,11 +82,17 @@ class ConsumerGroup:
 
     Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
     ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
-    ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2).
+    ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2),
+    ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4).
     """
 
     def __init__(
-        self, group_id: str, *, initial_epoch: int, ownership: OwnershipRules | None = None
+        self,
+        group_id: str,
+        *,
+        initial_epoch: int,
+        ownership: OwnershipRules | None = None,
+        tolerates_gaps: bool = True,
     ) -> None:
         self.group_id = group_id
         self.group_epoch = initial_epoch
@@ -105,12 +107,16 @@ class ConsumerGroup:
         self.is_resolving_regexes = False
         self.server_assignors: dict[str, int] = {}
         self.static_members: dict[str, str] = {}
+        self.classic_member_count = 0
+        self.classic_protocols: dict[str, int] = {}
+        self.awaited_rejoins: set[str] = set()
         self.current_partition_epoch: dict[TopicPartition, int] = {}
         self.inverted_target: dict[TopicPartition, str] = {}
         self.metadata_refresh_deadline_ms = 0
         self.metadata_refresh_epoch = 0
         self.is_deleted = False
         self._ownership = ownership or OwnershipRules()
+        self._tolerates_gaps = tolerates_gaps
         self._stable_at: dict[int, int] = {}
 
     # -- reading ---------------------------------------------------------------------------
@@ -153,6 +159,12 @@ class ConsumerGroup:
         for resolved in self.resolved_regexes.values():
             names.update(resolved.topics)
         return names
+
+    def is_subscribed_to(self, topic_name: str) -> bool:
+        """Does any member name this topic, or any member's pattern match it?"""
+        return topic_name in self.subscribed_topic_names or any(
+            topic_name in resolved.topics for resolved in self.resolved_regexes.values()
+        )
 
     def names_of(self, member: Member) -> tuple[str, ...]:
         """Topic names that this member subscribes to: its own, and what its pattern matched."""
@@ -247,6 +259,7 @@ class ConsumerGroup:
             self._put(old, new, strict=strict)
             return
         if old is None:
+            self._meet_unknown(member_id)
             return
         is_settled = old.member_epoch == -1 and member_id not in self.target_assignment
         if strict and not is_settled and self._ownership.removes_in_order:
@@ -258,11 +271,18 @@ class ConsumerGroup:
     ) -> None:
         member_id = record.member_id
         old = self.members.get(member_id)
+        if old is None:
+            self._meet_unknown(member_id)
         if record.value is not None:
             base = old or Member(member_id=member_id)
             self._put(old, base.with_current_assignment(record.value), strict=strict)
         elif old is not None:
             self._put(old, old.without_current_assignment(), strict=strict)
+
+    def _meet_unknown(self, member_id: str) -> None:
+        """A compacted log may name a member whose first record is gone (KAFKA-17306)."""
+        if not self._tolerates_gaps:
+            raise ReplayError(f"group {self.group_id} has no member {member_id}")
 
     def rebuild_ownership(self) -> None:
         """Derive the ownership map anew, after a load in which compaction may have hidden the
@@ -297,6 +317,8 @@ class ConsumerGroup:
             given(old.server_assignor if old else None),
             given(new.server_assignor if new else None),
         )
+        if (old and old.classic_metadata) or (new and new.classic_metadata):
+            self._recount_classic(old, new)
         self._map_instance(old, new)
         self._ownership.update(self.current_partition_epoch, old, new, strict=strict)
         if old is not None and old.state is MemberState.STABLE:
@@ -311,6 +333,17 @@ class ConsumerGroup:
             self.members[new.member_id] = new
         elif old is not None:
             del self.members[old.member_id]
+
+    def _recount_classic(self, old: Member | None, new: Member | None) -> None:
+        before, after = old and old.classic_metadata, new and new.classic_metadata
+        recount(
+            self.classic_protocols,
+            [name for name, _ in before.supported_protocols] if before else [],
+            [name for name, _ in after.supported_protocols] if after else [],
+        )
+        self.classic_member_count += (after is not None) - (before is not None)
+        if after is None and old is not None:
+            self.awaited_rejoins.discard(old.member_id)
 
     def _map_instance(self, old: Member | None, new: Member | None) -> None:
         # A member that changed its instance id stays mapped under the former one too, as long

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.assignors import SubscriptionType
-from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup, given, recount, subscription_type
+from protocol.consumer_group.advance import Advance
+from protocol.consumer_group.context import CoordinatorContext
+from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
-from protocol.consumer_group.reconciliation import Reconciliation, reconcile
 from protocol.consumer_group.refusals import (
     fenced_instance,
+    group_is_full,
     unknown_instance,
     unknown_member,
 )
-from protocol.consumer_group.regexes import (
-    abandoned_regex,
-    check_regex,
-    is_resolved,
-    resolution_timer,
-    subscribed_names,
-)
-from protocol.consumer_group.removal import (
-    rebalance_key,
-    replace_static_member,
-    session_key,
-)
-from protocol.consumer_group.target import compute_target
+from protocol.consumer_group.regexes import resolution_timer
+from protocol.consumer_group.removal import replace_static_member
+from protocol.consumer_group.timers import rebalance_key, session_key
 from protocol.errors import ErrorCode, GroupError
 from protocol.messages import (
     JOIN_EPOCH,
@@ -40,21 +30,10 @@ from protocol.messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
-from protocol.records import (
-    ConsumerGroupCurrentMemberAssignment,
-    ConsumerGroupMemberMetadata,
-    ConsumerGroupMetadata,
-    ConsumerGroupRegularExpression,
-    GroupMetadataValue,
-    MemberState,
-    Record,
-)
+from protocol.records import MemberState, Record
 from protocol.topics import TopicPartition
 
-__all__ = ["METADATA_REFRESH_INTERVAL_MS", "heartbeat"]
-
-METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
-"""Effectively never: what triggers a refresh is a change of topics (section 7.3)."""
+__all__ = ["heartbeat"]
 
 
 def heartbeat(
@@ -69,91 +48,50 @@ def heartbeat(
     """Handle a validated heartbeat at epoch 0 or above. Raises GroupError where it is refused."""
     config, rules = context.config, context.rules
     if rules.is_refused_for_size(group, request, config.group_consumer_max_size):
-        raise GroupError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            "The consumer group has reached its maximum capacity of "
-            f"{config.group_consumer_max_size} members.",
-        )
+        raise group_is_full(config.group_consumer_max_size)
     member_id = request.member_id or context.new_member_id()
     member, replaced_id, records = _resolve(context, group, request, member_id)
     updated = _merge(member, request, client_id, client_host)
 
-    group_epoch = group.group_epoch
-    type_of_subscriptions = None
-    timers: list[TimerCommand] = []
-    subscription_changed = bump = False
-    if updated is not member:
-        records.append(ConsumerGroupMemberMetadata(group.group_id, member_id, updated.metadata()))
-        subscription_changed, bump = _compare_subscriptions(
-            context, group, member, updated, records
-        )
-    bump = bump or group_epoch == 0
-    if bump or (
-        now_ms >= group.metadata_refresh_deadline_ms or group_epoch < group.metadata_refresh_epoch
-    ):
-        group_epoch, type_of_subscriptions, bump_records = _refresh_metadata(
-            context, group, member, updated, bump=bump, now_ms=now_ms
-        )
-        records += bump_records
-
-    target_epoch = group.target_assignment_epoch
-    target = group.target_of(replaced_id or member_id)
-    if (
-        group_epoch > target_epoch
-        and rules.assigns_in_heartbeat
-        and _may_assign(context, group, now_ms)
-    ):
-        new_target = compute_target(
-            context,
-            group,
-            group_epoch=group_epoch,
-            subscription_type=type_of_subscriptions
-            or rules.type_of_unchanged_group(group, _subscription_type(group, member, updated)),
-            now_ms=now_ms,
-            updated=updated,
-            replaced_id=replaced_id,
-        )
-        records += new_target.records
-        target_epoch, target = group_epoch, new_target.assignment[member_id]
-
-    after = _reconcile(
-        context,
-        group,
-        updated,
-        request,
-        target_epoch=target_epoch,
-        target=target,
-        subscription_changed=subscription_changed,
-        is_new=member_id not in group.members and replaced_id is None,
+    advance = Advance(
+        context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
     )
-    if after is not updated:
-        with_epochs = rules.writes_assignment_epochs
-        records.append(
-            ConsumerGroupCurrentMemberAssignment(
-                group.group_id, member_id, after.current_assignment(with_epochs=with_epochs)
-            )
-        )
-        timers.append(_rebalance_timer(group.group_id, after, now_ms))
-    elif after.state is MemberState.UNREVOKED_PARTITIONS and rules.restarts_rebalance_timer(
-        updated, after
+    advance.note_subscription()
+    advance.refresh_metadata()
+    advance.assign()
+    after = advance.reconcile(
+        request.topic_partitions, forces_subscription=advance.is_subscription_changed
+    )
+    return Outcome(
+        _response(context, group.group_id, request, advance, after),
+        tuple(records),
+        _timers(context, group, advance, after, now_ms),
+    )
+
+
+def _timers(
+    context: CoordinatorContext, group: ConsumerGroup, advance: Advance, after: Member, now_ms: int
+) -> tuple[TimerCommand, ...]:
+    """Sections 4.1 and 7.2, and H12. Nothing can fail any more: a resolution that is ordered here
+    is marked as under way."""
+    updated = advance.member
+    timers: list[TimerCommand] = []
+    if after is not updated or (
+        after.state is MemberState.UNREVOKED_PARTITIONS
+        and context.rules.restarts_rebalance_timer(updated, after)
     ):
         timers.append(_rebalance_timer(group.group_id, after, now_ms))
-    if updated is not member or group.subscribed_regexes:
-        # Only here, where nothing can fail any more: it marks the resolution as under way.
-        resolution = resolution_timer(context, group, member, updated, now_ms)
+    if updated is not advance.stored or group.subscribed_regexes:
+        resolution = resolution_timer(context, group, advance.stored, updated, now_ms)
         if resolution is not None:
             timers.append(resolution)
     timers.append(
         ScheduleTimer(
-            session_key(group.group_id, member_id),
+            session_key(group.group_id, after.member_id),
             now_ms + context.session_timeout_ms(group.group_id),
         )
     )
-    return Outcome(
-        _response(context, group.group_id, member, after, request, target_epoch, target),
-        tuple(records),
-        tuple(timers),
-    )
+    return tuple(timers)
 
 
 # -- H4, H5: who is it ---------------------------------------------------------------------
@@ -195,7 +133,7 @@ def _resolve_static(
             raise fenced_instance(member_id, instance_id, holder.member_id)
         _check_epoch(context, holder, request)
         return holder, None, []
-    if holder.member_epoch == STATIC_LEAVE_EPOCH:
+    if holder.member_epoch == STATIC_LEAVE_EPOCH or context.rules.takes_over_instance(holder):
         copy, records = replace_static_member(context, group, holder, member_id)
         return copy, holder.member_id, list(records)
     if context.rules.is_instance_taken(holder, request):
@@ -239,6 +177,7 @@ def _merge(
         and request.instance_id in (None, member.instance_id)
         and member.client_id == client_id
         and member.client_host == client_host
+        and member.classic_metadata is None
     ):
         return member
     names = member.subscribed_topic_names
@@ -262,113 +201,12 @@ def _merge(
         server_assignor=(
             member.server_assignor if request.server_assignor is None else request.server_assignor
         ),
+        classic_metadata=None,
     )
     return member if updated == member else updated
 
 
-def _compare_subscriptions(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    member: Member,
-    updated: Member,
-    records: list[Record],
-) -> tuple[bool, bool]:
-    """H7: has the subscription changed, and does that raise the group epoch at once?
-
-    A pattern raises it only if its topics are known already, or if it is dropped (section 7.2). A
-    pattern that nobody has any more gets its tombstone here. Raises GroupError for a bad pattern.
-    """
-    bump = changed = updated.subscribed_topic_names != member.subscribed_topic_names
-    regex = updated.subscribed_topic_regex
-    if regex != member.subscribed_topic_regex:
-        check_regex(context, group, regex)
-        changed = True
-        bump = bump or not regex or is_resolved(group, regex)
-        gone_regex = abandoned_regex(group, member, regex)
-        if gone_regex is not None:
-            records.append(ConsumerGroupRegularExpression(group.group_id, gone_regex, None))
-    return changed, bump
-
-
-# -- H8, H9: does the group need a new target ----------------------------------------------
-
-
-def _refresh_metadata(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    member: Member,
-    updated: Member,
-    *,
-    bump: bool,
-    now_ms: int,
-) -> tuple[int, SubscriptionType, list[Record]]:
-    """Look at topics and subscriptions again; returns group epoch, subscription type, records."""
-    gone_regex = abandoned_regex(group, member, updated.subscribed_topic_regex)
-    subscribed = subscribed_names(group, before=member, after=updated, gone_regex=gone_regex)
-    new_hash = metadata_hash(subscribed, context.image)
-    group_epoch = group.group_epoch
-    records: list[Record] = []
-    if bump or context.rules.notices_metadata(group, new_hash):
-        group_epoch += 1
-        value = GroupMetadataValue(epoch=group_epoch, metadata_hash=new_hash)
-        records.append(ConsumerGroupMetadata(group.group_id, value))
-    # Soft state, by design not part of any record: a rolled-back write shows as an epoch that the
-    # group never reached, and so counts as expired (section 7.3).
-    group.metadata_refresh_deadline_ms = now_ms + METADATA_REFRESH_INTERVAL_MS
-    group.metadata_refresh_epoch = group_epoch
-    return group_epoch, _subscription_type(group, member, updated), records
-
-
-def _subscription_type(group: ConsumerGroup, member: Member, updated: Member) -> SubscriptionType:
-    """Whether all members subscribe alike once ``member`` has become ``updated``."""
-    names, regexes = dict(group.subscribed_topic_names), dict(group.subscribed_regexes)
-    recount(names, member.subscribed_topic_names, updated.subscribed_topic_names)
-    recount(regexes, given(member.subscribed_topic_regex), given(updated.subscribed_topic_regex))
-    is_known = updated.member_id in group.members or (
-        updated.instance_id is not None and updated.instance_id in group.static_members
-    )
-    return subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
-
-
-def _may_assign(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> bool:
-    """H10, section 4.3: has the assignment interval passed since the last target?"""
-    last_ms = group.target_assignment_timestamp
-    return last_ms is None or now_ms - last_ms >= context.assignment_interval_ms(group.group_id)
-
-
-# -- H11 to H13 ----------------------------------------------------------------------------
-
-
-def _reconcile(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    member: Member,
-    request: ConsumerGroupHeartbeatRequest,
-    *,
-    target_epoch: int,
-    target: frozenset[TopicPartition],
-    subscription_changed: bool,
-    is_new: bool,
-) -> Member:
-    rules = context.rules
-    if not subscription_changed and member.is_reconciled_to(target_epoch):
-        return member
-    if is_new and not rules.assigns_in_heartbeat:
-        return member
-    names = group.names_of(member)
-    subscribed = context.topic_ids(names)
-    return reconcile(
-        Reconciliation(
-            member=member,
-            target_epoch=target_epoch,
-            target=rules.target_in_force(target, subscribed),
-            owned=rules.owned_as_reported(member, request.topic_partitions, target_epoch),
-            is_free=lambda partition: rules.is_free(group, member, partition),
-            gives_up=rules.gives_up(member, subscribed) if subscription_changed else None,
-            subscribes_to_nothing=not names,
-            revoking_epoch=rules.revoking_epoch(member),
-        )
-    )
+# -- H13 -----------------------------------------------------------------------------------
 
 
 def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand:
@@ -381,12 +219,11 @@ def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand
 def _response(
     context: CoordinatorContext,
     group_id: str,
-    before: Member,
-    after: Member,
     request: ConsumerGroupHeartbeatRequest,
-    target_epoch: int,
-    target: frozenset[TopicPartition],
+    advance: Advance,
+    after: Member,
 ) -> ConsumerGroupHeartbeatResponse:
+    before = advance.stored
     assignment = None
     if request.is_full or (
         after.assigned is not before.assigned and after.assigned != before.assigned
@@ -397,8 +234,8 @@ def _response(
         # The text repeats the assignment in every answer; before the first target there is none.
         assignment = frozenset(after.assigned) if after.member_epoch > 0 else None
         pending = frozenset()
-        if after.member_epoch == target_epoch:
-            pending = target - frozenset(after.assigned)
+        if after.member_epoch == advance.target_epoch:
+            pending = advance.target - frozenset(after.assigned)
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.member_epoch,

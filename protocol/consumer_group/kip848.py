@@ -21,6 +21,7 @@ from protocol.outcome import ScheduleTimer, TimerCommand, TimerKey
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,
+    GroupMetadata,
     MemberState,
     Record,
 )
@@ -52,7 +53,12 @@ class Kip848Rules(Kafka41Rules):
     def follow_up(
         self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
     ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
-        """Promote receivers of what was released; compute a target when the epoch rose."""
+        """Promote receivers of what was released; compute a target when the epoch rose.
+
+        A group that is converted to a classic one has no more receivers.
+        """
+        if isinstance(records[-1], GroupMetadata):
+            return (), ()
         more: tuple[Record, ...] = ()
         if self.promotes_on_release:
             more = tuple(
@@ -108,9 +114,13 @@ def _promotions(group: ConsumerGroup, records: Iterable[Record]) -> list[Member]
 
 
 def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
-    """Only who has nothing left to revoke may be given anything: revoke before assign."""
+    """Only who has nothing left to revoke may be given anything: revoke before assign.
+
+    A classic member learns of it by rejoining, and is called back for that.
+    """
     return (
         member.state is MemberState.UNRELEASED_PARTITIONS
+        and member.classic_metadata is None
         and member.member_epoch == group.target_assignment_epoch
     )
 

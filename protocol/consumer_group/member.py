@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from protocol.messages_classic import ClassicMemberMetadata
 from protocol.records import CurrentAssignmentValue, MemberMetadataValue, MemberState
 from protocol.topics import TopicPartition
 
@@ -21,8 +22,9 @@ NO_PARTITIONS: Mapping[TopicPartition, int] = {}
 class Member:
     """Metadata (record 5), epochs, state and both partition sets (record 8) of one member.
 
-    ``assigned`` and ``pending_revocation`` map each partition to its assignment epoch. Names are
-    sorted and without repetition.
+    ``classic_metadata`` is None for a member that uses the consumer protocol. ``assigned`` and
+    ``pending_revocation`` map each partition to its assignment epoch. Names are sorted and without
+    repetition.
     """
 
     member_id: str
@@ -34,6 +36,7 @@ class Member:
     subscribed_topic_names: tuple[str, ...] = ()
     subscribed_topic_regex: str = ""
     server_assignor: str | None = None
+    classic_metadata: ClassicMemberMetadata | None = None
     member_epoch: int = 0
     previous_member_epoch: int = -1
     state: MemberState = MemberState.STABLE
@@ -55,6 +58,7 @@ class Member:
             subscribed_topic_regex=self.subscribed_topic_regex,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.server_assignor,
+            classic_member_metadata=self.classic_metadata,
         )
 
     def with_metadata(self, value: MemberMetadataValue) -> Member:
@@ -69,6 +73,7 @@ class Member:
             subscribed_topic_regex=value.subscribed_topic_regex,
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
+            classic_metadata=value.classic_member_metadata,
         )
 
     def current_assignment(self, *, with_epochs: bool) -> CurrentAssignmentValue:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from protocol.errors import ErrorCode, GroupError
 
-__all__ = ["fenced_instance", "unknown_instance", "unknown_member"]
+__all__ = ["fenced_instance", "group_is_full", "unknown_instance", "unknown_member"]
 
 
 def unknown_member(member_id: str, group_id: str) -> GroupError:
@@ -28,4 +28,12 @@ def fenced_instance(member_id: str, instance_id: str, holder_id: str) -> GroupEr
         ErrorCode.FENCED_INSTANCE_ID,
         f"Static member {member_id} with instance id {instance_id} "
         f"was fenced by member {holder_id}.",
+    )
+
+
+def group_is_full(max_size: int) -> GroupError:
+    """Section 2.4, H2: the group takes no more members."""
+    return GroupError(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        f"The consumer group has reached its maximum capacity of {max_size} members.",
     )

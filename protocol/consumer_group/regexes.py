@@ -69,16 +69,15 @@ def subscribed_names(
     group: ConsumerGroup,
     *,
     before: Member,
-    after: Member | None = None,
+    after: Member,
     gone_regex: str | None = None,
 ) -> set[str]:
-    """Topic names of the whole group once ``before`` has become ``after`` (None = is removed)."""
+    """Topic names of the whole group once ``before`` has become ``after``."""
     names = set(group.subscribed_topic_names)
     for name in before.subscribed_topic_names:
         if group.subscribed_topic_names.get(name) == 1:
             names.discard(name)
-    if after is not None:
-        names.update(after.subscribed_topic_names)
+    names.update(after.subscribed_topic_names)
     for regex, resolved in group.resolved_regexes.items():
         if regex != gone_regex:
             names.update(resolved.topics)

@@ -5,57 +5,49 @@ Source: consumer-group-coordinator.md, sections 4.2 and 4.4 to 4.6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from protocol.classic_group.operation import Operation
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.group import ConsumerGroup, recount
 from protocol.consumer_group.member import NO_PARTITIONS, Member
 from protocol.consumer_group.refusals import (
     fenced_instance,
     unknown_instance,
     unknown_member,
 )
-from protocol.consumer_group.regexes import abandoned_regex, subscribed_names
+from protocol.consumer_group.timers import member_timers
 from protocol.messages import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    Response,
 )
-from protocol.outcome import CancelTimer, Outcome, TimerCommand, TimerKey
+from protocol.migration.downgrade import can_downgrade, downgrade
+from protocol.outcome import Outcome, TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupPartitionMetadata,
     ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
     GroupMetadataValue,
     Record,
 )
 
-__all__ = ["fence_member", "leave", "member_timers", "replace_static_member", "session_key"]
-
-
-def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a member whose heartbeats stop."""
-    return TimerKey("session", group_id, member_id)
-
-
-def rebalance_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a member that does not acknowledge a revocation."""
-    return TimerKey("rebalance", group_id, member_id)
-
-
-def member_timers(group_id: str, member_id: str) -> tuple[TimerCommand, ...]:
-    """Cancel all timers of a member."""
-    return (
-        CancelTimer(session_key(group_id, member_id)),
-        CancelTimer(rebalance_key(group_id, member_id)),
-    )
+__all__ = ["group_tombstones", "leave", "remove_members", "replace_static_member"]
 
 
 def leave(
-    context: CoordinatorContext, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    now_ms: int,
 ) -> Outcome:
     """A heartbeat at epoch -1 or -2. No epoch check; owned list and subscription are ignored.
 
@@ -66,8 +58,7 @@ def leave(
         member_id=request.member_id, member_epoch=request.member_epoch
     )
     if request.member_epoch == LEAVE_EPOCH:
-        removal = fence_member(context, group, member)
-        return Outcome(response, removal.records, removal.timers)
+        return remove_members(context, group, [member], now_ms=now_ms, response=response)
     return Outcome(response, (_leave_for_a_while(context, group, member),))
 
 
@@ -99,27 +90,45 @@ def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member
     )
 
 
-def fence_member(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> Outcome:
-    """Remove a member (timer expiry, or leave for good) and raise the group epoch (section 4.2).
+def remove_members(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    members: Sequence[Member],
+    *,
+    now_ms: int,
+    response: Response | None = None,
+) -> Outcome:
+    """Remove members (timer expiry, or leave for good) and raise the group epoch (section 4.2).
 
-    No target is computed here; the next heartbeat of any member does that.
+    No target is computed here; the next heartbeat of any member does that. A group in which only
+    classic members remain is converted instead (classic-group-and-migration.md, section 7.8).
     """
-    records = [*context.rules.removal_tombstones(group.group_id, member.member_id)]
-    gone_regex = abandoned_regex(group, member, "")
-    if gone_regex is not None:
-        records.append(ConsumerGroupRegularExpression(group.group_id, gone_regex, None))
+    if group.classic_member_count and can_downgrade(context, group, members):
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        downgrade(context, group, op, leaving=members)
+        return op.outcome(response)
+    group_id = group.group_id
+    records: list[Record] = []
+    timers: list[TimerCommand] = []
+    names, regexes = dict(group.subscribed_topic_names), dict(group.subscribed_regexes)
+    for member in members:
+        records += context.rules.removal_tombstones(group_id, member.member_id)
+        timers += member_timers(group_id, member)
+        regex = member.subscribed_topic_regex
+        recount(names, member.subscribed_topic_names, ())
+        recount(regexes, [regex] if regex else (), ())
+    gone = [regex for regex in sorted(group.subscribed_regexes) if regex not in regexes]
+    records += [ConsumerGroupRegularExpression(group_id, regex, None) for regex in gone]
     if context.rules.bumps_on_leave():
-        subscribed = subscribed_names(group, before=member, gone_regex=gone_regex)
-        records.append(
-            ConsumerGroupMetadata(
-                group.group_id,
-                GroupMetadataValue(
-                    epoch=group.group_epoch + 1,
-                    metadata_hash=metadata_hash(subscribed, context.image),
-                ),
-            )
+        subscribed = set(names)
+        for regex, resolved in group.resolved_regexes.items():
+            if regex not in gone:
+                subscribed.update(resolved.topics)
+        value = GroupMetadataValue(
+            epoch=group.group_epoch + 1, metadata_hash=metadata_hash(subscribed, context.image)
         )
-    return Outcome(records=tuple(records), timers=member_timers(group.group_id, member.member_id))
+        records.append(ConsumerGroupMetadata(group_id, value))
+    return Outcome(response, tuple(records), tuple(timers))
 
 
 def replace_static_member(
@@ -138,4 +147,13 @@ def replace_static_member(
         ConsumerGroupCurrentMemberAssignment(
             group_id, new_id, copy.current_assignment(with_epochs=with_epochs)
         ),
+    )
+
+
+def group_tombstones(group_id: str) -> tuple[Record, ...]:
+    """Section 8.6: an empty group goes by tombstones 6, 4, 3."""
+    return (
+        ConsumerGroupTargetAssignmentMetadata(group_id, None),
+        ConsumerGroupPartitionMetadata(group_id),
+        ConsumerGroupMetadata(group_id, None),
     )

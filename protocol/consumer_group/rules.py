@@ -10,11 +10,14 @@ which version is simulated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from protocol.assignors import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
+from protocol.classic_group.rules import ClassicGroupRules
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from protocol.migration.rules import Kafka41MigrationRules, MigrationRules
 from protocol.outcome import TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -24,11 +27,28 @@ from protocol.records import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["ConsumerGroupRules", "Kafka41Rules"]
+__all__ = ["ConsumerGroupRules", "Joiner", "Kafka41Rules"]
 
 
-class ConsumerGroupRules:
-    """Apache Kafka 4.3 without its known defects. One instance serves one coordinator."""
+class Joiner(Protocol):
+    """Who asks to join, by either protocol."""
+
+    @property
+    def member_id(self) -> str:
+        """Empty for a client that has none yet."""
+        ...
+
+    @property
+    def instance_id(self) -> str | None:
+        """None for a dynamic member."""
+        ...
+
+
+class ConsumerGroupRules(ClassicGroupRules, MigrationRules):
+    """Apache Kafka 4.3 without its known defects. One instance serves one coordinator.
+
+    The decisions of classic groups, and of groups with members of both protocols, are inherited.
+    """
 
     initial_group_epoch = 1
     """Group and target epoch of a group that nobody has joined (section 1.1)."""
@@ -65,14 +85,19 @@ class ConsumerGroupRules:
     """A change of topics, and a load, are looked at by the coordinator itself and not by the next
     heartbeat (section 13, rows 11 and 12)."""
 
+    tolerates_compacted_log = True
+    """A log may begin with any record, and hold tombstones of what it no longer names (KAFKA-17306,
+    section 9.3)."""
+
+    replaces_simple_group = True
+    """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
+
     assignors: Mapping[str, Assignor] = DEFAULT_ASSIGNORS
     ownership = OwnershipRules()
 
     # -- who may come in -------------------------------------------------------------------
 
-    def is_refused_for_size(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, max_size: int
-    ) -> bool:
+    def is_refused_for_size(self, group: ConsumerGroup, request: Joiner, max_size: int) -> bool:
         """H2, section 2.4: an id that is no member finds the group full.
 
         A static member that returns under a new id takes the seat of its predecessor.
@@ -207,7 +232,7 @@ class ConsumerGroupRules:
         return True
 
 
-class Kafka41Rules(ConsumerGroupRules):
+class Kafka41Rules(Kafka41MigrationRules, ConsumerGroupRules):
     """Apache Kafka 4.1 without its known defects (section 16)."""
 
     initial_group_epoch = 0

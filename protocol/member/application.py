@@ -17,7 +17,7 @@ from protocol.member.effects import CommitReturned, RaiseError, RunCallback
 from protocol.member.values import Call, CallbackKind
 from protocol.topics import TopicPartition
 
-__all__ = ["Application", "CallbackTask"]
+__all__ = ["Application", "CallbackTask", "nobody_waits"]
 
 
 class _PollPhase(Enum):
@@ -230,3 +230,7 @@ class Application:
             self.last_poll_at_ms = self._core.now_ms
         self._core.effects.append(self.running)
         return True
+
+
+def nobody_waits(failed: bool) -> None:
+    """``on_done`` of a callback from whose end nothing follows."""

@@ -172,7 +172,7 @@ class Heartbeats:
         correlation_id = core.new_correlation_id()
         core.effects.append(SendHeartbeat(correlation_id=correlation_id, request=request))
         self._handled[correlation_id] = is_handled
-        self._pacer.in_flight = True
+        self._pacer.on_sent()
         self._sent_since_response += 1
         self._membership.on_heartbeat_generated()
         self._interval_deadline_ms = core.now_ms + self.interval_ms

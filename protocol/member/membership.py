@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from protocol.errors import ErrorCode
-from protocol.member.application import Application, CallbackTask
+from protocol.member.application import Application, CallbackTask, nobody_waits
 from protocol.member.core import MemberCore
 from protocol.member.reconciliation import Reconciler
 from protocol.member.states import ClientState
@@ -139,7 +139,7 @@ class Membership:
             if core.rules.keeps_identity_on_fence():
                 core.commit_identity = identity
             if core.rules.rejoins_before_lost_callback():
-                self._release_lost(_ignore)
+                self._release_lost(nobody_waits)
                 self._join()
             else:
                 self._release_lost(self._after_lost)
@@ -268,7 +268,3 @@ class Membership:
 
     def _complete_leave(self) -> None:
         self.leave_is_pending = False
-
-
-def _ignore(failed: bool) -> None:
-    """A callback whose end nobody waits for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from protocol.member.application import Application, CallbackTask
+from protocol.member.application import Application, CallbackTask, nobody_waits
 from protocol.member.commits import Commits
 from protocol.member.core import MemberCore
 from protocol.member.states import ClientState
@@ -177,7 +177,7 @@ class Reconciler:
                 CallbackTask(
                     CallbackKind.REVOKED,
                     revoked,
-                    done if times_left == 0 else _ignore,
+                    done if times_left == 0 else nobody_waits,
                     is_obsolete=partial(self._is_aborted, reconciliation),
                 )
             )
@@ -243,7 +243,3 @@ class Reconciler:
             self._commits.restart_interval()
             if core.state is ClientState.RECONCILING:
                 core.change_state(ClientState.ACKNOWLEDGING)
-
-
-def _ignore(failed: bool) -> None:
-    """A callback whose end nobody waits for."""

@@ -1,0 +1,251 @@
+"""The four classic requests, whatever kind of group they meet; and timers of classic groups.
+
+Source: classic-group-and-migration.md, sections 2.1, 2.2 and 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from protocol.classic_group.group import ClassicGroup
+from protocol.classic_group.heartbeat import heartbeat
+from protocol.classic_group.join import Join, join
+from protocol.classic_group.leave import (
+    join_timer_fired,
+    leave,
+    session_expired,
+    sync_timer_fired,
+)
+from protocol.classic_group.operation import Operation
+from protocol.classic_group.rebalance import prepare_rebalance
+from protocol.classic_group.replacement import (
+    Replacement,
+    replacement_committed,
+    replacement_failed,
+)
+from protocol.classic_group.states import Event
+from protocol.classic_group.sync import (
+    LeaderAssignment,
+    assignment_committed,
+    assignment_failed,
+    sync,
+)
+from protocol.consumer_group.context import CoordinatorContext
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.removal import group_tombstones
+from protocol.errors import ErrorCode, ProtocolBug
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from protocol.migration import mixed
+from protocol.migration.downgrade import Downgrade
+from protocol.outcome import Completion, Outcome, TimerCommand, TimerKey, Token
+
+__all__ = ["ClassicRequests"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Creation:
+    """A classic group that was created by this write, and is gone again if the write fails."""
+
+    group_id: str
+
+
+class ClassicRequests:
+    """Dispatch for one coordinator. It reads ``groups``, and changes ``context.classic_groups``."""
+
+    def __init__(self, context: CoordinatorContext, groups: dict[str, ConsumerGroup]) -> None:
+        self._context = context
+        self._groups = groups
+        self._classic = context.classic_groups
+
+    def _operation(self, now_ms: int) -> Operation:
+        return Operation(self._context.config, self._context.rules, now_ms=now_ms)
+
+    # -- requests --------------------------------------------------------------------------
+
+    def join(
+        self,
+        request: JoinGroupRequest,
+        *,
+        token: Token,
+        now_ms: int,
+        client_id: str,
+        client_host: str,
+    ) -> Outcome:
+        """Section 2.2: a consumer group with members, a classic group, or a new one."""
+        if not request.group_id:
+            return Outcome(_refused_join(ErrorCode.INVALID_GROUP_ID, request))
+        config = self._context.config
+        low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        if not low <= request.session_timeout_ms <= high:
+            return Outcome(_refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request))
+        group = self._groups.get(request.group_id)
+        if group is not None and group.members:
+            return mixed.join(
+                self._context,
+                group,
+                request,
+                now_ms=now_ms,
+                client_id=client_id,
+                client_host=client_host,
+            )
+        op = self._operation(now_ms)
+        classic = self._classic.get(request.group_id)
+        is_new = classic is None
+        if classic is None:
+            if request.member_id:
+                return Outcome(_refused_join(ErrorCode.UNKNOWN_MEMBER_ID, request))
+            classic = self._create(op, request.group_id, replaced=group)
+        arrival = Join(
+            request=request,
+            token=token,
+            client_id=client_id,
+            client_host=client_host,
+            new_member_id=self._context.new_member_id,
+        )
+        join(op, classic, arrival)
+        if is_new:
+            op.on_commit = _Creation(group_id=request.group_id)
+        return op.outcome()
+
+    def _create(
+        self, op: Operation, group_id: str, *, replaced: ConsumerGroup | None
+    ) -> ClassicGroup:
+        """A group exists durably before it has a member. An empty consumer group gives way."""
+        if replaced is not None:
+            op.records += group_tombstones(group_id)
+        classic = ClassicGroup(group_id, now_ms=op.now_ms)
+        op.write(classic)
+        self._classic[group_id] = classic
+        return classic
+
+    def sync(self, request: SyncGroupRequest, *, token: Token, now_ms: int) -> Outcome:
+        """Section 2.6, or 7.6 in a consumer group."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            return mixed.sync(self._context, group, request, now_ms=now_ms)
+        classic = self._classic.get(request.group_id)
+        if classic is None:
+            return Outcome(SyncGroupResponse(error_code=_missing(request.group_id)))
+        op = self._operation(now_ms)
+        sync(op, classic, request, token)
+        return op.outcome()
+
+    def heartbeat(self, request: HeartbeatRequest, *, now_ms: int) -> Outcome:
+        """Section 2.7, or 7.6 in a consumer group."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            return mixed.heartbeat(self._context, group, request, now_ms=now_ms)
+        classic = self._classic.get(request.group_id)
+        if classic is None:
+            return Outcome(HeartbeatResponse(error_code=_missing(request.group_id)))
+        op = self._operation(now_ms)
+        return op.outcome(heartbeat(op, classic, request))
+
+    def leave(self, request: LeaveGroupRequest, *, now_ms: int) -> Outcome:
+        """Section 2.8, or 7.6 in a consumer group."""
+        group = self._groups.get(request.group_id)
+        if group is not None:
+            return mixed.leave(self._context, group, request, now_ms=now_ms)
+        classic = self._classic.get(request.group_id)
+        if classic is None:
+            if not request.group_id:
+                return Outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+            code = ErrorCode.UNKNOWN_MEMBER_ID
+            rows = tuple(MemberResponse(*identity, code) for identity in request.members)
+            return Outcome(LeaveGroupResponse(members=rows))
+        op = self._operation(now_ms)
+        return op.outcome(leave(op, classic, request))
+
+    # -- commits ---------------------------------------------------------------------------
+
+    def committed(self, value: object, *, now_ms: int) -> Outcome:
+        """What was announced by ``on_commit`` is durable."""
+        op = self._operation(now_ms)
+        match value:
+            case LeaderAssignment() if (group := self._classic.get(value.group_id)) is not None:
+                assignment_committed(op, group, value)
+            case Replacement() if (group := self._classic.get(value.group_id)) is not None:
+                replacement_committed(op, group, value)
+            case mixed.MixedJoin() if (consumers := self._groups.get(value.group_id)) is not None:
+                return mixed.join_committed(consumers, value, now_ms=now_ms)
+        return op.outcome()
+
+    def write_failed(self, value: object, error: ErrorCode, *, now_ms: int) -> Outcome:
+        """It is not; ``error`` is what the waiting clients are told."""
+        op = self._operation(now_ms)
+        match value:
+            case LeaderAssignment() if (group := self._classic.get(value.group_id)) is not None:
+                assignment_failed(op, group, value, error)
+            case Replacement() if (group := self._classic.get(value.group_id)) is not None:
+                replacement_failed(op, group, value, error)
+            case Downgrade() if value.group_id in self._groups:
+                # The records were never replayed, and the consumer group is as it was.
+                self._classic.pop(value.group_id, None)
+            case _Creation() if (group := self._classic.pop(value.group_id, None)) is not None:
+                self._answer_parked(op, group, error)
+        return op.outcome()
+
+    # -- timers, load, unload --------------------------------------------------------------
+
+    def fire(self, key: TimerKey, *, epoch: int, now_ms: int) -> Outcome:
+        """A timer of a classic group has expired. Raises ProtocolBug for one that is none."""
+        group = self._classic.get(key.group_id)
+        op = self._operation(now_ms)
+        if group is None:
+            return op.outcome()
+        match key.kind:
+            case "classic-session":
+                session_expired(op, group, key.member_id)
+            case "classic-join":
+                join_timer_fired(op, group)
+            case "classic-sync":
+                sync_timer_fired(op, group, epoch)
+            case _:
+                raise ProtocolBug(f"unknown timer {key}")
+        return op.outcome()
+
+    def on_loaded(self, *, now_ms: int) -> list[TimerCommand]:
+        """Section 8.2: full sessions for all; a group that has grown too large starts over."""
+        op = self._operation(now_ms)
+        for group_id in sorted(self._classic):
+            group = self._classic[group_id]
+            for member_id in sorted(group.members):
+                op.renew_session(group, group.members[member_id])
+            if len(group.members) > self._context.config.group_max_size:
+                prepare_rebalance(op, group)
+        return op.timers
+
+    def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
+        """Another broker takes over: every parked request is answered, and every group is Dead."""
+        op = self._operation(now_ms)
+        for group_id in sorted(self._classic):
+            group = self._classic[group_id]
+            self._answer_parked(op, group, ErrorCode.NOT_COORDINATOR)
+            group.apply(Event.UNLOADED, now_ms=now_ms)
+        return tuple(op.completions)
+
+    @staticmethod
+    def _answer_parked(op: Operation, group: ClassicGroup, error: ErrorCode) -> None:
+        for member_id in sorted(group.members):
+            member = group.members[member_id]
+            refusal = JoinGroupResponse(error_code=error, member_id=member_id)
+            op.complete_join(group, member, refusal)
+            op.complete_sync(group, member, error=error)
+
+
+def _missing(group_id: str) -> ErrorCode:
+    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID
+
+
+def _refused_join(code: ErrorCode, request: JoinGroupRequest) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, member_id=request.member_id)

@@ -1,0 +1,74 @@
+"""What happens when a timer of a consumer group fires.
+
+Sources: consumer-group-coordinator.md, sections 4.1, 4.2, 7.2 and 13;
+classic-group-and-migration.md, section 7.7.
+"""
+
+from __future__ import annotations
+
+from protocol.consumer_group.context import CoordinatorContext, metadata_hash
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.regexes import resolve
+from protocol.consumer_group.removal import remove_members
+from protocol.consumer_group.target import compute_target
+from protocol.errors import ProtocolBug
+from protocol.outcome import Outcome, TimerKey
+from protocol.records import ConsumerGroupMetadata, GroupMetadataValue
+
+__all__ = ["fired"]
+
+
+def fired(
+    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, *, epoch: int, now_ms: int
+) -> Outcome:
+    """``epoch`` is what the timer was armed with. Raises ProtocolBug for an unknown kind."""
+    match key.kind:
+        case "session":
+            return _remove(context, group, key, now_ms)
+        case "rebalance":
+            member = group.members.get(key.member_id)
+            is_current = member is not None and member.member_epoch == epoch
+            return _remove(context, group, key, now_ms) if is_current else Outcome()
+        case "mixed-join" | "mixed-sync":
+            if key.kind == "mixed-join":
+                group.awaited_rejoins.discard(key.member_id)
+            member = group.members.get(key.member_id)
+            is_classic = member is not None and member.classic_metadata is not None
+            return _remove(context, group, key, now_ms) if is_classic else Outcome()
+        case "metadata":
+            return _notice_topics(context, group)
+        case "assignment":
+            return _assign(context, group, now_ms)
+        case "regex":
+            return resolve(context, group, asked_at_ms=epoch)
+    raise ProtocolBug(f"unknown timer {key}")
+
+
+def _remove(
+    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
+) -> Outcome:
+    member = group.members.get(key.member_id)
+    if member is None:
+        return Outcome()
+    return remove_members(context, group, [member], now_ms=now_ms)
+
+
+def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome:
+    new_hash = metadata_hash(group.all_subscribed_names(), context.image)
+    if not context.rules.notices_metadata(group, new_hash):
+        return Outcome()
+    value = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
+    return Outcome(None, (ConsumerGroupMetadata(group.group_id, value),))
+
+
+def _assign(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> Outcome:
+    if group.group_epoch <= group.target_assignment_epoch or not group.members:
+        return Outcome()
+    target = compute_target(
+        context,
+        group,
+        group_epoch=group.group_epoch,
+        subscription_type=group.subscription_type,
+        now_ms=now_ms,
+    )
+    return Outcome(None, target.records)

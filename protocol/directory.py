@@ -1,0 +1,101 @@
+"""What concerns groups of every kind: listing, deletion, expiry.
+
+Source: consumer-group-coordinator.md, sections 6.2, 8.5 and 8.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from protocol.classic_group.group import ClassicGroup
+from protocol.consumer_group.describe import list_row
+from protocol.consumer_group.group import ConsumerGroup, GroupState
+from protocol.consumer_group.removal import group_tombstones
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    DeleteGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from protocol.offsets import OffsetStore
+from protocol.outcome import Outcome
+from protocol.records import GroupMetadata, Record
+
+__all__ = ["Directory"]
+
+
+class Directory:
+    """All groups of one coordinator, with their offsets."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, ConsumerGroup],
+        classic_groups: Mapping[str, ClassicGroup],
+        offsets: OffsetStore,
+    ) -> None:
+        self._groups = groups
+        self._classic = classic_groups
+        self._offsets = offsets
+
+    def get(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
+        """The group of this id, of whichever kind."""
+        return self._groups.get(group_id) or self._classic.get(group_id)
+
+    def rows(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """One row per group in ascending id, as far as the filters let it pass."""
+        states = {state.strip().lower() for state in request.states_filter}
+        types = {kind.strip().lower() for kind in request.types_filter}
+        rows = [list_row(group) for group in self._groups.values()]
+        rows += [_classic_row(group) for group in self._classic.values()]
+        return ListGroupsResponse(
+            groups=tuple(
+                row
+                for row in sorted(rows, key=lambda row: row.group_id)
+                if (not states or row.group_state.lower() in states)
+                and (not types or row.group_type.lower() in types)
+            )
+        )
+
+    def delete(self, group_id: str) -> Outcome:
+        """An empty group goes with its offsets; any other one is refused."""
+        group = self.get(group_id)
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND
+            return Outcome(DeleteGroupsResponse(group_id=group_id, error_code=code))
+        if not _is_empty(group):
+            code = ErrorCode.NON_EMPTY_GROUP
+            return Outcome(DeleteGroupsResponse(group_id=group_id, error_code=code))
+        records = (*self._offsets.tombstones_of_group(group_id), *_tombstones(group))
+        return Outcome(DeleteGroupsResponse(group_id=group_id), records)
+
+    def expired(self, *, now_ms: int) -> list[Record]:
+        """Offsets whose retention is over, and empty groups that have none left."""
+        records: list[Record] = []
+        for group_id in sorted({*self._groups, *self._classic, *self._offsets.group_ids()}):
+            group = self.get(group_id)
+            gone = self._offsets.expired(group_id, group, now_ms=now_ms)
+            records += gone
+            nothing_is_left = len(gone) == len(self._offsets.of_group(group_id))
+            if group is not None and nothing_is_left and _is_empty(group):
+                records += _tombstones(group)
+        return records
+
+
+def _is_empty(group: ConsumerGroup | ClassicGroup) -> bool:
+    return group.state is GroupState.EMPTY if isinstance(group, ConsumerGroup) else group.is_empty
+
+
+def _tombstones(group: ConsumerGroup | ClassicGroup) -> tuple[Record, ...]:
+    if isinstance(group, ConsumerGroup):
+        return group_tombstones(group.group_id)
+    return (GroupMetadata(group.group_id),)
+
+
+def _classic_row(group: ClassicGroup) -> ListedGroup:
+    return ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type="classic",
+    )

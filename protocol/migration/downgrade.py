@@ -1,0 +1,142 @@
+"""A consumer group in which only classic members remain becomes a classic group again.
+
+Source: classic-group-and-migration.md, section 7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from protocol.classic_group.group import ClassicGroup
+from protocol.classic_group.member import ClassicMember
+from protocol.classic_group.operation import Operation
+from protocol.classic_group.rebalance import prepare_rebalance
+from protocol.consumer_group.context import CoordinatorContext
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.timers import member_timers
+from protocol.embedded import CONSUMER_PROTOCOL_TYPE, assignment_of
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupPartitionMetadata,
+    ConsumerGroupRegularExpression,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    Record,
+)
+
+__all__ = ["Downgrade", "can_downgrade", "can_downgrade_by_replacement", "downgrade"]
+
+_ALLOWED_BY = ("bidirectional", "downgrade")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downgrade:
+    """A conversion under way: undone if the write fails."""
+
+    group_id: str
+
+
+def can_downgrade(
+    context: CoordinatorContext, group: ConsumerGroup, leaving: Collection[Member]
+) -> bool:
+    """Do only classic members remain, at least one, and may and can they be a classic group?"""
+    remaining = len(group.members) - len(leaving)
+    leaving_classic = sum(1 for member in leaving if member.classic_metadata is not None)
+    return (
+        0 < remaining <= context.config.group_max_size
+        and group.classic_member_count - leaving_classic == remaining
+        and context.config.group_consumer_migration_policy in _ALLOWED_BY
+    )
+
+
+def can_downgrade_by_replacement(
+    context: CoordinatorContext, group: ConsumerGroup, replaced: Member
+) -> bool:
+    """Is ``replaced`` the last of the consumer protocol, with a classic member in its place?"""
+    return (
+        context.rules.downgrades_on_replacement
+        and replaced.classic_metadata is None
+        and group.classic_member_count == len(group.members) - 1
+        and len(group.members) <= context.config.group_max_size
+        and context.config.group_consumer_migration_policy in _ALLOWED_BY
+    )
+
+
+def downgrade(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    op: Operation,
+    *,
+    leaving: Collection[Member] = (),
+    joiner: Member | None = None,
+    replaced: Member | None = None,
+    rebalances: bool = True,
+) -> ClassicGroup:
+    """Write the tombstones of the consumer group and the record of the classic one.
+
+    ``joiner`` takes the place, and the target, of ``replaced``; its records are in ``op`` already.
+    The classic group is in force at once, as soft state is.
+    """
+    gone = {member.member_id for member in leaving}
+    if replaced is not None:
+        gone.add(replaced.member_id)
+    members = {i: member for i, member in group.members.items() if i not in gone}
+    tombstoned = set(group.members)
+    if joiner is not None and replaced is not None:
+        tombstoned.discard(replaced.member_id)
+        tombstoned.add(joiner.member_id)
+        members[joiner.member_id] = joiner
+    op.records += _tombstones(group, sorted(tombstoned))
+    for member_id in sorted(group.members):
+        op.timers += member_timers(group.group_id, group.members[member_id])
+
+    classic = ClassicGroup(group.group_id, now_ms=op.now_ms)
+    for member_id in sorted(members):
+        classic.add(_classic_member(members[member_id]), CONSUMER_PROTOCOL_TYPE)
+    classic.start_stable(group.group_epoch)
+    for member_id, member in classic.members.items():
+        heir_of = replaced is not None and joiner is not None and member_id == joiner.member_id
+        target_id = replaced.member_id if heir_of and replaced is not None else member_id
+        metadata = member.metadata_for(classic.protocol_name or "")
+        member.assignment = assignment_of(group.target_of(target_id), context.image, metadata)
+    op.write(classic)
+    context.classic_groups[group.group_id] = classic
+    for member_id in sorted(classic.members):
+        op.renew_session(classic, classic.members[member_id])
+    if rebalances:
+        prepare_rebalance(op, classic)
+    op.on_commit = Downgrade(group_id=group.group_id)
+    return classic
+
+
+def _classic_member(member: Member) -> ClassicMember:
+    metadata = member.classic_metadata
+    if metadata is None:
+        raise TypeError(f"member {member.member_id} uses the consumer protocol")
+    return ClassicMember(
+        member_id=member.member_id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        session_timeout_ms=metadata.session_timeout_ms,
+        protocols=metadata.supported_protocols,
+    )
+
+
+def _tombstones(group: ConsumerGroup, member_ids: list[str]) -> list[Record]:
+    group_id = group.group_id
+    regexes = sorted({*group.resolved_regexes, *group.subscribed_regexes})
+    return [
+        *(ConsumerGroupCurrentMemberAssignment(group_id, i, None) for i in member_ids),
+        *(ConsumerGroupTargetAssignmentMember(group_id, i, None) for i in member_ids),
+        ConsumerGroupTargetAssignmentMetadata(group_id, None),
+        *(ConsumerGroupMemberMetadata(group_id, i, None) for i in member_ids),
+        *(ConsumerGroupRegularExpression(group_id, regex, None) for regex in regexes),
+        ConsumerGroupPartitionMetadata(group_id),
+        ConsumerGroupMetadata(group_id, None),
+    ]

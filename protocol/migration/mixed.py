@@ -1,0 +1,383 @@
+"""Classic requests to a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+A classic member is translated onto the engine of the consumer protocol: its generation is its
+member epoch, its SyncGroup fetches what it may use now. Nothing is parked. Source:
+classic-group-and-migration.md, sections 7.4 to 7.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from protocol.classic_group.operation import Operation
+from protocol.consumer_group.advance import Advance
+from protocol.consumer_group.context import CoordinatorContext
+from protocol.consumer_group.group import NOBODY, ConsumerGroup
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.refusals import (
+    fenced_instance,
+    group_is_full,
+    unknown_instance,
+    unknown_member,
+)
+from protocol.consumer_group.regexes import resolution_timer
+from protocol.consumer_group.removal import remove_members, replace_static_member
+from protocol.consumer_group.timers import join_key, session_key, sync_key
+from protocol.embedded import CONSUMER_PROTOCOL_TYPE, Subscription, assignment_of, partitions_of
+from protocol.errors import ErrorCode, GroupError
+from protocol.messages_classic import (
+    ClassicMemberMetadata,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
+from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from protocol.records import MemberState, Record
+
+__all__ = ["MixedJoin", "heartbeat", "join", "join_committed", "leave", "sync"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixedJoin:
+    """A classic member's JoinGroup, whose timers start when its records are committed."""
+
+    group_id: str
+    member_id: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+
+
+# -- JoinGroup -----------------------------------------------------------------------------
+
+
+def join(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    *,
+    now_ms: int,
+    client_id: str,
+    client_host: str,
+) -> Outcome:
+    """Section 7.5. A refusal carries no member id."""
+    try:
+        _check_admission(context, group, request)
+        if not request.member_id and context.rules.requires_member_id(request):
+            # Nothing is stored: the id is as good as any other that the member might bring.
+            new_id = context.new_member_id()
+            code = ErrorCode.MEMBER_ID_REQUIRED
+            return Outcome(JoinGroupResponse(error_code=code, member_id=new_id))
+        stored, replaced, records = _resolve(context, group, request)
+        updated = _merge(stored, request, client_id, client_host)
+        return _advance(context, group, request, stored, updated, replaced, records, now_ms)
+    except GroupError as error:
+        return Outcome(JoinGroupResponse(error_code=error.code))
+
+
+def _check_admission(
+    context: CoordinatorContext, group: ConsumerGroup, request: JoinGroupRequest
+) -> None:
+    config, rules = context.config, context.rules
+    if not rules.admits_classic_member(config.group_consumer_migration_policy):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if rules.is_refused_for_size(group, request, config.group_consumer_max_size):
+        raise group_is_full(config.group_consumer_max_size)
+    names = {name for name, _ in request.protocols}
+    common = [
+        name
+        for name, count in group.classic_protocols.items()
+        if count == group.classic_member_count
+    ]
+    if (
+        request.protocol_type != CONSUMER_PROTOCOL_TYPE
+        or not names
+        or (group.classic_member_count and names.isdisjoint(common))
+    ):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+def _resolve(
+    context: CoordinatorContext, group: ConsumerGroup, request: JoinGroupRequest
+) -> tuple[Member, Member | None, list[Record]]:
+    """The member, the static predecessor it replaces, and the records of that."""
+    member_id = request.member_id or context.new_member_id()
+    instance_id = request.group_instance_id
+    if instance_id is None:
+        return group.members.get(member_id) or Member(member_id=member_id), None, []
+    holder = group.holder_of(instance_id)
+    if request.member_id:
+        if holder is None:
+            raise unknown_instance(instance_id)
+        if holder.member_id != member_id:
+            raise fenced_instance(member_id, instance_id, holder.member_id)
+        return holder, None, []
+    if holder is None:
+        return Member(member_id=member_id), None, []
+    copy, records = replace_static_member(context, group, holder, member_id)
+    return copy, holder, list(records)
+
+
+def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_host: str) -> Member:
+    """The member with everything that a JoinGroup tells; the very same value if nothing differs."""
+    subscription = request.protocols[0].metadata
+    if not isinstance(subscription, Subscription):
+        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    timeout_ms = request.effective_rebalance_timeout_ms
+    updated = replace(
+        stored,
+        instance_id=request.group_instance_id or stored.instance_id,
+        rack_id=subscription.rack_id or stored.rack_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=stored.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        subscribed_topic_regex="",
+        classic_metadata=ClassicMemberMetadata(
+            session_timeout_ms=request.session_timeout_ms, supported_protocols=request.protocols
+        ),
+    )
+    return stored if updated == stored else updated
+
+
+def _advance(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: JoinGroupRequest,
+    stored: Member,
+    updated: Member,
+    replaced: Member | None,
+    records: list[Record],
+    now_ms: int,
+) -> Outcome:
+    advance = Advance(
+        context,
+        group,
+        stored,
+        updated,
+        records=records,
+        replaced_id=replaced.member_id if replaced else None,
+        now_ms=now_ms,
+    )
+    advance.note_subscription()
+    is_changed = advance.is_bumped
+    advance.refresh_metadata()
+    op = Operation(context.config, context.rules, now_ms=now_ms)
+    op.records = advance.records
+    former = replaced or (
+        group.members.get(stored.member_id) if request.group_instance_id else None
+    )
+    if former is not None and can_downgrade_by_replacement(context, group, former):
+        after = _downgrade(context, group, op, advance, former, is_changed)
+    else:
+        advance.assign()
+        after = _reconcile(context, advance)
+        _order_resolution(context, group, advance, op)
+        op.on_commit = MixedJoin(
+            group_id=group.group_id,
+            member_id=after.member_id,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=after.rebalance_timeout_ms,
+        )
+    return op.outcome(
+        JoinGroupResponse(
+            generation_id=after.member_epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol_name=request.protocols[0].name,
+            member_id=after.member_id,
+        )
+    )
+
+
+def _downgrade(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    op: Operation,
+    advance: Advance,
+    former: Member,
+    is_changed: bool,
+) -> Member:
+    """Section 7.8, second trigger. If a rebalance follows, there is nothing to reconcile for."""
+    rebalances = context.rules.rebalances_after_replacement(
+        group, group_epoch=advance.group_epoch, is_changed=is_changed
+    )
+    after = advance.member if rebalances else _reconcile(context, advance)
+    downgrade(context, group, op, joiner=after, replaced=former, rebalances=rebalances)
+    return after
+
+
+def _reconcile(context: CoordinatorContext, advance: Advance) -> Member:
+    """With what the member owns by its embedded metadata. Unknown topics cannot block it."""
+    metadata = advance.member.classic_metadata
+    subscription = metadata.supported_protocols[0].metadata if metadata else None
+    owned = subscription.owned_partitions if isinstance(subscription, Subscription) else ()
+    return advance.reconcile(
+        partitions_of(owned, context.image), forces_subscription=advance.is_bumped
+    )
+
+
+def _order_resolution(
+    context: CoordinatorContext, group: ConsumerGroup, advance: Advance, op: Operation
+) -> None:
+    if advance.member is not advance.stored or group.subscribed_regexes:
+        timer = resolution_timer(context, group, advance.stored, advance.member, op.now_ms)
+        if timer is not None:
+            op.timers.append(timer)
+
+
+def join_committed(group: ConsumerGroup, done: MixedJoin, *, now_ms: int) -> Outcome:
+    """The member has rejoined; it has to fetch its assignment in time."""
+    if done.member_id not in group.members:
+        return Outcome()
+    group.awaited_rejoins.discard(done.member_id)
+    group_id, member_id = done.group_id, done.member_id
+    return Outcome(
+        timers=(
+            CancelTimer(join_key(group_id, member_id)),
+            ScheduleTimer(session_key(group_id, member_id), now_ms + done.session_timeout_ms),
+            ScheduleTimer(sync_key(group_id, member_id), now_ms + done.rebalance_timeout_ms),
+        )
+    )
+
+
+# -- SyncGroup and Heartbeat ---------------------------------------------------------------
+
+
+def sync(
+    context: CoordinatorContext, group: ConsumerGroup, request: SyncGroupRequest, *, now_ms: int
+) -> Outcome:
+    """Section 7.6: the partitions that the member may use now, not its target."""
+    try:
+        member, metadata = _classic_member(group, request)
+        first = metadata.supported_protocols[0]
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
+            request.protocol_name not in (None, first.name)
+        ):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    except GroupError as error:
+        return Outcome(SyncGroupResponse(error_code=error.code))
+    if (
+        context.rules.is_behind(group, member)
+        and member.state is not MemberState.UNREVOKED_PARTITIONS
+    ):
+        # One that revokes has rejoined already, and must learn what to revoke.
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        return Outcome(
+            SyncGroupResponse(error_code=code), timers=tuple(_call_back(group, member, now_ms))
+        )
+    response = SyncGroupResponse(
+        protocol_type=request.protocol_type or CONSUMER_PROTOCOL_TYPE,
+        protocol_name=request.protocol_name or first.name,
+        assignment=assignment_of(member.assigned, context.image, first.metadata),
+    )
+    timers: list[TimerCommand] = [CancelTimer(sync_key(group.group_id, member.member_id))]
+    return Outcome(response, timers=(*timers, _session(group, member, metadata, now_ms)))
+
+
+def heartbeat(
+    context: CoordinatorContext, group: ConsumerGroup, request: HeartbeatRequest, *, now_ms: int
+) -> Outcome:
+    """Section 7.6: the way in which a classic member learns that it must rejoin."""
+    try:
+        member, metadata = _classic_member(group, request)
+    except GroupError as error:
+        return Outcome(HeartbeatResponse(error_code=error.code))
+    session = _session(group, member, metadata, now_ms)
+    if not _must_rejoin(context, group, member):
+        return Outcome(HeartbeatResponse(), timers=(session,))
+    response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    return Outcome(response, timers=(session, *_call_back(group, member, now_ms)))
+
+
+def _classic_member(
+    group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest
+) -> tuple[Member, ClassicMemberMetadata]:
+    """Raises GroupError: identity first, then protocol, then generation."""
+    member = _find(group, MemberIdentity(request.member_id, request.group_instance_id))
+    if member.classic_metadata is None:
+        raise unknown_member(request.member_id, group.group_id)
+    if request.generation_id != member.member_epoch:
+        raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+    return member, member.classic_metadata
+
+
+def _find(group: ConsumerGroup, identity: MemberIdentity) -> Member:
+    member_id, instance_id = identity
+    if instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            raise unknown_member(member_id, group.group_id)
+        return member
+    holder = group.holder_of(instance_id)
+    if holder is None:
+        raise unknown_instance(instance_id)
+    if holder.member_id != member_id:
+        raise fenced_instance(member_id, instance_id, holder.member_id)
+    return holder
+
+
+def _must_rejoin(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> bool:
+    """Section 7.4. A member that waits is called only when *all* it waits for is free."""
+    if context.rules.is_behind(group, member) or member.state is MemberState.UNREVOKED_PARTITIONS:
+        return True
+    return member.state is MemberState.UNRELEASED_PARTITIONS and all(
+        group.epoch_of(partition) == NOBODY
+        for partition in group.target_of(member.member_id)
+        if partition not in member.assigned
+    )
+
+
+def _call_back(group: ConsumerGroup, member: Member, now_ms: int) -> list[TimerCommand]:
+    """Arm the join timer, unless it runs already."""
+    if member.member_id in group.awaited_rejoins:
+        return []
+    group.awaited_rejoins.add(member.member_id)
+    key = join_key(group.group_id, member.member_id)
+    return [ScheduleTimer(key, now_ms + member.rebalance_timeout_ms)]
+
+
+def _session(
+    group: ConsumerGroup, member: Member, metadata: ClassicMemberMetadata, now_ms: int
+) -> TimerCommand:
+    key = session_key(group.group_id, member.member_id)
+    return ScheduleTimer(key, now_ms + metadata.session_timeout_ms)
+
+
+# -- LeaveGroup ----------------------------------------------------------------------------
+
+
+def leave(
+    context: CoordinatorContext, group: ConsumerGroup, request: LeaveGroupRequest, *, now_ms: int
+) -> Outcome:
+    """Section 7.6: members of either protocol; one epoch for the whole batch."""
+    leaving: dict[str, Member] = {}
+    answers: list[MemberResponse] = []
+    for identity in request.members:
+        code = ErrorCode.NONE
+        try:
+            member = _find_leaving(group, identity)
+            leaving[member.member_id] = member
+        except GroupError as error:
+            code = error.code
+        answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
+    response = LeaveGroupResponse(members=tuple(answers))
+    if not leaving:
+        return Outcome(response)
+    return remove_members(context, group, list(leaving.values()), now_ms=now_ms, response=response)
+
+
+def _find_leaving(group: ConsumerGroup, identity: MemberIdentity) -> Member:
+    if not identity.member_id and identity.group_instance_id is not None:
+        # An administrator removes by instance id.
+        holder = group.holder_of(identity.group_instance_id)
+        if holder is None:
+            raise unknown_instance(identity.group_instance_id)
+        return holder
+    return _find(group, identity)

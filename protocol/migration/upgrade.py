@@ -1,0 +1,180 @@
+"""A member of the consumer protocol joins a classic group: the group is converted.
+
+Source: classic-group-and-migration.md, section 7.3.
+"""
+
+from __future__ import annotations
+
+from protocol.classic_group.group import ClassicGroup
+from protocol.classic_group.member import ClassicMember
+from protocol.classic_group.operation import Operation, join_key, sync_key
+from protocol.classic_group.operation import session_key as classic_session_key
+from protocol.consumer_group.context import CoordinatorContext, metadata_hash
+from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.timers import session_key
+from protocol.embedded import Assignment, EmbeddedMetadata, Subscription, partitions_of
+from protocol.errors import ErrorCode, GroupError
+from protocol.messages_classic import ClassicMemberMetadata, JoinGroupResponse
+from protocol.outcome import CancelTimer, ScheduleTimer, TimerCommand
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    GroupMetadata,
+    GroupMetadataValue,
+    MemberState,
+    Record,
+    TargetMetadataValue,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["upgrade"]
+
+_ALLOWED_BY = ("bidirectional", "upgrade")
+
+
+def upgrade(context: CoordinatorContext, classic: ClassicGroup, op: Operation) -> ConsumerGroup:
+    """The consumer group that takes over; its records and timers are in ``op``.
+
+    The group is not in force before its records are replayed. Parked requests are answered even
+    if the conversion fails in the end. Raises GroupError where it must not, or cannot, happen.
+    """
+    _validate(context, classic)
+    _answer_parked(classic, op)
+    members = [_convert(context, classic, classic.members[i]) for i in sorted(classic.members)]
+    _check_single_owners(members)
+    records = _records(context, classic, members)
+    rules = context.rules
+    group = ConsumerGroup(
+        classic.group_id, initial_epoch=classic.generation_id, ownership=rules.ownership
+    )
+    for record in records:
+        group.replay(record)
+    op.records += [GroupMetadata(classic.group_id), *records]
+    op.timers += _timers(classic, op.now_ms)
+    return group
+
+
+def _validate(context: CoordinatorContext, classic: ClassicGroup) -> None:
+    reason = None
+    if context.config.group_consumer_migration_policy not in _ALLOWED_BY:
+        reason = "online upgrade is disabled"
+    elif not classic.uses_consumer_protocol:
+        reason = "the group does not use the consumer embedded protocol"
+    elif len(classic.members) > context.config.group_consumer_max_size:
+        reason = "the group size exceeds the consumer group maximum size"
+    if reason is not None:
+        raise _refusal(classic, reason)
+
+
+def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
+    return GroupError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
+    )
+
+
+def _answer_parked(classic: ClassicGroup, op: Operation) -> None:
+    """Whoever waits is to start over, and will find the consumer group."""
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+    for member_id in sorted(classic.members):
+        member = classic.members[member_id]
+        op.complete_join(classic, member, JoinGroupResponse(error_code=code, member_id=member_id))
+        op.complete_sync(classic, member, error=code)
+
+
+def _convert(context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember) -> Member:
+    subscription = _selected_metadata(context, classic, member)
+    if not isinstance(subscription, Subscription):
+        raise _refusal(classic, "the embedded consumer protocol is malformed")
+    epoch = classic.generation_id
+    return Member(
+        member_id=member.member_id,
+        instance_id=member.group_instance_id,
+        rack_id=subscription.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        subscribed_topic_names=tuple(sorted(set(subscription.topics))),
+        classic_metadata=ClassicMemberMetadata(
+            session_timeout_ms=member.session_timeout_ms, supported_protocols=member.protocols
+        ),
+        member_epoch=epoch,
+        previous_member_epoch=epoch,
+        state=MemberState.STABLE,
+        assigned=dict.fromkeys(sorted(_assigned(context, classic, member)), epoch),
+    )
+
+
+def _selected_metadata(
+    context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember
+) -> EmbeddedMetadata:
+    if classic.protocol_name is not None:
+        return member.metadata_for(classic.protocol_name)
+    if not context.rules.converts_in_first_join_phase:
+        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return member.protocols[0].metadata
+
+
+def _assigned(
+    context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember
+) -> frozenset[TopicPartition]:
+    assignment = member.assignment
+    if assignment is None:
+        if not context.rules.converts_members_without_assignment:
+            raise _refusal(classic, "the embedded consumer protocol is malformed")
+        return frozenset()
+    if not isinstance(assignment, Assignment):
+        raise _refusal(classic, "the embedded consumer protocol is malformed")
+    if assignment.user_data:
+        raise _refusal(classic, "an unsupported custom assignor is in use")
+    return partitions_of(assignment.partitions, context.image)
+
+
+def _check_single_owners(members: list[Member]) -> None:
+    """A leader may hand out anything; a consumer group cannot hold a partition twice."""
+    seen: set[TopicPartition] = set()
+    for member in members:
+        if not seen.isdisjoint(member.assigned):
+            raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        seen.update(member.assigned)
+
+
+def _records(
+    context: CoordinatorContext, classic: ClassicGroup, members: list[Member]
+) -> list[Record]:
+    group_id, epoch = classic.group_id, classic.generation_id
+    names = {name for member in members for name in member.subscribed_topic_names}
+    known_hash = context.rules.converted_metadata_hash(metadata_hash(names, context.image))
+    with_epochs = context.rules.writes_assignment_epochs
+    return [
+        *(ConsumerGroupMemberMetadata(group_id, m.member_id, m.metadata()) for m in members),
+        ConsumerGroupMetadata(group_id, GroupMetadataValue(epoch=epoch, metadata_hash=known_hash)),
+        *(
+            ConsumerGroupTargetAssignmentMember(group_id, m.member_id, frozenset(m.assigned))
+            for m in members
+        ),
+        ConsumerGroupTargetAssignmentMetadata(
+            group_id, TargetMetadataValue(assignment_epoch=epoch, assignment_timestamp=None)
+        ),
+        *(
+            ConsumerGroupCurrentMemberAssignment(
+                group_id, m.member_id, m.current_assignment(with_epochs=with_epochs)
+            )
+            for m in members
+        ),
+    ]
+
+
+def _timers(classic: ClassicGroup, now_ms: int) -> list[TimerCommand]:
+    group_id = classic.group_id
+    timers: list[TimerCommand] = [CancelTimer(join_key(group_id)), CancelTimer(sync_key(group_id))]
+    for member_id in sorted({*classic.members, *classic.pending_join}):
+        timers.append(CancelTimer(classic_session_key(group_id, member_id)))
+    for member_id in sorted(classic.members):
+        at_ms = now_ms + classic.members[member_id].session_timeout_ms
+        timers.append(ScheduleTimer(session_key(group_id, member_id), at_ms))
+    return timers
