@@ -131,6 +131,7 @@ KNOWN: tuple[KnownDefect, ...] = (
             "cross.assigned_is_held",
             "cross.current_fits_target",
             "cross.exclusive_consumption",
+            "offsets.commit_of_owner",
         )
     ),
 )

@@ -75,7 +75,11 @@ class CommitOfOwner(Invariant):
                 return Finding(
                     f"a commit of {who(request.member_id)} for {self.books.name_of(partition)} was "
                     f"stored; {who(holder)} holds it",
-                    {"partition": partition, "members": (request.member_id, holder)},
+                    {
+                        "partition": partition,
+                        "members": (request.member_id, holder),
+                        "was_given_away": self.books.gave_away(request.member_id, {partition}),
+                    },
                 )
         return None
 
