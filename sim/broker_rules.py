@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from protocol.coordinator import GroupCoordinator
+from protocol.errors import ProtocolBug
+from protocol.records import ConsumerGroupMemberMetadata, Record
 from protocol.semantics import Semantics
 
 __all__ = ["BROKER_DEFECTS", "BrokerRules", "broker_rules", "split_defects"]
@@ -19,6 +22,15 @@ class BrokerRules:
 
     serves_after_resignation = False
     """A deposed leader goes on serving, and takes its own writes for committed."""
+
+    loads_strictly = False
+    """A load takes a record that contradicts an earlier one for an error."""
+
+    unload_delay_ms = 0
+    """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
+
+    def check_loaded(self, record: Record, coordinator: GroupCoordinator) -> None:
+        """Look at a record before a load replays it. Raises ProtocolBug to fail the load."""
 
     def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
         """The high watermark at which an answer may go.
@@ -64,9 +76,39 @@ class ServesAfterResignation(BrokerRules):
         return False
 
 
+class ExpectsEntities(BrokerRules):
+    """KAFKA-17306: a load fails at a tombstone without a target, and at a record of an unknown
+    group unless it is a member's metadata."""
+
+    def check_loaded(self, record: Record, coordinator: GroupCoordinator) -> None:
+        group = coordinator.groups.get(record.group_id)
+        if group is None:
+            if record.value is None or not isinstance(record, ConsumerGroupMemberMetadata):
+                raise ProtocolBug(f"group {record.group_id} not found")
+        elif record.value is None:
+            member_id = getattr(record, "member_id", None)
+            if member_id is not None and member_id not in group.members:
+                raise ProtocolBug(f"member {member_id} not found")
+
+
+class LoadsStrictly(BrokerRules):
+    """KAFKA-19862: a load insists that a partition is released before it is given away."""
+
+    loads_strictly = True
+
+
+class UnloadsLate(BrokerRules):
+    """KAFKA-10614: unloading is a task of its own, which looks at no epoch."""
+
+    unload_delay_ms = 1_000
+
+
 BROKER_DEFECTS: Mapping[str, type[BrokerRules]] = {
+    "KAFKA-10614": UnloadsLate,
     "KAFKA-16973": TrustsLoadedTail,
+    "KAFKA-17306": ExpectsEntities,
     "KAFKA-19274": IgnoresResignation,
+    "KAFKA-19862": LoadsStrictly,
     "KafScale-121": ServesAfterResignation,
     "mut-reply-before-commit": RepliesBeforeCommit,
 }

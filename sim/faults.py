@@ -29,6 +29,7 @@ __all__ = [
     "CoordinatorMove",
     "Direction",
     "Fault",
+    "LogCompaction",
     "MetadataLag",
     "Moment",
     "NetworkSlowdown",
@@ -193,6 +194,25 @@ class CoordinatorMove(_At):
 
     to_broker: int | None = None
     keeps_tail: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCompaction(_At):
+    """The log cleaner of a broker drops committed records whose key comes again later.
+
+    It has come ``cleaned_percent`` of the way through the log; what it has not reached is still as
+    it was written. ``drops_tombstones``: they are older than ``delete.retention.ms``. ``broker``
+    None means every broker.
+    """
+
+    broker: int | None = None
+    cleaned_percent: int = 100
+    drops_tombstones: bool = False
+
+    def __post_init__(self) -> None:
+        _At.__post_init__(self)
+        if not 1 <= self.cleaned_percent <= 100:
+            raise ValueError(f"cleaned_percent must lie in [1, 100], got {self.cleaned_percent}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,6 +401,7 @@ Fault = (
     | BrokerCrash
     | BrokerBounce
     | CoordinatorMove
+    | LogCompaction
     | ZombieLeader
     | ClientCrash
     | ClientPause

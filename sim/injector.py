@@ -215,6 +215,15 @@ class Injector:
         controller.elect(new)
         return True
 
+    def _log_compaction(self, fault: faults.LogCompaction) -> bool:
+        brokers = self._world.brokers
+        chosen = brokers if fault.broker is None else [brokers[fault.broker]]
+        dropped = 0
+        for broker in chosen:
+            cleaned_to = broker.log.high_watermark * fault.cleaned_percent // 100
+            dropped += broker.log.compact(cleaned_to, drops_tombstones=fault.drops_tombstones)
+        return dropped > 0
+
     def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:
         controller = self._world.controller
         old, new = controller.leader, controller.successor()
@@ -352,6 +361,7 @@ _BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
     faults.BrokerCrash: Injector._broker_crash,
     faults.BrokerBounce: Injector._broker_bounce,
     faults.CoordinatorMove: Injector._coordinator_move,
+    faults.LogCompaction: Injector._log_compaction,
     faults.ZombieLeader: Injector._zombie_leader,
     faults.ClientCrash: Injector._client_crash,
     faults.ClientClose: Injector._client_close,

@@ -1,13 +1,16 @@
 """One broker's replica of the offsets partition: records with leader epochs, and a high watermark.
 
-Source: consumer-group-coordinator.md, sections 9.4 and 9.5. Offsets count records from 0. Two
-replicas that have the same leader epoch at an offset have the same record there, and the same log
-before it.
+Source: consumer-group-coordinator.md, sections 9.3 to 9.5. Offsets count records from 0. Two
+replicas that have the same leader epoch at an offset were given the same record there, and the same
+log before it; compaction leaves holes, in each replica by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any
 
 from protocol.records import Record
 
@@ -15,12 +18,15 @@ __all__ = ["ReplicaLog"]
 
 
 class ReplicaLog:
-    """A replica. ``high_watermark`` is what this replica knows to be committed."""
+    """A replica. ``high_watermark`` is what this replica knows to be committed.
+
+    ``records`` has one entry for each offset, None where a record was compacted away.
+    """
 
     __slots__ = ("epochs", "high_watermark", "records")
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[Record | None] = []
         self.epochs: list[int] = []
         self.high_watermark = 0
 
@@ -28,6 +34,10 @@ class ReplicaLog:
     def end_offset(self) -> int:
         """Offset of the next record."""
         return len(self.records)
+
+    def remaining(self, start: int = 0, end: int | None = None) -> Sequence[Record]:
+        """The records between two offsets that are still there."""
+        return [record for record in self.records[start:end] if record is not None]
 
     def append(self, records: Sequence[Record], leader_epoch: int) -> None:
         """The leader writes."""
@@ -62,3 +72,34 @@ class ReplicaLog:
             del self.epochs[offset:]
             self.high_watermark = min(self.high_watermark, offset)
         return max(lost, 0)
+
+    def compact(self, cleaned_to: int, *, drops_tombstones: bool) -> int:
+        """Drop records whose key comes again; how many are gone.
+
+        The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
+        """
+        committed = self.high_watermark
+        last: dict[object, int] = {}
+        for offset, record in enumerate(self.records[:committed]):
+            if record is not None:
+                last[_key_of(record)] = offset
+        dropped = 0
+        for offset, record in enumerate(self.records[: min(cleaned_to, committed)]):
+            if record is None:
+                continue
+            is_old = last[_key_of(record)] != offset
+            if is_old or (drops_tombstones and record.value is None):
+                self.records[offset] = None
+                dropped += 1
+        return dropped
+
+
+def _key_of(record: Record) -> object:
+    """What a compacted topic keeps one record of."""
+    kind: Any = type(record)
+    return (kind, *(getattr(record, name) for name in _key_fields(kind)))
+
+
+@cache
+def _key_fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name != "value")

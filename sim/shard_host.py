@@ -81,6 +81,7 @@ class ShardHost:
         self._tie_break = broker.tie_break
         load = world.streams.get(f"load/{self.name}")
         self._load_ms = delay_sampler(world.spec.brokers.load, load)
+        self._split_draw = world.streams.get(f"load-split/{self.name}").random
         self._commit_timeout_ms = world.config.offsets_commit_timeout_ms
         self._load_count = 0
         self._own_writes_end = 0
@@ -103,7 +104,7 @@ class ShardHost:
 
     def log_records(self) -> Sequence[Record]:
         """Every record of this replica, in offset order."""
-        return self._log.records
+        return self._log.remaining()
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -269,16 +270,22 @@ class ShardHost:
         self.leader_epoch = epoch
         self.state = ShardState.LOADING
         self._load_count += 1
+        # A load reads the log piece by piece; compaction may come in between.
+        split = int(self._split_draw() * self._log.end_offset)
+        first = self._log.remaining(0, split)
         at_ms = self._clock.now_ms + self._load_ms()
-        self._clock.call_at(at_ms, self._tie_break(), self._on_read, self._load_count)
+        argument = (self._load_count, first, split)
+        self._clock.call_at(at_ms, self._tie_break(), self._on_read, argument)
 
     def _on_read(self, call: Call) -> None:
-        if call.argument != self._load_count or self.state is not ShardState.LOADING:
+        load_count, first, split = call.argument
+        if load_count != self._load_count or self.state is not ShardState.LOADING:
             return
         coordinator = self._new_coordinator()
         try:
-            for record in self._log.records:
-                coordinator.replay(record, strict=False)
+            for record in (*first, *self._log.remaining(split)):
+                self._rules.check_loaded(record, coordinator)
+                coordinator.replay(record, strict=self._rules.loads_strictly)
         except ProtocolBug as bug:
             self.state = ShardState.FAILED
             self._steps.unloaded(self, f"the load failed: {bug}")
@@ -294,8 +301,18 @@ class ShardHost:
 
     def on_resigned(self, epoch: int) -> None:
         """Another broker leads: give up, and refuse what still waits."""
-        if not self._rules.gives_up(self.leader_epoch, epoch):
-            return
+        if self._rules.unload_delay_ms:
+            at_ms = self._clock.now_ms + self._rules.unload_delay_ms
+            self._clock.call_at(at_ms, self._tie_break(), self._on_late_unload)
+        elif self._rules.gives_up(self.leader_epoch, epoch):
+            self._resign()
+
+    def _on_late_unload(self, call: Call) -> None:
+        if self.is_active:
+            self._resign()
+            self._broker.pump_both_ways()
+
+    def _resign(self) -> None:
         waiting = self._unload("resigned")
         for answer in waiting:
             self._refuse(

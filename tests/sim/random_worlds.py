@@ -75,6 +75,12 @@ def _fault(draw: Random, clients: list[str], topics: tuple[str, ...]) -> Fault:
         lambda: faults.BrokerCrash(at_ms=at, duration_ms=window, broker=broker),
         lambda: faults.BrokerBounce(at_ms=at, down_ms=2_000, gap_ms=500),
         lambda: faults.CoordinatorMove(at_ms=at, keeps_tail=draw.random() < 0.5),
+        lambda: faults.LogCompaction(
+            at_ms=at,
+            broker=broker,
+            cleaned_percent=draw.choice([30, 70, 100]),
+            drops_tombstones=draw.random() < 0.5,
+        ),
         lambda: faults.ZombieLeader(at_ms=at, duration_ms=window),
         lambda: faults.ClientCrash(at_ms=at, client=client, down_ms=down),
         lambda: faults.ClientPause(at_ms=at, duration_ms=window, client=client),

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import ConsumerGroupMetadata, GroupMetadataValue, Record
+from protocol.records import (
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    GroupMetadataValue,
+    OffsetCommit,
+    OffsetCommitValue,
+    Record,
+)
 from sim.log import ReplicaLog
 
 
@@ -62,3 +69,54 @@ def test_a_follower_that_truncates_and_fetches_equals_its_leader(
     follower.fetch_from(leader, leader.end_offset)
     assert follower.records == leader.records
     assert follower.epochs == leader.epochs
+
+
+def target(member_id: str, *, is_tombstone: bool = False) -> Record:
+    value = None if is_tombstone else frozenset()
+    return ConsumerGroupTargetAssignmentMember("group", member_id, value)
+
+
+def committed(*records: Record) -> ReplicaLog:
+    log = ReplicaLog()
+    log.append(records, 0)
+    log.high_watermark = log.end_offset
+    return log
+
+
+def test_compaction_keeps_the_last_record_of_each_key_at_its_offset() -> None:
+    log = committed(record(1), target("a"), record(2), target("b"), target("a"))
+    assert log.compact(5, drops_tombstones=False) == 2
+    assert log.remaining() == [record(2), target("b"), target("a")]
+    assert log.records[2] == record(2)
+    assert log.end_offset == 5
+
+
+def test_offsets_of_different_partitions_are_different_keys() -> None:
+    value = OffsetCommitValue(offset=1, commit_timestamp=0)
+    rows = [OffsetCommit("group", "orders", number, value) for number in (0, 1, 0)]
+    log = committed(*rows)
+    assert log.compact(3, drops_tombstones=False) == 1
+    assert log.remaining() == rows[1:]
+
+
+def test_the_cleaner_leaves_alone_what_it_has_not_reached() -> None:
+    log = committed(record(1), target("a"), record(2), target("a"), record(3))
+    assert log.compact(1, drops_tombstones=False) == 1
+    assert log.records[0] is None
+    assert log.remaining(1) == [target("a"), record(2), target("a"), record(3)]
+
+
+def test_compaction_does_not_look_at_what_is_not_committed() -> None:
+    log = committed(record(1), record(2))
+    log.append([record(3)], 0)
+    log.compact(3, drops_tombstones=False)
+    assert log.remaining() == [record(2), record(3)]
+
+
+def test_old_tombstones_go_with_the_records_before_them() -> None:
+    log = committed(target("a"), target("b"), target("a", is_tombstone=True))
+    log.compact(3, drops_tombstones=True)
+    assert log.remaining() == [target("b")]
+    log = committed(target("a"), target("a", is_tombstone=True))
+    log.compact(2, drops_tombstones=False)
+    assert log.remaining() == [target("a", is_tombstone=True)]

@@ -26,12 +26,13 @@ from sim.faults import (
     ConnectionLoss,
     CoordinatorMove,
     Direction,
+    LogCompaction,
     Moment,
     ReplicationSlowdown,
     SubscriptionChange,
     TopicGrow,
 )
-from sim.spec import TopicSpec
+from sim.spec import BrokerSpec, DelaySpec, TopicSpec
 
 TRIO = tuple(client(name) for name in "abc")
 
@@ -276,6 +277,40 @@ WHERE_DEFECTS_SHOW = {
             CoordinatorMove(at_ms=30_500, keeps_tail=True),
             CoordinatorMove(at_ms=30_900, keeps_tail=False),
         ),
+    ),
+    # The broker leads, loses its leadership, and has it back before the unload is carried out.
+    "KAFKA-10614": spec(
+        *IMPATIENT,
+        faults=(
+            CoordinatorMove(at_ms=30_000, to_broker=1),
+            CoordinatorMove(at_ms=30_300, to_broker=0),
+        ),
+        calm_ms=200_000,
+    ),
+    # A member joins and leaves; of it nothing but tombstones is left in the next leader's log.
+    "KAFKA-17306": spec(
+        *IMPATIENT,
+        faults=(
+            ClientClose(at_ms=20_000, client="b"),
+            LogCompaction(at_ms=30_000),
+            CoordinatorMove(at_ms=31_000, to_broker=1),
+        ),
+        calm_ms=200_000,
+    ),
+    # a had partitions that b has now. The load has read that a had them; then the record by which a
+    # gave them up is compacted away, because there is a newer one of a; then the load reads that b
+    # has them. Where the load stands in between is drawn: this seed has it in the right place.
+    "KAFKA-19862": spec(
+        client("a", max_poll_interval_ms=10_000),
+        client("b", max_poll_interval_ms=10_000, start_ms=10_000),
+        client("c", max_poll_interval_ms=10_000, start_ms=25_000),
+        faults=(
+            CoordinatorMove(at_ms=40_000, to_broker=1),
+            LogCompaction(at_ms=42_000),
+        ),
+        brokers=BrokerSpec(replication=DelaySpec(min_ms=2), load=DelaySpec(min_ms=4_000)),
+        calm_ms=200_000,
+        seed=3,
     ),
     # Members that need nothing written stay with the broker that no longer leads.
     "KAFKA-19274": spec(
