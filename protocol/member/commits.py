@@ -269,7 +269,12 @@ class Commits:
     def _send(self, commit: _Commit) -> None:
         core = self._core
         if commit.kind is _Kind.BEFORE_REVOCATION and commit.pacer.attempts > 0:
-            commit.offsets = core.subscription.consumed() or commit.offsets
+            commit.offsets = core.subscription.consumed()
+            if not commit.offsets:
+                # The member has lost everything meanwhile: nothing is left to commit, and it must
+                # not sign its former partitions with a new epoch.
+                commit.finish(None)
+                return
         identity = core.rules.identity_of_commit(commit.identity_at_creation, core.commit_identity)
         commit.pacer.on_sent()
         correlation_id = core.new_correlation_id()
