@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from protocol.assignors import SubscriptionType
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup, recount, subscription_type
+from protocol.consumer_group.group import ConsumerGroup, given, recount, subscription_type
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.reconciliation import Reconciliation, reconcile
 from protocol.consumer_group.regexes import (
@@ -124,21 +124,8 @@ class Advance:
 
     def _refresh(self, bump: bool) -> None:
         group, before, after = self._group, self.stored, self.member
-        names, regexes = group.subscribed_topic_names, group.subscribed_regexes
-        gone_regex = None
-        if after is not before:
-            names, regexes = dict(names), dict(regexes)
-            recount(names, before.subscribed_topic_names, after.subscribed_topic_names)
-            recount(
-                regexes,
-                [before.subscribed_topic_regex] if before.subscribed_topic_regex else [],
-                [after.subscribed_topic_regex] if after.subscribed_topic_regex else [],
-            )
-            gone_regex = abandoned_regex(group, before, after.subscribed_topic_regex)
-        is_known = after.member_id in group.members or (
-            after.instance_id is not None and after.instance_id in group.static_members
-        )
-        self._kind = subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
+        self._kind = self._type_of_subscriptions()
+        gone_regex = abandoned_regex(group, before, after.subscribed_topic_regex)
         subscribed = subscribed_names(group, before=before, after=after, gone_regex=gone_regex)
         new_hash = metadata_hash(subscribed, self._context.image)
         self.is_bumped = bump or self._context.rules.notices_metadata(group, new_hash)
@@ -150,6 +137,21 @@ class Advance:
         # the group never reached, and so counts as expired (section 7.3).
         group.metadata_refresh_deadline_ms = self._now_ms + METADATA_REFRESH_INTERVAL_MS
         group.metadata_refresh_epoch = self.group_epoch
+
+    def _type_of_subscriptions(self) -> SubscriptionType:
+        """Whether all members subscribe alike, this request included."""
+        group, before, after = self._group, self.stored, self.member
+        names, regexes = group.subscribed_topic_names, group.subscribed_regexes
+        if after is not before:
+            names, regexes = dict(names), dict(regexes)
+            recount(names, before.subscribed_topic_names, after.subscribed_topic_names)
+            recount(
+                regexes, given(before.subscribed_topic_regex), given(after.subscribed_topic_regex)
+            )
+        is_known = after.member_id in group.members or (
+            after.instance_id is not None and after.instance_id in group.static_members
+        )
+        return subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
 
     # -- H10 -------------------------------------------------------------------------------
 
@@ -164,11 +166,14 @@ class Advance:
             or not self._may_assign()
         ):
             return
+        kind = self._kind or self._context.rules.type_of_unchanged_group(
+            self._group, self._type_of_subscriptions()
+        )
         new_target = compute_target(
             self._context,
             self._group,
             group_epoch=self.group_epoch,
-            subscription_type=self._kind or self._group.subscription_type,
+            subscription_type=kind,
             now_ms=self._now_ms,
             updated=self.member,
             replaced_id=self._replaced_id,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from protocol.classic_group.operation import Operation
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup, recount
+from protocol.consumer_group.group import ConsumerGroup, given, recount
 from protocol.consumer_group.member import NO_PARTITIONS, Member
 from protocol.consumer_group.refusals import (
     fenced_instance,
@@ -114,9 +114,8 @@ def remove_members(
     for member in members:
         records += context.rules.removal_tombstones(group_id, member.member_id)
         timers += member_timers(group_id, member)
-        regex = member.subscribed_topic_regex
         recount(names, member.subscribed_topic_names, ())
-        recount(regexes, [regex] if regex else (), ())
+        recount(regexes, given(member.subscribed_topic_regex), ())
     gone = [regex for regex in sorted(group.subscribed_regexes) if regex not in regexes]
     records += [ConsumerGroupRegularExpression(group_id, regex, None) for regex in gone]
     if context.rules.bumps_on_leave():
