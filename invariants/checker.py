@@ -21,11 +21,15 @@ from invariants.registry import INVARIANTS
 from invariants.step import ClientView, ShardView, Step, StepKind, WorldView, shard_of
 from protocol.errors import ErrorCode
 from protocol.member import (
+    CallbackCompleted,
     ClientState,
+    CommitOffsets,
+    CommitReturned,
     Disconnected,
     HeartbeatAnswered,
     Poll,
     RequestExpired,
+    RunCallback,
     SendHeartbeat,
     StateChanged,
     Tick,
@@ -274,7 +278,7 @@ class Checker:
             self._answered(step, entry)
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
-            self._note_lost(step, entry, kind)
+            self._note_event(step, entry, kind)
             self._run("on_event", step, entry)
         if step.effects:
             self._effects(step, entry)
@@ -294,12 +298,16 @@ class Checker:
             entry.received_epochs.add(response.member_epoch)
 
     @staticmethod
-    def _note_lost(step: Step, entry: ClientEntry, kind: type) -> None:
-        """Enter what was lost before anything is judged."""
+    def _note_event(step: Step, entry: ClientEntry, kind: type) -> None:
+        """Enter what happened before anything is judged."""
         if kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
                 if entry.forget_request(correlation_id):
                     entry.has_failed = True
+        elif kind is CallbackCompleted:
+            entry.note_callback_end(failed=step.event.failed)
+        elif kind is CommitOffsets and step.event.is_sync:
+            entry.sync_commits.add(step.event.commit_id)
 
     def _effects(self, step: Step, entry: ClientEntry) -> None:
         state = entry.state
@@ -308,6 +316,10 @@ class Checker:
                 self._sent(step, entry, effect, state)
             elif type(effect) is StateChanged:
                 state = effect.to_state
+            elif type(effect) is RunCallback:
+                entry.callback_kind = effect.kind
+            elif type(effect) is CommitReturned:
+                entry.sync_commits.discard(effect.commit_id)
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             self._run("on_effects", step, entry)
 
@@ -338,7 +350,9 @@ class Checker:
                 entry.unheeded.add(effect.correlation_id)
         elif request.member_epoch == JOIN_EPOCH:
             entry.has_left = False
+            entry.has_failed_callback = False
             entry.received_epochs.clear()
+            entry.had_assigned.clear()
         entry.last_request = request
         entry.last_sent_ms = step.at_ms
         entry.interval_ms = member.heartbeat_interval_ms
@@ -367,6 +381,8 @@ class Checker:
             books.by_member_id[member.member_id] = entry
         self._run("on_moved", step, entry)
         if member.ownership_version != entry.version:
+            if member.assigned is not entry.assigned:
+                entry.had_assigned.update(member.assigned)
             fetchable = member.fetchable
             if fetchable is not entry.fetchable:
                 books.refresh_fetchers(entry, fetchable)

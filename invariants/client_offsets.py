@@ -55,12 +55,16 @@ class CommitEpoch(Invariant):
 
 
 class CommitOwned(Invariant):
-    """C24. An application may commit what it likes; a client that did so is left alone. So is a
-    retry that goes out unsigned after the member has left: nobody takes it for an owner's."""
+    """C24. A commit that had to wait names what was assigned when it was made, and so it may come
+    after a revocation; not after a rejoin, for it carries the epoch of its sending. One that goes
+    out unsigned is nobody's. An application may commit what it likes: such a client is let off."""
 
     promise = Promise(
         id="client.commit.owned",
-        sentence="Automatic commits name only partitions that the client is assigned.",
+        sentence=(
+            "Automatic commits that are signed name only partitions that the client has been "
+            "assigned since it joined."
+        ),
         clauses=("client C24",),
         broken_by=("test:commits-after-clear",),
     )
@@ -89,11 +93,7 @@ class CommitOwned(Invariant):
                 type(effect) is SendCommit
                 and effect.request.generation_id_or_member_epoch != NO_MEMBER_EPOCH
             ):
-                foreign = (
-                    effect.request.offsets.keys()
-                    - entry.member.assigned.keys()
-                    - entry.assigned.keys()
-                )
+                foreign = effect.request.offsets.keys() - entry.had_assigned
                 if foreign:
                     return Finding(
                         f"{entry.name} commits {self.books.names_of(foreign)}, not assigned to it",

@@ -102,7 +102,13 @@ class _StateInvariant(Invariant):
             return None
         return Finding(
             f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}",
-            {"client": name, "state": member.state.value, "epoch": member.member_epoch},
+            {
+                "client": name,
+                "state": member.state.value,
+                "epoch": member.member_epoch,
+                "has_failed_callback": name in self.books.clients
+                and self.books.clients[name].has_failed_callback,
+            },
         )
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from invariants.step import ClientView
-from protocol.member import ClientState, CommitIdentity, LocalAssignment, PartitionState
+from protocol.member import (
+    CallbackKind,
+    ClientState,
+    CommitIdentity,
+    LocalAssignment,
+    PartitionState,
+)
 from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.topics import TopicPartition
 
@@ -17,9 +23,12 @@ class ClientEntry:
 
     __slots__ = (
         "assigned",
+        "callback_kind",
         "current",
         "fetchable",
+        "had_assigned",
         "has_failed",
+        "has_failed_callback",
         "has_left",
         "identity",
         "in_flight",
@@ -35,6 +44,7 @@ class ClientEntry:
         "sent",
         "started_ms",
         "state",
+        "sync_commits",
         "target",
         "unheeded",
         "version",
@@ -62,6 +72,14 @@ class ClientEntry:
         """A heartbeat has failed, and none was sent since."""
         self.has_left = False
         """A leave was sent, and no join since."""
+        self.had_assigned: set[TopicPartition] = set()
+        """Everything that was assigned since the last join was sent."""
+        self.callback_kind: CallbackKind | None = None
+        """The callback that runs, or ran last."""
+        self.has_failed_callback = False
+        """A callback has failed, and no assigned callback has succeeded since."""
+        self.sync_commits: set[int] = set()
+        """Commits in which the application is blocked."""
         self.state: ClientState
         self.member_id: str
         self.member_epoch: int
@@ -85,6 +103,13 @@ class ClientEntry:
         self.sent.discard(correlation_id)
         self.in_flight.clear()
         return True
+
+    def note_callback_end(self, *, failed: bool) -> None:
+        """The running callback has returned, or thrown."""
+        if failed:
+            self.has_failed_callback = True
+        elif self.callback_kind is CallbackKind.ASSIGNED:
+            self.has_failed_callback = False
 
     def has_moved(self) -> bool:
         """Whether anything that promises are made about differs from what was seen last."""

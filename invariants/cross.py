@@ -182,6 +182,9 @@ class AssignedIsHeld(Invariant):
                 "client": name,
                 "partitions": frozenset(extra),
                 "was_given_away": self.books.gave_away(member.member_id, extra),
+                "has_failed_callback": name in self.books.clients
+                and self.books.clients[name].has_failed_callback,
+                "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
 

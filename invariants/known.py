@@ -68,8 +68,13 @@ def _is_given_away(evidence: Evidence) -> bool:
     return bool(evidence["was_given_away"])
 
 
-DESIGN_LIMITS = ("D12",)
-"""Weaknesses of the protocol itself (coordinator reference, section 15): every version has them."""
+def _is_after_failed_callback(evidence: Evidence) -> bool:
+    return bool(evidence["has_failed_callback"]) and not evidence.get("is_fetched")
+
+
+COMMON_DEFECTS = ("D12", "sim-failed-callback")
+"""What every version has: a weakness of the protocol itself (coordinator reference, section 15), and
+a defect of the client, of which there is one version only (docs/findings.md)."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -134,6 +139,18 @@ KNOWN: tuple[KnownDefect, ...] = (
             "offsets.commit_of_owner",
         )
     ),
+    *(
+        KnownDefect(
+            defect="sim-failed-callback",
+            promise_id=promise_id,
+            signature=(
+                "the assigned callback has failed after the new set was taken over, and a later "
+                "target equal to the old set was acknowledged without taking that over"
+            ),
+            recognises=_is_after_failed_callback,
+        )
+        for promise_id in ("client.stable.means_equal", "cross.assigned_is_held")
+    ),
 )
 """All signatures."""
 
@@ -143,7 +160,7 @@ def known_defect(semantics: Semantics, promise_id: str, evidence: Evidence) -> s
     for entry in KNOWN:
         if (
             entry.promise_id == promise_id
-            and entry.defect in (*semantics.shipped_defects, *DESIGN_LIMITS)
+            and entry.defect in (*semantics.shipped_defects, *COMMON_DEFECTS)
             and entry.defect not in semantics.defects
             and entry.recognises(evidence)
         ):

@@ -251,6 +251,7 @@ class Liveness:
                 member.has_subscription
                 and member.is_polling
                 and not member.is_closed
+                and not self._books.clients[name].sync_commits
                 and member.state is not ClientState.FATAL
             ):
                 yield self._books.clients[name]
