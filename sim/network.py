@@ -177,9 +177,14 @@ class Connection:
     # --- the client's side ------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begin to set the connection up; the owner hears how that ends."""
+        """Begin to set the connection up; the owner hears how that ends.
+
+        A handshake that a partition holds, or that crawls, is given up in time.
+        """
         self._network.add(self)
         self._shake_hands()
+        wait_ms = self._network.spec.connect_timeout_ms
+        self._network.call_later(wait_ms, self._link, self._on_connect_timeout)
 
     def send(self, correlation_id: int, request: Any) -> None:
         """Send a request. Only on an open connection."""
@@ -201,10 +206,7 @@ class Connection:
         if self.state is not ConnectionState.CONNECTING:
             return
         if self._up.blocked or self._down.blocked:
-            if not self._is_held:
-                self._is_held = True
-                wait_ms = self._network.spec.connect_timeout_ms
-                self._network.call_later(wait_ms, self._link, self._on_connect_timeout)
+            self._is_held = True
             return
         if not self.broker.is_alive:
             self.reset()
