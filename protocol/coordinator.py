@@ -80,9 +80,8 @@ EXPIRY_KEY = TimerKey("expiry", "")
 class GroupCoordinator:
     """State machine of one shard. Its attributes are read-only for everybody else.
 
-    ``groups`` are the consumer groups. ``classic_groups`` are all others, also those that exist
-    only because somebody without membership committed an offset (section 8.1); theirs is soft
-    state, which handlers change in place.
+    ``groups`` are the consumer groups. ``classic_groups`` are all others; theirs is soft state,
+    which handlers change in place.
     """
 
     def __init__(
@@ -107,6 +106,12 @@ class GroupCoordinator:
         self.offsets = OffsetStore(self._context)
         self._directory = Directory(self.groups, self.classic_groups, self.offsets)
         self._classic = ClassicRequests(self._context, self.groups)
+
+    @property
+    def simple_groups(self) -> frozenset[str]:
+        """Ids of the classic groups that exist only because somebody without membership committed
+        an offset (section 8.1)."""
+        return frozenset(i for i, group in self.classic_groups.items() if group.is_simple)
 
     @property
     def config(self) -> CoordinatorConfig:

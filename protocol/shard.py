@@ -11,7 +11,7 @@ from protocol.config import CoordinatorConfig
 from protocol.consumer_group.context import CompileRegex, no_regex_engine
 from protocol.coordinator import GroupCoordinator
 from protocol.messages import Request, Response
-from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey, Token
 from protocol.records import Record
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
 from protocol.topics import EMPTY_IMAGE, MetadataImage
@@ -22,7 +22,8 @@ __all__ = ["Shard"]
 class Shard:
     """A coordinator with its log, its timers and a clock that the caller moves.
 
-    ``batches`` holds (time in ms, records) for each operation that wrote anything.
+    ``batches`` holds (time in ms, records) for each operation that wrote anything; ``answers`` the
+    answers to requests that were parked, by their tokens.
     """
 
     def __init__(
@@ -34,7 +35,7 @@ class Shard:
         new_member_id: Callable[[], str] | None = None,
         compile_regex: CompileRegex = no_regex_engine,
     ) -> None:
-        self._next_id = 0
+        self._next_id = self._next_token = 0
         self._config = config
         self._semantics = semantics
         self._new_member_id = new_member_id or self._count_up_id
@@ -42,18 +43,34 @@ class Shard:
         self.now_ms = 0
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
         self.timers: dict[TimerKey, ScheduleTimer] = {}
+        self.answers: dict[Token, Response] = {}
         self.coordinator = self._new_coordinator(image)
         self._apply(self.coordinator.on_loaded(now_ms=0))
 
     def request(
-        self, request: Request, *, client_id: str = "", client_host: str = ""
+        self,
+        request: Request,
+        *,
+        client_id: str = "",
+        client_host: str = "",
+        token: Token | None = None,
     ) -> Response | None:
-        """Handle a request now; its records are in the log and in force when this returns."""
+        """Handle a request now; its records are in the log and in force when this returns.
+
+        None means that it is parked: its answer will be in ``answers`` under ``token``.
+        """
+        self._next_token += 1
+        if token is None:
+            token = self._next_token
         outcome = self.coordinator.handle(
-            request, now_ms=self.now_ms, client_id=client_id, client_host=client_host
+            request,
+            now_ms=self.now_ms,
+            client_id=client_id,
+            client_host=client_host,
+            token=token,
         )
         self.take(outcome)
-        return outcome.response
+        return self.answers.pop(token, None) if outcome.response is None else outcome.response
 
     def advance_to(self, at_ms: int) -> None:
         """Move the clock, firing every timer that is due on the way; of timers due at the same
@@ -83,6 +100,8 @@ class Shard:
         Topics and dynamic settings are kept, as they live outside the group log.
         """
         before = self.coordinator
+        for token, response in before.on_unloaded(now_ms=self.now_ms):
+            self.answers[token] = response
         self.coordinator = self._new_coordinator(before.image)
         self.timers.clear()
         for group_id, settings in before.group_configs.items():
@@ -96,12 +115,16 @@ class Shard:
         return [record for _, batch in self.batches for record in batch]
 
     def take(self, outcome: Outcome) -> None:
-        """Append and replay an outcome's records, and obey its timer commands."""
+        """Append, replay and commit an outcome's records; obey its timer commands; keep answers."""
         if outcome.records:
             self.batches.append((self.now_ms, outcome.records))
             for record in outcome.records:
                 self.coordinator.replay(record)
         self._apply(outcome.timers)
+        for token, response in outcome.completions:
+            self.answers[token] = response
+        if outcome.on_commit is not None:
+            self.take(self.coordinator.committed(outcome.on_commit, now_ms=self.now_ms))
 
     def _apply(self, commands: Iterable[TimerCommand]) -> None:
         for command in commands:
