@@ -10,7 +10,7 @@ SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:2000
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 
-.PHONY: help test test-slow lint format sweep sweep-smoke ci clean
+.PHONY: help test test-slow lint format sweep sweep-smoke picture ci clean
 
 help:
 	@echo "make test    the test suite (without the tests marked slow)"
@@ -41,6 +41,9 @@ sweep: $(INSTALLED)
 sweep-smoke: $(INSTALLED)
 	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
 	  $(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds 0:40 --out "$$out/sweep"
+
+picture: $(INSTALLED)
+	$(BIN)/python docs/draw_rebalance.py
 
 ci: test lint test-slow sweep-smoke
 

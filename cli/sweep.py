@@ -140,4 +140,6 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
         yield f"        {summary.replay_command(seed)}"
     if len(others) > FAILURES_SHOWN:
         yield f"        and {len(others) - FAILURES_SHOWN} more: see the report"
+    if summary.missed:
+        yield f"never   {len(summary.missed)} situations that a sweep should visit: see the report"
     yield f"report: {os.path.relpath(summary.report)}"

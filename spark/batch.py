@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scenarios.version import code_version
 from spark.plan import SweepPlan
 from spark.results import ResultFolder
 from spark.runner import Runner, load_runner
@@ -27,7 +28,7 @@ class SeedRows(NamedTuple):
 
 def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
-    _freeze_garbage()
+    _prepare_process()
     worker = f"{socket.gethostname()}:{os.getpid()}"
     runs, violations, timing = [], [], []
     for attempt in _attempts(index, plan):
@@ -81,13 +82,16 @@ def _rows_of(attempt: Attempt, profile: str) -> SeedRows:
     return SeedRows(row, [])
 
 
-_is_frozen = False
+_is_prepared = False
 
 
-def _freeze_garbage() -> None:
-    """Once per worker: exempt what is loaded by now from the collection after every Spark task."""
-    global _is_frozen
-    if not _is_frozen:
-        gc.collect()
-        gc.freeze()
-        _is_frozen = True
+def _prepare_process() -> None:
+    """Once per worker, what every child would do again, or every Spark task."""
+    global _is_prepared
+    if _is_prepared:
+        return
+    code_version()  # reads all sources; children inherit it
+    # What is loaded by now is exempt from the collection after every task.
+    gc.collect()
+    gc.freeze()
+    _is_prepared = True

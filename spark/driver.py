@@ -63,17 +63,23 @@ def sweep(
     """
     if backend not in BACKENDS:
         raise SweepError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
+    seed_range = _seed_range(seeds)
+    _check_profile(profile, seed_range.first, runner)
     folder = ResultFolder(Path(out).absolute())
+    begun = folder.plan()
+    is_complete = begun is not None and len(folder.batches_done()) == begun.batch_count
+    run_batches = (
+        None if is_complete else _backend(backend, master, spark_settings or {}, processes)
+    )
     plan = _plan(
         profile=profile,
-        seeds=_seed_range(seeds),
+        seeds=seed_range,
         batch_size=batch_size,
         runner=runner,
         limits=limits or Limits(),
-        begun=folder.plan(),
+        begun=begun,
     )
     todo = sorted(set(range(plan.batch_count)) - folder.batches_done())
-    run_batches = _backend(backend, master, spark_settings or {}, processes) if todo else None
     folder.create(plan)
 
     def report_progress(note: str = "") -> None:
@@ -101,6 +107,14 @@ def sweep(
     summary = summarise(folder.path, seeds_run=seeds_run, elapsed_s=monotonic() - started_s)
     write_report(folder.path, summary)
     return summary
+
+
+def _check_profile(profile: str, seed: int, runner: str) -> None:
+    """Raise ScenarioError if there is no such profile; what a runner of one's own takes is its."""
+    if runner == DEFAULT_RUNNER:
+        from scenarios.generate import generate
+
+        generate(profile, seed)
 
 
 def _backend(
@@ -133,10 +147,6 @@ def _plan(
     begun: SweepPlan | None,
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
-    if runner == DEFAULT_RUNNER:
-        from scenarios.generate import generate
-
-        generate(profile, seeds.first)  # an unknown profile ends the sweep here
     if batch_size is None:
         batch_size = (
             begun.batch_size if begun else _measured_batch_size(profile, seeds, runner, limits)

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from invariants.reachability import SOMETIMES
 from spark.plan import SweepPlan
 from spark.plots import draw_plots
 from spark.results import read_plan, read_table
@@ -73,6 +74,7 @@ class SweepSummary:
     violations: tuple[Finding, ...]
     known: tuple[Finding, ...]
     coverage: tuple[Finding, ...]
+    missed: tuple[tuple[str, str], ...]  # id and sentence of what never happened and should have
     metrics: tuple[MetricSummary, ...]
     failures: tuple[tuple[int, str, str], ...]  # seed, outcome, reason
     steps: int
@@ -93,15 +95,17 @@ class SweepSummary:
 
 def summarise(path: Path, *, seeds_run: int = 0, elapsed_s: float = 0.0) -> SweepSummary:
     """Read the tables in ``path``. The arguments describe the call that completed them."""
-    runs, timing = read_table(path, "runs"), read_table(path, "timing")
-    wall = timing.column("wall_ms")
+    plan, runs = read_plan(path), read_table(path, "runs")
+    wall = read_table(path, "timing").column("wall_ms")
+    coverage = tuple(_findings(runs, "coverage"))
     return SweepSummary(
-        plan=read_plan(path),
+        plan=plan,
         report=path / REPORT_FILE,
         outcomes=_outcomes(runs),
         violations=tuple(_violations(read_table(path, "violations"))),
         known=tuple(_findings(runs, "known")),
-        coverage=tuple(_findings(runs, "coverage")),
+        coverage=coverage,
+        missed=_missed(coverage) if plan.runner == DEFAULT_RUNNER else (),
         metrics=tuple(_metrics(runs)),
         failures=_failures(runs),
         steps=pc.sum(runs.column("steps")).as_py() or 0,
@@ -160,6 +164,12 @@ def _findings(runs: pa.Table, column: str) -> Iterator[Finding]:
             count=int(rows["value"].sum()),
             first_seed=int(rows["seed"].min()),
         )
+
+
+def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
+    """What a sweep has to have visited, or its silence proves little (invariants.reachability)."""
+    counts = {visited.name: visited.count for visited in coverage}
+    return tuple((item.id, item.sentence) for item in SOMETIMES if not item.is_met(counts))
 
 
 def _metrics(runs: pa.Table) -> Iterator[MetricSummary]:
@@ -232,6 +242,8 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
     yield from _section("Known defects", _finding_rows(summary, summary.known))
     yield from _section("Runs to look at", _failure_rows(summary))
     yield from _section("Metrics", _metric_rows(summary), plots.get("metrics"))
+    missed = [["situation", "in words"], *(list(row) for row in summary.missed)]
+    yield from _section("Never happened, and should in a sweep", missed)
     yield from _section("Coverage", _coverage_rows(summary), plots.get("coverage"))
 
 

@@ -75,6 +75,13 @@ def test_options_that_make_no_sense_are_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no other test had left a Spark session running in this process."""
+    monkeypatch.setattr("spark.session._active_context", lambda: None)
+
+
+@pytest.mark.usefixtures("no_session")
 def test_no_java_is_refused_before_anything_is_written(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +98,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
+@pytest.mark.usefixtures("no_session")
 @pytest.mark.parametrize("port", [None, "port"])
 def test_a_master_that_is_not_there_is_refused_at_once(
     call: Call, tmp_path: Path, port: str | None

@@ -58,7 +58,7 @@ def test_a_trace_has_every_step_and_can_be_read_along(call: Call, tmp_path: Path
 
 def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "defect.toml"
-    file.write_text(dump_scenario(zoo_scenario("mut-no-epoch-fence")))
+    file.write_text(dump_scenario(zoo_scenario("mut-early-grant")))
     code, out, _ = call("run", file)
     assert code == 1
     assert out.startswith("VIOLATION: ")

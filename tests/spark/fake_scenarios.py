@@ -72,7 +72,7 @@ def _misbehave(seed: int) -> None:
     if seed == 15:
         hoard = []
         while True:
-            hoard.append(bytearray(1 << 24))
+            hoard.append(bytearray(1 << 28))
     if seed == 16:
         os.kill(os.getpid(), signal.SIGKILL)
     if seed == 17:

@@ -135,6 +135,24 @@ def test_a_worker_that_does_not_fit_is_named(change: dict[str, str], said: str) 
     assert message is not None and message.startswith(said)
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_session")
+def test_a_worker_that_is_killed_costs_time_and_nothing_else(tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_a_worker(progress: Progress) -> None:
+        if not killed and progress.batches_done >= 2:
+            [worker, *_] = read_table(tmp_path / "out", "timing").column("worker").to_pylist()
+            killed.append(int(worker.partition(":")[2]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    summary = a_sweep(
+        tmp_path / "out", "spark", profile="slow", batch_size=5, on_progress=kill_a_worker
+    )
+    assert killed
+    assert summary.outcomes == {"ok": 60}
+
+
 def test_the_same_call_again_runs_nothing_and_reports_the_same(
     tmp_path: Path, backend: str
 ) -> None:

@@ -1,0 +1,26 @@
+"""Draw ``docs/rebalance.svg``, the picture in the README: our coordinator playing a case study.
+
+make picture
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+
+from scenarios.case_studies import load_case_study
+from scenarios.plots import plot_case_study
+
+PICTURE = Path(__file__).parent / "rebalance.svg"
+
+
+def main() -> None:
+    # Ids and date would differ from one drawing to the next.
+    with matplotlib.rc_context({"svg.hashsalt": "rebalance"}):
+        figure = plot_case_study(load_case_study("basic"))
+        figure.savefig(PICTURE, metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
