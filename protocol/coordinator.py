@@ -438,7 +438,7 @@ class GroupCoordinator:
         timers: list[TimerCommand] = [ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms)]
         for group_id in sorted(self.groups):
             group = self.groups[group_id]
-            group.rebuild_ownership()
+            group.rebuild_maps()
             group.request_metadata_refresh()
             for member_id in sorted(group.members):
                 member = group.members[member_id]

@@ -284,9 +284,12 @@ class ConsumerGroup:
         if not self._tolerates_gaps:
             raise ReplayError(f"group {self.group_id} has no member {member_id}")
 
-    def rebuild_ownership(self) -> None:
-        """Derive the ownership map anew, after a load in which compaction may have hidden the
-        record that released a partition (section 9.3)."""
+    def rebuild_maps(self) -> None:
+        """Derive the ownership map and the inverted target anew, after a load in which compaction
+        may have hidden the record that released a partition (section 9.3)."""
+        self.inverted_target.clear()
+        for member_id in sorted(self.target_assignment):
+            self.inverted_target.update(dict.fromkeys(self.target_assignment[member_id], member_id))
         self.current_partition_epoch.clear()
         for member_id in sorted(self.members):
             member = self.members[member_id]

@@ -46,8 +46,10 @@ __all__ = [
     "assert_accepted",
     "assert_refused",
     "both_versions",
+    "compacted",
     "image_of",
     "join_request",
+    "load",
     "parts",
     "recount",
     "shorthand",
@@ -233,6 +235,10 @@ class Bench:
         (row,) = self.send(ConsumerGroupDescribeRequest(group_ids=(group_id,)))
         return row
 
+    def restart(self) -> None:
+        """The broker fails and loads the log anew."""
+        self._watch(self.shard.restart)
+
     # -- time and topics -------------------------------------------------------------------
 
     @property
@@ -339,6 +345,26 @@ def state_of(subject: GroupCoordinator | ConsumerGroup) -> dict[str, Any]:
         "subscription_type": subject.subscription_type,
         "all_subscribed_names": subject.all_subscribed_names(),
     }
+
+
+def compacted(records: Iterable[Record], *, keeps_tombstones: bool) -> list[Record]:
+    """The last record of each key, in order; tombstones go once a log was cleaned long ago."""
+    last: dict[Any, Record] = {}
+    for record in records:
+        names = [n for n in record.__dataclass_fields__ if n != "value"]
+        key = (record.type_id, *(getattr(record, name) for name in names))
+        last.pop(key, None)
+        last[key] = record
+    return [r for r in last.values() if keeps_tombstones or r.value is not None]
+
+
+def load(semantics: Semantics, records: Iterable[Record], *, strict: bool) -> GroupCoordinator:
+    """A coordinator that has read these records and nothing else."""
+    coordinator = Bench(semantics).shard.coordinator
+    for record in records:
+        coordinator.replay(record, strict=strict)
+    coordinator.on_loaded(now_ms=0)
+    return coordinator
 
 
 def recount(group: ConsumerGroup) -> dict[str, Any]:

@@ -6,17 +6,15 @@ it right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from coordinator_builders import Bench, parts
+from coordinator_builders import Bench, compacted, load, parts
 
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.rules import ConsumerGroupRules
-from protocol.coordinator import GroupCoordinator
 from protocol.member import MemberRules
-from protocol.records import Record
 from protocol.semantics import SEMANTICS, ZOO, Semantics
 
 CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
@@ -165,7 +163,8 @@ def leave_then_failover_to_a_compacted_log(semantics: Semantics) -> Any:
     bench = moved_on(semantics)
     bench.leave("A")
     live = bench.assigned("B"), len(bench.group.current_partition_epoch)
-    loaded = load(bench, without_tombstones(bench.shard.records()))
+    log = compacted(bench.shard.records(), keeps_tombstones=False)
+    loaded = load(semantics, log, strict=False)
     return live, sorted(loaded.groups["group"].members)
 
 
@@ -307,27 +306,3 @@ def test_what_4_3_shipped_with_shows_in_it() -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ValueError, match=f"unknown defect '{name}'; known are: .*KAFKA-16147"):
         SEMANTICS["kafka-4.3"].with_defects(name)
-
-
-# -- a log after compaction ----------------------------------------------------------------
-
-
-def without_tombstones(records: Iterable[Record]) -> list[Record]:
-    """The last record of each key, tombstones removed: a log that was cleaned long ago."""
-    last: dict[Any, Record] = {}
-    for record in records:
-        key = (
-            record.type_id,
-            *(getattr(record, n) for n in record.__dataclass_fields__ if n != "value"),
-        )
-        last.pop(key, None)
-        last[key] = record
-    return [record for record in last.values() if record.value is not None]
-
-
-def load(bench: Bench, records: Iterable[Record]) -> GroupCoordinator:
-    fresh = Bench(bench.semantics).shard.coordinator
-    for record in records:
-        fresh.replay(record, strict=False)
-    fresh.on_loaded(now_ms=0)
-    return fresh
