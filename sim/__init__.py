@@ -1,1 +1,19 @@
+"""The simulated world in which pure coordinators and members live.
 
+Read in this order:
+
+- ``spec``, ``faults``: what a world is made of, and what can happen to it; plain values.
+- ``world``: ``World``, which holds everything, and its result.
+- ``clock``, ``streams``: simulated time on SimPy, and named random streams.
+- ``network``: TCP connections. ``messages``: what clients ask of any broker.
+- ``controller``, ``broker``, ``replication``, ``log``: elections, in-sync replicas, high watermark.
+- ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
+- ``client``, ``client_lines``, ``client_conditions``, ``fleet``: processes around a member.
+- ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
+- ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and the checker.
+- ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.
+
+What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
+segments, request handler queues. All groups but one, and all offsets partitions but one, are left
+out as well.
+"""

@@ -7,7 +7,7 @@ what it wants. No event is made for a ``poll`` that would only restart the poll 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
@@ -49,6 +49,7 @@ from protocol.member import (
 )
 from protocol.messages import ConsumerGroupHeartbeatResponse
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
+from protocol.topics import TopicPartition
 from sim.client_lines import ClientLines
 from sim.clock import Call
 from sim.messages import (
@@ -136,6 +137,8 @@ class ClientProcess:
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
+        if not self._conditions.is_paused and not self._conditions.is_stalled:
+            self._deliver()
         self.is_alive = False
         self._lines.close()
         self._to_do.clear()
@@ -247,9 +250,18 @@ class ClientProcess:
 
     def _return_records(self) -> None:
         """Tell the member what earlier polls have handed out; another event follows at once."""
-        positions = self._world.topic_logs.positions_after_polling(self.member, self._clock.now_ms)
+        positions = self._deliver()
         if positions:
             self._apply(RecordsReturned(positions=positions))
+
+    def _deliver(self) -> Mapping[TopicPartition, int]:
+        """Count what the application has been handed since this was last asked."""
+        world = self._world
+        positions = world.topic_logs.positions_after_polling(self.member, self._clock.now_ms)
+        for partition, position in positions.items():
+            start = self.member.assigned[partition].position
+            world.metrics.deliveries.add(partition, start, position)
+        return positions
 
     def look_at_conditions(self) -> None:
         """A stall or a pause began or ended."""

@@ -2,6 +2,8 @@
 
 Times of partitions are summed over partitions: two partitions without an owner for a second each
 are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
+Records are counted when they are handed to an application: again if it, or another, had them
+before, and skipped if nobody ever gets them. Clients keep up with whatever is produced.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ class Metrics:
         self.last_fault_ms = 0
         self.last_unrest_ms = 0
         self.ownership = _Ownership(clock)
+        self.deliveries = _Deliveries()
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
         """A leader wrote records."""
@@ -90,12 +93,33 @@ class Metrics:
             "partition_moves": self.ownership.move_count,
             "rebalance_timeouts": self.rebalance_timeouts,
             "rebalances": self.rebalances,
+            "records_delivered": self.deliveries.delivered,
+            "records_redelivered": self.deliveries.redelivered,
+            "records_skipped": self.deliveries.skipped,
             "records_written": self.records_written,
             "session_timeouts": self.session_timeouts,
             "settling_ms": settling_ms if is_stable else -1,
             "unowned_partition_ms": self.ownership.unowned_ms,
             "unowned_partition_ms_max": self.ownership.longest_unowned_ms,
         }
+
+
+class _Deliveries:
+    """Which records of the subscribed topics applications have been handed, and how often."""
+
+    def __init__(self) -> None:
+        self._next_offset: dict[TopicPartition, int] = {}
+        self.delivered = 0
+        self.redelivered = 0
+        self.skipped = 0
+
+    def add(self, partition: TopicPartition, start: int, end: int) -> None:
+        """The records from ``start`` to ``end`` (exclusive) are handed out."""
+        expected = self._next_offset.get(partition, start)
+        self.delivered += end - start
+        self.redelivered += max(0, min(end, expected) - start)
+        self.skipped += max(0, start - expected)
+        self._next_offset[partition] = max(expected, end)
 
 
 class _Ownership:

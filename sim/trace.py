@@ -23,7 +23,7 @@ from protocol.topics import TopicPartition
 
 __all__ = ["FullTrace", "Trace"]
 
-_HEAD = Struct("<BIHqqq")
+_HEAD = Struct("<Bqqqqq")
 """Kind, time, actor, and three numbers that depend on the kind."""
 
 _FLUSH_BYTES = 1 << 16
@@ -189,7 +189,7 @@ _VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {
 
 def _shard_number(step: Step) -> int:
     shard: Any = step.shard
-    return -1 & 0xFFFF if shard is None else shard.node_id
+    return -1 if shard is None else shard.node_id
 
 
 _Encoder = Callable[[Trace, Step, int], bytes]

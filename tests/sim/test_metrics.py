@@ -7,8 +7,9 @@ from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, o
 
 from protocol.topics import TopicPartition
 from sim.clock import Clock
-from sim.faults import ClientClose, ClientCrash, TopicDelete, TopicGrow
+from sim.faults import ClientClose, ClientCrash, ClientPartition, TopicDelete, TopicGrow
 from sim.metrics import Metrics
+from sim.spec import TopicSpec
 
 
 class StubMember:
@@ -149,3 +150,53 @@ def test_partitions_of_a_topic_count_from_its_creation_to_its_deletion() -> None
     result = watched.run()
     # Only the new partition was without an owner, until a heartbeat noticed it.
     assert 0 < result.metrics["unowned_partition_ms"] - before <= HEARTBEAT_INTERVAL_MS + 1_000
+
+
+BUSY = (TopicSpec(name="orders", partition_count=6, records_per_second=100),)
+SIX_PARTITIONS_PER_SECOND = 600
+
+
+def test_records_are_counted_again_and_skipped_by_their_offsets(metrics: Metrics) -> None:
+    (partition,) = orders(0)
+    metrics.deliveries.add(partition, 100, 200)  # from where the first owner started
+    metrics.deliveries.add(partition, 150, 250)
+    metrics.deliveries.add(partition, 260, 270)
+    found = values(metrics)
+    assert found["records_delivered"] == 210
+    assert found["records_redelivered"] == 50
+    assert found["records_skipped"] == 10
+
+
+def test_a_group_at_peace_delivers_each_record_once() -> None:
+    clients = (client("a", enable_auto_commit=True), client("b", enable_auto_commit=True))
+    result = Watched(spec(*clients, topics=BUSY)).run()
+    expected = result.simulated_ms / 1_000 * SIX_PARTITIONS_PER_SECOND
+    assert expected * 0.9 < result.metrics["records_delivered"] <= expected
+    assert result.metrics["records_redelivered"] == 0
+    assert result.metrics["records_skipped"] == 0
+
+
+def test_what_a_crashed_member_had_not_committed_is_delivered_again() -> None:
+    clients = (client("a", enable_auto_commit=True), client("b", enable_auto_commit=True))
+    crash = ClientCrash(at_ms=33_000, client="a")
+    result = Watched(spec(*clients, topics=BUSY, faults=(crash,))).run()
+    # Three partitions, at most one commit interval of five seconds.
+    assert 0 < result.metrics["records_redelivered"] <= 3 * 100 * 6
+    assert result.metrics["records_skipped"] == 0
+
+
+def test_a_member_that_closes_leaves_nothing_to_be_delivered_again() -> None:
+    clients = (client("a", enable_auto_commit=True), client("b", enable_auto_commit=True))
+    close = ClientClose(at_ms=33_000, client="a")
+    result = Watched(spec(*clients, topics=BUSY, faults=(close,))).run()
+    assert result.metrics["records_redelivered"] == 0
+    assert result.metrics["records_skipped"] == 0
+
+
+def test_a_zombie_delivers_what_the_new_owner_delivers_too() -> None:
+    clients = (client("a", enable_auto_commit=True), client("b", enable_auto_commit=True))
+    cut = ClientPartition(at_ms=20_000, duration_ms=79_000, client="a")
+    world = spec(*clients, topics=BUSY, faults=(cut,), duration_ms=100_000)
+    result = Watched(world).run()
+    # From the end of its session until it hears of it, a quarter of a minute at least.
+    assert result.metrics["records_redelivered"] > 3 * 100 * 15

@@ -191,7 +191,7 @@ def test_a_connection_through_a_partition_fails_after_the_setup_timeout(wire: Wi
     wire.network.block("a", None, Direction.TO_CLIENT)
     wire.connect()
     wire.run_to(20_000)
-    assert wire.owner.events[1:] == [(110 + 10_000, "closed")]
+    assert wire.owner.events[1:] == [(100 + 10_000, "closed")]
 
 
 def test_a_connection_comes_about_if_the_partition_ends_in_time(wire: Wire) -> None:
@@ -230,3 +230,10 @@ def test_a_slowdown_multiplies_latencies(wire: Wire) -> None:
     wire.connection.send(1, "ping")
     wire.run_to(1_000)
     assert wire.broker.seen == [(150, "ping")]
+
+
+def test_a_connection_that_crawls_is_given_up_after_the_setup_timeout(wire: Wire) -> None:
+    wire.network.link("a").factor = 5_000
+    wire.connect()
+    wire.run_to(60_000)
+    assert wire.owner.events[1:] == [(100 + 10_000, "closed")]
