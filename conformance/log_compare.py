@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 __all__ = ["TIME_TOLERANCE_MS", "LogComparison", "Write", "compare_log"]
 
 TIME_TOLERANCE_MS = 50
 """What a recording may differ by; the recorder's own figure."""
-
-_UNORDERED = "ConsumerGroupTargetAssignmentMember"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +108,28 @@ def _canonical(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _canonical_value(item: Any) -> Any:
+    """Lists compare as sets, wherever they stand; the partitions of a row keep their epochs."""
+    if isinstance(item, dict):
+        return _sorted_partitions({key: _canonical_value(value) for key, value in item.items()})
     if not isinstance(item, list):
         return item
-    rows = [_sorted_partitions(row) if isinstance(row, dict) else row for row in item]
-    return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    rows = [_canonical_value(row) if isinstance(row, dict) else row for row in item]
+    return (
+        rows
+        if _all_numbers(rows)
+        else sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
+    )
+
+
+def _all_numbers(rows: list[Any]) -> bool:
+    return all(isinstance(row, int) for row in rows)
 
 
 def _sorted_partitions(row: dict[str, Any]) -> dict[str, Any]:
     """A row of a partition list with its partitions in order, their epochs along with them."""
-    partitions = row.get("partitions", [])
+    partitions = row.get("partitions")
+    if partitions is None:
+        return row
     order = sorted(range(len(partitions)), key=partitions.__getitem__)
     return {
         key: [item[i] for i in order] if isinstance(item, list) else item
@@ -126,18 +138,15 @@ def _sorted_partitions(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sort_unordered(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort each run of target records by key; all others keep their place."""
+    """Sort each run of records of one type about members, values or tombstones, by member."""
     result: list[dict[str, Any]] = []
-    run: list[dict[str, Any]] = []
-    for record in [*records, None]:
-        if record is not None and record["type"] == _UNORDERED and record["value"] is not None:
-            run.append(record)
-            continue
-        result += sorted(run, key=lambda r: json.dumps(r["key"], sort_keys=True))
-        run = []
-        if record is not None:
-            result.append(record)
+    for _, run in groupby(records, key=_kind):
+        result += sorted(run, key=lambda record: str(record["key"].get("member_id")))
     return result
+
+
+def _kind(record: dict[str, Any]) -> tuple[str, bool]:
+    return record["type"], record["value"] is None
 
 
 def _same(theirs: Any, ours: Any, *, slack_ms: int, key: str = "") -> bool:

@@ -1,0 +1,282 @@
+"""One step of a broker trace, carried out on the model and answered in the trace's spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from conformance.errors import TraceError
+from conformance.spelling import GROUP, Spelling, name_of, named_partitions
+from protocol.embedded import Assignment, Subscription
+from protocol.messages import (
+    AlterGroupConfigRequest,
+    AlterGroupConfigResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    Request,
+)
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from protocol.messages_offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from protocol.shard import Shard
+from protocol.topics import Topic, TopicPartition
+
+__all__ = ["PARKED", "Steps"]
+
+Step = Mapping[str, Any]
+_Response = TypeVar("_Response")
+
+_DEFAULT_TIMEOUT_MS = 10_000
+"""Session and rebalance timeout of a JoinGroup that names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The step has no answer yet."""
+
+
+PARKED = Parked()
+
+
+class Steps:
+    """Everything a trace can ask for, apart from the passing of time."""
+
+    def __init__(self, shard: Shard, spelling: Spelling, path: str) -> None:
+        self._shard = shard
+        self._spelling = spelling
+        self._path = path
+        self._asynchronous: dict[str, tuple[Step, object]] = {}
+
+    def take(self, step: Step) -> Any:
+        """Carry out a step: its answer, None for one that has none, or ``PARKED``.
+
+        Raises TraceError for an operation that is not known.
+        """
+        match step["op"]:
+            case "heartbeat":
+                return self._heartbeat(step)
+            case "describe":
+                response = self._shard.request(ConsumerGroupDescribeRequest(group_ids=(GROUP,)))
+                return self._spelling.describe(_of_type(response, tuple)[0])
+            case "list_groups":
+                request = ListGroupsRequest(
+                    states_filter=tuple(step.get("states", ())),
+                    types_filter=tuple(step.get("types", ())),
+                )
+                return self._spelling.list(self._ask(request, ListGroupsResponse))
+            case "delete_group":
+                deleted = self._ask(DeleteGroupsRequest(group_id=GROUP), DeleteGroupsResponse)
+                return {"error_code": deleted.error_code.wire_name}
+            case "offset_commit":
+                return self._offset_commit(step["request"])
+            case "offset_fetch":
+                return self._offset_fetch(step["request"])
+            case "alter_group_config":
+                alter = AlterGroupConfigRequest(group_id=GROUP, configs=step["request"])
+                altered = self._ask(alter, AlterGroupConfigResponse)
+                return {"error_code": altered.error_code.wire_name}
+            case "join_group" | "sync_group":
+                return self._park(step)
+            case "await":
+                return self.answer(step)
+            case "classic_heartbeat":
+                return self._classic_heartbeat(step["request"])
+            case "leave_group":
+                return self._leave_group(step["request"])
+            case "create_topic":
+                self._spelling.recreate_topic(step["topic"])
+                self._set_topic(step["topic"], step["partitions"])
+            case "create_partitions":
+                self._set_topic(step["topic"], step["count"])
+            case "delete_topic":
+                self._shard.update_image(self._shard.coordinator.image.without_topic(step["topic"]))
+            case "sleep":
+                pass
+            case op:
+                raise TraceError(
+                    f"{self._path}: operation {op!r} at {step['at_ms']} ms is not known; "
+                    "the recording is newer than this replay"
+                )
+        return None
+
+    def _ask(self, request: Request, kind: type[_Response]) -> _Response:
+        return _of_type(self._shard.request(request), kind)
+
+    # -- the consumer protocol -------------------------------------------------------------
+
+    def _heartbeat(self, step: Step) -> dict[str, Any]:
+        fields = dict(step["request"])
+        names = fields.pop("subscribed_topic_names", None)
+        owned = fields.pop("topic_partitions", None)
+        symbolic_id = fields.pop("member_id")
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id=self._spelling.real_id(symbolic_id),
+            subscribed_topic_names=None if names is None else tuple(names),
+            topic_partitions=None if owned is None else self._spelling.partitions(owned),
+            topics_without_partitions=frozenset(
+                self._spelling.topic_id(name)
+                for name, numbers in (owned or {}).items()
+                if not numbers
+            ),
+            api_version=step.get("version", 1),
+            **fields,
+        )
+        client_id = step.get("conn", symbolic_id or "anonymous")
+        response = _of_type(
+            self._shard.request(request, client_id=client_id), ConsumerGroupHeartbeatResponse
+        )
+        self._bind(step, response.member_id)
+        return self._spelling.heartbeat(response)
+
+    def _bind(self, step: Step, member_id: str | None) -> None:
+        if step.get("bind") and member_id:
+            self._spelling.bind(step["bind"], member_id)
+
+    # -- the classic protocol --------------------------------------------------------------
+
+    def _park(self, step: Step) -> Any:
+        token = step["async"] if "async" in step else object()
+        request = self._join(step) if step["op"] == "join_group" else self._sync(step["request"])
+        response = self._shard.request(request, client_id=step["conn"], token=token)
+        if response is not None:
+            self._shard.answers[token] = response
+        self._asynchronous[_ticket(step)] = (step, token)
+        return None if "async" in step else self.answer(step)
+
+    def answer(self, step: Step) -> Any:
+        """The answer that a parked request has got meanwhile, or ``PARKED``."""
+        sent, token = self._asynchronous[_ticket(step)]
+        response = self._shard.answers.pop(token, None)
+        if response is None:
+            return PARKED
+        if sent["op"] == "join_group":
+            joined = _of_type(response, JoinGroupResponse)
+            self._bind(sent, joined.member_id)
+            return self._spelling.join_group(joined)
+        return self._spelling.sync_group(_of_type(response, SyncGroupResponse))
+
+    def _join(self, step: Step) -> JoinGroupRequest:
+        fields = step["request"]
+        version = fields.get("subscription_version", 3)
+        metadata = Subscription(
+            topics=tuple(fields["topics"]),
+            owned_partitions=named_partitions(fields.get("owned", {})),
+            generation_id=fields.get("generation", -1),
+            version=version,
+        )
+        return JoinGroupRequest(
+            group_id=GROUP,
+            member_id=self._spelling.real_id(fields["member_id"]),
+            group_instance_id=fields.get("instance_id"),
+            session_timeout_ms=fields.get("session_timeout_ms", _DEFAULT_TIMEOUT_MS),
+            rebalance_timeout_ms=fields.get("rebalance_timeout_ms", _DEFAULT_TIMEOUT_MS),
+            protocols=tuple(
+                JoinGroupProtocol(name, metadata) for name in fields.get("protocols", ["range"])
+            ),
+        )
+
+    def _sync(self, fields: Step) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=fields["generation"],
+            member_id=self._spelling.real_id(fields["member_id"]),
+            group_instance_id=fields.get("instance_id"),
+            protocol_type="consumer",
+            protocol_name=fields.get("protocol", "range"),
+            assignments={
+                self._spelling.real_id(name): Assignment(partitions=named_partitions(given))
+                for name, given in fields.get("assignments", {}).items()
+            },
+        )
+
+    def _classic_heartbeat(self, fields: Step) -> dict[str, Any]:
+        request = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=fields["generation"],
+            member_id=self._spelling.real_id(fields["member_id"]),
+            group_instance_id=fields.get("instance_id"),
+        )
+        return {"error_code": self._ask(request, HeartbeatResponse).error_code.wire_name}
+
+    def _leave_group(self, fields: Step) -> dict[str, Any]:
+        member_id = self._spelling.real_id(fields["member_id"])
+        identity = MemberIdentity(member_id, fields.get("instance_id"))
+        request = LeaveGroupRequest(group_id=GROUP, members=(identity,))
+        return self._spelling.leave_group(self._ask(request, LeaveGroupResponse))
+
+    # -- offsets and topics ----------------------------------------------------------------
+
+    def _offset_commit(self, fields: Step) -> dict[str, Any]:
+        offsets = {
+            TopicPartition(self._spelling.topic_id(topic), int(partition)): offset
+            for topic, by_partition in fields["offsets"].items()
+            for partition, offset in by_partition.items()
+        }
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id=self._spelling.real_id(fields["member_id"]),
+            generation_id_or_member_epoch=fields["member_epoch"],
+            group_instance_id=fields.get("instance_id"),
+            offsets=offsets,
+        )
+        response = self._ask(request, OffsetCommitResponse)
+        errors: dict[str, dict[str, str]] = {}
+        for partition in offsets:
+            code = response.errors[partition].wire_name
+            errors.setdefault(name_of(partition.topic_id), {})[str(partition.partition)] = code
+        return {"errors": errors}
+
+    def _offset_fetch(self, fields: Step) -> dict[str, Any]:
+        member_id = fields.get("member_id")
+        request = OffsetFetchRequest(
+            group_id=GROUP,
+            member_id=None if member_id is None else self._spelling.real_id(member_id),
+            member_epoch=fields.get("member_epoch", -1),
+            partitions=self._spelling.partitions(fields["topics"]),
+            require_stable=False,
+        )
+        response = self._ask(request, OffsetFetchResponse)
+        offsets: dict[str, dict[str, int]] = {}
+        for topic_id, partition in sorted(response.offsets):
+            value = response.offsets[TopicPartition(topic_id, partition)]
+            offsets.setdefault(name_of(topic_id), {})[str(partition)] = value
+        return {"error_code": response.error_code.wire_name, "offsets": offsets}
+
+    def _set_topic(self, name: str, partition_count: int) -> None:
+        topic = Topic(
+            topic_id=self._spelling.topic_id(name), name=name, partition_count=partition_count
+        )
+        self._shard.update_image(self._shard.coordinator.image.with_topic(topic))
+
+
+def _ticket(step: Step) -> str:
+    """What joins a parked request and its answer; a synchronous one waits on its connection."""
+    return str(step.get("async") or step.get("id") or f"connection {step['conn']}")
+
+
+def _of_type(response: object, kind: type[_Response]) -> _Response:
+    if not isinstance(response, kind):
+        raise TypeError(f"expected {kind.__name__}, got {response!r}")
+    return response

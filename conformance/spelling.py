@@ -1,0 +1,192 @@
+"""Names in a trace and ids in the model, both ways; answers and records as a trace spells them.
+
+Topics are identified by name and incarnation, so that a topic recreated under its name has another
+id, as on a broker. A member id that the coordinator made stands under the name that the trace has
+bound it to so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from protocol.embedded import Assignment, EmbeddedAssignment, NamedPartitions
+from protocol.errors import ErrorCode
+from protocol.messages import (
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
+    ListGroupsResponse,
+)
+from protocol.messages_classic import (
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from protocol.records import Record, to_dict
+from protocol.topics import TopicPartition, group_by_topic
+
+__all__ = ["GENERATED", "GROUP", "Spelling", "by_name", "named_partitions"]
+
+GROUP = "group"
+GENERATED = "generated-"
+"""Part of every member id that the replay lets the coordinator make."""
+
+
+class Spelling:
+    """The names of one trace. ``real_id`` and ``symbolic`` are each other's inverse."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self._incarnation = dict.fromkeys(topics, 1)
+        self._real: dict[str, str] = {}
+        self._symbols: dict[str, str] = {}
+
+    # -- from the trace --------------------------------------------------------------------
+
+    def bind(self, name: str, member_id: str) -> None:
+        """From now on the trace calls this member id so. A name can be bound again."""
+        if member_id:
+            self._real[name] = member_id
+            self._symbols[member_id] = name
+
+    def real_id(self, name: str) -> str:
+        """The member id that a request of the trace names."""
+        return self._real.get(name, name)
+
+    def recreate_topic(self, name: str) -> None:
+        """The topic of this name is another one from now on."""
+        self._incarnation[name] = self._incarnation.get(name, 0) + 1
+
+    def topic_id(self, name: str) -> str:
+        """The id of the topic that now has this name."""
+        return f"{name}#{self._incarnation.get(name, 1)}"
+
+    def partitions(self, named: Mapping[str, list[int]]) -> frozenset[TopicPartition]:
+        """name -> numbers, as partitions."""
+        return frozenset(
+            TopicPartition(self.topic_id(name), number)
+            for name, numbers in named.items()
+            for number in numbers
+        )
+
+    # -- to the trace ----------------------------------------------------------------------
+
+    def symbolic(self, member_id: str | None) -> str | None:
+        """The name of a member id; a placeholder for one that is not bound yet."""
+        if member_id is None or member_id in self._symbols:
+            return self._symbols.get(member_id or "")
+        return "<generated>" if GENERATED in member_id else member_id
+
+    def heartbeat(self, response: ConsumerGroupHeartbeatResponse) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "error_code": response.error_code.wire_name,
+            "member_id": self.symbolic(response.member_id),
+            "member_epoch": response.member_epoch,
+            "heartbeat_interval_ms": response.heartbeat_interval_ms,
+            "assignment": None if response.assignment is None else by_name(response.assignment),
+        }
+        if response.error_message:
+            result["error_message"] = response.error_message
+        return result
+
+    def describe(self, row: ConsumerGroupDescribeResponse) -> dict[str, Any]:
+        members = {}
+        for member in row.members:
+            members[self.symbolic(member.member_id)] = {
+                "instance_id": member.instance_id,
+                "rack_id": member.rack_id,
+                "member_epoch": member.member_epoch,
+                "subscribed_topic_names": list(member.subscribed_topic_names),
+                "subscribed_topic_regex": member.subscribed_topic_regex,
+                "member_type": member.member_type,
+                "assignment": by_name(member.assignment),
+                "target_assignment": by_name(member.target_assignment),
+            }
+        return {
+            "error_code": row.error_code.wire_name,
+            "state": row.state,
+            "group_epoch": row.group_epoch,
+            "assignment_epoch": row.assignment_epoch,
+            "assignor": row.assignor,
+            "members": members,
+        }
+
+    def list(self, response: ListGroupsResponse) -> dict[str, Any]:
+        if response.error_code is not ErrorCode.NONE:
+            return {"error_code": response.error_code.wire_name}
+        return {
+            "groups": [
+                {"state": g.group_state, "type": g.group_type, "protocol_type": g.protocol_type}
+                for g in response.groups
+                if g.group_id == GROUP
+            ]
+        }
+
+    def join_group(self, response: JoinGroupResponse) -> dict[str, Any]:
+        members = [self.symbolic(member.member_id) or "" for member in response.members]
+        return {
+            "error_code": response.error_code.wire_name,
+            "generation": response.generation_id,
+            "protocol": response.protocol_name,
+            "leader": self.symbolic(response.leader),
+            "member_id": self.symbolic(response.member_id),
+            "skip_assignment": response.skip_assignment,
+            "members": sorted(members),
+        }
+
+    def sync_group(self, response: SyncGroupResponse) -> dict[str, Any]:
+        return {
+            "error_code": response.error_code.wire_name,
+            "protocol": response.protocol_name,
+            "assignment": _assignment(response.assignment),
+        }
+
+    def leave_group(self, response: LeaveGroupResponse) -> dict[str, Any]:
+        return {
+            "error_code": response.error_code.wire_name,
+            "members": [member.error_code.wire_name for member in response.members],
+        }
+
+    def record(self, record: Record, hashes: dict[int, int]) -> dict[str, Any]:
+        """``hashes`` numbers the metadata hashes in the order of their first appearance."""
+        out = to_dict(record)
+        if "member_id" in out["key"]:
+            out["key"]["member_id"] = self.symbolic(out["key"]["member_id"])
+        value = out["value"]
+        if value is None:
+            return out
+        if "metadata_hash" in value:
+            value["metadata_hash"] = hashes.setdefault(value["metadata_hash"], len(hashes) + 1)
+        if isinstance(value.get("topic_id"), str):
+            value["topic_id"] = name_of(value["topic_id"])
+        if "leader" in value:
+            value["leader"] = self.symbolic(value["leader"])
+        for key, item in value.items():
+            if isinstance(item, list) and item and isinstance(item[0], dict):
+                value[key] = [self._row(row) for row in item]
+        return out
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        if "topic_id" in row:
+            return {**row, "topic_id": name_of(row["topic_id"])}
+        return {**row, "member_id": self.symbolic(row["member_id"])}
+
+
+def by_name(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:
+    """topic name -> sorted partitions, as traces spell an assignment."""
+    return {name_of(topic_id): ps for topic_id, ps in group_by_topic(partitions).items()}
+
+
+def name_of(topic_id: str) -> str:
+    """The name in an id made by ``Spelling.topic_id``."""
+    return topic_id.rsplit("#", 1)[0]
+
+
+def named_partitions(named: Mapping[str, list[int]]) -> tuple[NamedPartitions, ...]:
+    """name -> numbers, as the embedded consumer protocol has them."""
+    return tuple(NamedPartitions(name, tuple(numbers)) for name, numbers in named.items())
+
+
+def _assignment(assignment: EmbeddedAssignment) -> dict[str, list[int]]:
+    if not isinstance(assignment, Assignment):
+        return {}
+    return {topic: sorted(numbers) for topic, numbers in sorted(assignment.partitions)}
