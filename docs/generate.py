@@ -1,0 +1,140 @@
+"""Writes the parts of these pages that follow from the code.
+
+``python docs/generate.py`` rewrites every part between ``<!-- generated: NAME -->`` and
+``<!-- end -->``; a test keeps them in step.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from protocol.consumer_group.defects import COORDINATOR_DEFECTS
+from protocol.consumer_group.kip848 import Kip848Rules
+from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
+from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
+from protocol.records import MemberState
+from protocol.semantics import SEMANTICS
+
+__all__ = ["PAGES", "regenerate"]
+
+PAGES = (Path(__file__).parent / "protocol.md",)
+
+_RULES: Mapping[str, type[ConsumerGroupRules]] = {
+    "kafka-4.3": ConsumerGroupRules,
+    "kafka-4.1": Kafka41Rules,
+    "kip-848": Kip848Rules,
+}
+_BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def regenerate(page: str) -> str:
+    """The text of a page with every generated part written anew.
+
+    Raises KeyError for a part that nobody generates.
+    """
+    return _BLOCK.sub(lambda found: f"{found[1]}{_PARTS[found[2]]()}{found[3]}", page)
+
+
+def transition_diagram() -> str:
+    """The reconciliation table as a Mermaid state diagram; what changes nothing is left out."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> STABLE: joins"]
+    for (state, situation), transition in TRANSITIONS.items():
+        if transition.effect is not Effect.NOTHING:
+            arrow = f"{_short(state)} --> {_short(transition.next_state)}"
+            lines.append(f"    {arrow}: {_words(situation)}")
+    return "\n".join([*lines, "```", ""])
+
+
+def transition_table() -> str:
+    """The reconciliation table as it stands in the code."""
+    rows = [
+        (_short(state), _words(situation), _short(transition.next_state), transition.effect.value)
+        for (state, situation), transition in TRANSITIONS.items()
+    ]
+    return _table(("state", "situation", "next state", "effect"), rows)
+
+
+def situation_table() -> str:
+    """What the situations mean."""
+    return _table(("situation", "meaning"), [(_words(s), s.value) for s in Situation])
+
+
+def setting_table() -> str:
+    """Rules that are plain values, where versions differ."""
+    rows = []
+    for name, value in vars(ConsumerGroupRules).items():
+        values = [getattr(rules, name) for rules in _RULES.values()]
+        if isinstance(value, bool | int) and len(set(values)) > 1:
+            rows.append((f"`{name}`", *(_value(v) for v in values)))
+    return _table(("rule", *_RULES), rows)
+
+
+def method_table() -> str:
+    """Rules that are methods, where a version overrides one."""
+    rows = []
+    for name in dir(ConsumerGroupRules):
+        methods = [getattr(rules, name) for rules in _RULES.values()]
+        if not name.startswith("_") and callable(methods[0]) and len(set(methods)) > 1:
+            rows.append((f"`{name}`", *_summaries(methods)))
+    return _table(("rule", *_RULES), rows)
+
+
+def defect_table() -> str:
+    """The known defects that some version shipped with."""
+    names = sorted({name for version in SEMANTICS.values() for name in version.shipped_defects})
+    rows = [
+        (
+            name,
+            ", ".join(v for v, semantics in SEMANTICS.items() if name in semantics.shipped_defects),
+            _summaries([COORDINATOR_DEFECTS[name]])[0].removeprefix(f"{name}: "),
+        )
+        for name in names
+    ]
+    return _table(("defect", "shipped with", "what it does"), rows)
+
+
+_PARTS: Mapping[str, Callable[[], str]] = {
+    "transition-diagram": transition_diagram,
+    "transition-table": transition_table,
+    "situation-table": situation_table,
+    "setting-table": setting_table,
+    "method-table": method_table,
+    "defect-table": defect_table,
+}
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _short(state: MemberState) -> str:
+    return state.name.removesuffix("_PARTITIONS")
+
+
+def _words(situation: Situation) -> str:
+    return situation.name.lower().replace("_", " ")
+
+
+def _value(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _summaries(methods: list[Any]) -> list[str]:
+    """The first paragraph of each docstring; a version that inherits its neighbour's says so."""
+    texts: list[str] = []
+    for index, method in enumerate(methods):
+        if index and method is methods[index - 1]:
+            texts.append("the same")
+        else:
+            texts.append(" ".join((inspect.getdoc(method) or "").split("\n\n")[0].split()))
+    return texts
+
+
+if __name__ == "__main__":
+    for path in PAGES:
+        path.write_text(regenerate(path.read_text(encoding="utf-8")), encoding="utf-8")
