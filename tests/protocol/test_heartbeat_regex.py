@@ -29,6 +29,13 @@ def resolved(version: str = "kafka-4.3", pattern: str = "foo.*") -> Bench:
     return bench
 
 
+def resolution_after(bench: Bench, member_id: str, **fields: str) -> str:
+    """What the resolution writes that this heartbeat starts, if it starts one."""
+    bench.beat(member_id, **fields)
+    bench.wait(0)
+    return bench.wrote
+
+
 # -- 1 to 3: a new pattern -----------------------------------------------------------------
 
 
@@ -188,9 +195,7 @@ def test_within_10_s_a_second_pattern_stays_unresolved() -> None:
     assert bench.timer("regex") is None
     bench.wait(1)
     assert bench.group.resolved_regexes.keys() == {"foo.*"}
-    bench.beat("A")  # Any member's heartbeat will do.
-    bench.wait(0)
-    assert bench.wrote == "16(b.*) 16(foo.*) 3"
+    assert resolution_after(bench, "A") == "16(b.*) 16(foo.*) 3"  # Any member's heartbeat will do.
 
 
 def test_only_one_resolution_is_under_way() -> None:
@@ -209,12 +214,8 @@ def test_once_no_pattern_is_stored_the_pause_is_over() -> None:
     bench.join("A", None, subscribed_topic_regex="foo.*")
     bench.wait(0)
     # The limit looks at the patterns as they were before this request.
-    bench.beat("A", subscribed_topic_regex="b.*")
-    bench.wait(0)
-    assert bench.wrote == ""
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == "16(b.*) 3"
+    assert resolution_after(bench, "A", subscribed_topic_regex="b.*") == ""
+    assert resolution_after(bench, "A") == "16(b.*) 3"
 
 
 @both_versions
@@ -228,25 +229,17 @@ def test_a_created_topic_is_noticed_by_the_first_heartbeat_after_the_pause(versi
     assert bench.beat("A").assignment == parts("foo1[0] foo2[0] foo3[0]")
     bench.set_topic("foo4", 1)
     bench.wait(PAUSE_MS)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == ""
+    assert resolution_after(bench, "A") == ""
     bench.wait(1)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == "16(foo.*) 3"
+    assert resolution_after(bench, "A") == "16(foo.*) 3"
 
 
 def test_a_created_topic_that_does_not_match_costs_a_record_16_and_no_bump() -> None:
     bench = resolved()
     bench.set_topic("other", 1)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == "16(foo.*)"
+    assert resolution_after(bench, "A") == "16(foo.*)"
     bench.wait(PAUSE_MS + 1)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == ""
+    assert resolution_after(bench, "A") == ""
 
 
 @both_versions
@@ -264,13 +257,9 @@ def test_patterns_are_resolved_again_after_the_refresh_interval() -> None:
     bench = Bench(topics=TOPICS, group_consumer_regex_refresh_interval_ms=20_000)
     bench.join("A", None, subscribed_topic_regex="foo.*")
     bench.wait(20_000)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == ""
+    assert resolution_after(bench, "A") == ""
     bench.wait(1)
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == "16(foo.*)"
+    assert resolution_after(bench, "A") == "16(foo.*)"
 
 
 def test_a_pattern_dropped_while_another_is_kept_resolves_the_rest() -> None:
@@ -280,9 +269,7 @@ def test_a_pattern_dropped_while_another_is_kept_resolves_the_rest() -> None:
     bench.wait(0)
     bench.wait(PAUSE_MS + 1)
     bench.beat("A")
-    bench.beat("B", subscribed_topic_regex="")
-    bench.wait(0)
-    assert bench.wrote == "16(foo.*)"
+    assert resolution_after(bench, "B", subscribed_topic_regex="") == "16(foo.*)"
 
 
 def test_a_resolution_survives_nothing_but_is_started_again_after_a_load() -> None:
@@ -291,9 +278,7 @@ def test_a_resolution_survives_nothing_but_is_started_again_after_a_load() -> No
     bench.shard.restart()
     bench.wait(0)
     assert bench.group.resolved_regexes == {}
-    bench.beat("A")
-    bench.wait(0)
-    assert bench.wrote == "16(foo.*) 3"
+    assert resolution_after(bench, "A") == "16(foo.*) 3"
 
 
 # -- subscription type ---------------------------------------------------------------------
