@@ -43,16 +43,19 @@ class ClientLines:
         self._world = world
         self._clock = world.clock
         self._process = process
-        self._lines: dict[tuple[Purpose, int], _Line] = {}
+        self._to_coordinator: dict[int, _Line] = {}
+        self._to_any: dict[int, _Line] = {}
+        self._by_connection: dict[Connection, _Line] = {}
         self._draw = world.streams.get(f"reconnect/{process.name}").random
         self._tie_break = process.tie_break
         self._timeout_ms = process.spec.request_timeout_ms
 
     def send(self, purpose: Purpose, node_id: int, correlation_id: int, request: Any) -> None:
         """Send a request to a broker, over a connection that is opened if need be."""
-        line = self._lines.get((purpose, node_id))
+        lines = self._to_coordinator if purpose is Purpose.COORDINATOR else self._to_any
+        line = lines.get(node_id)
         if line is None:
-            line = self._lines[purpose, node_id] = _Line()
+            line = lines[node_id] = _Line()
         connection = line.connection
         if connection is not None and connection.state is ConnectionState.OPEN:
             self._transmit(line, connection, correlation_id, request)
@@ -61,22 +64,25 @@ class ClientLines:
             if self._clock.now_ms < line.retry_at_ms:
                 self._fail_soon(correlation_id)
                 return
-            line.connection = Connection(
-                self._world.network,
-                owner=self,
-                client_name=self._process.name,
-                broker=self._world.brokers[node_id],
-                purpose=purpose,
-            )
+            line.connection = self._connect(purpose, node_id)
+            self._by_connection[line.connection] = line
             line.connection.open()
         line.waiting.append((correlation_id, request))
 
     def close(self) -> None:
         """The process ends: its connections go with it."""
-        for line in self._lines.values():
-            if line.connection is not None:
-                line.connection.close()
-        self._lines.clear()
+        for connection in list(self._by_connection):
+            connection.close()
+        self._by_connection.clear()
+
+    def _connect(self, purpose: Purpose, node_id: int) -> Connection:
+        return Connection(
+            self._world.network,
+            owner=self,
+            client_name=self._process.name,
+            broker=self._world.brokers[node_id],
+            purpose=purpose,
+        )
 
     # --- what a connection says -------------------------------------------------------------------
 
@@ -84,8 +90,8 @@ class ClientLines:
         """Send what has waited."""
         if self._process.defers(self.on_connected, connection):
             return
-        line = self._line_of(connection)
-        if line is None:
+        line = self._by_connection.get(connection)
+        if line is None:  # closed while the process was paused
             return
         line.failures = 0
         waiting, line.waiting = line.waiting, []
@@ -96,8 +102,8 @@ class ClientLines:
         """An answer has arrived; it belongs to the oldest request in flight."""
         if self._process.defers(self.on_answer, connection, correlation_id, response):
             return
-        line = self._line_of(connection)
-        if line is None:
+        line = self._by_connection.get(connection)
+        if line is None:  # closed while the process was paused
             return
         expected, _ = line.in_flight.popleft()
         if expected != correlation_id:
@@ -108,9 +114,7 @@ class ClientLines:
         """Everything in flight, or waiting, on this connection has failed."""
         if self._process.defers(self.on_closed, connection):
             return
-        line = self._line_of(connection)
-        if line is None:
-            return
+        line = self._by_connection.pop(connection)
         line.connection = None
         line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
         line.failures += 1
@@ -119,11 +123,6 @@ class ClientLines:
         line.waiting.clear()
         if lost:
             self._process.on_lost(lost)
-
-    def _line_of(self, connection: Connection) -> _Line | None:
-        """The line of a connection; None if the line has another one by now."""
-        line = self._lines.get((connection.purpose, connection.broker.node_id))
-        return line if line is not None and line.connection is connection else None
 
     # --- sending ----------------------------------------------------------------------------------
 

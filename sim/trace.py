@@ -106,6 +106,12 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
     return head + _encode_records(trace, step.records) if step.records else head
 
 
+def _encode_released(trace: Trace, step: Step, code: int) -> bytes:
+    """What was answered stands with the request of this number, unless it became an error."""
+    error_code = getattr(step.response, "error_code", -1)
+    return _HEAD.pack(code, step.at_ms, _shard_number(step), step.operation, error_code, 0)
+
+
 def _encode_timer(trace: Trace, step: Step, code: int) -> bytes:
     head = _HEAD.pack(
         code,
@@ -201,7 +207,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.COORDINATOR_UNLOADED: _encode_shard,
     StepKind.LOG_COMMITTED: _encode_shard,
     StepKind.LOG_TRUNCATED: _encode_shard,
-    StepKind.RESPONSE_RELEASED: _encode_request,
+    StepKind.RESPONSE_RELEASED: _encode_released,
     StepKind.METADATA_CHANGED: _encode_shard,
     StepKind.CLIENT_EVENT: _encode_client,
     StepKind.CLIENT_STARTED: _encode_client,
