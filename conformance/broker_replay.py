@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from conformance.broker_steps import PARKED, Steps
@@ -27,8 +28,9 @@ from sim.re2_engine import compile_re2
 
 __all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
 
-_LOAD_WINDOW_MS = 10_000
-_LOAD_CANDIDATE_EVERY_MS = 50
+_LOAD_WINDOW_MS, _STEP_MS = 10_000, 50
+_LEADERS = 3
+"""Among how many members the leader of a converted group is looked for."""
 _PASSES = 2
 """How often the places of generated ids are gone through."""
 
@@ -67,11 +69,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Guess:
-    """What a recording does not tell: how long before the step after a restart the log was loaded,
-    and where the ids stand that the coordinator made."""
+    """What a recording does not tell.
+
+    How long before the step after a restart the log was loaded; where the ids stand that the
+    coordinator made; which member leads a group that is converted back.
+    """
 
     load_before_ms: int = 0
     places: tuple[Place, ...] = ()
+    leader: int = 0
 
 
 def replay_broker_trace(trace: BrokerTrace) -> BrokerReplayReport:
@@ -92,27 +98,26 @@ def _best_guess(trace: BrokerTrace) -> tuple[_Guess, BrokerReplayReport]:
     best, report, ids_made = _try(trace, _Guess())
     if report.passed:
         return best, report
-    for load_before_ms in _load_moments(trace):
-        guess = _Guess(load_before_ms=load_before_ms)
+    for guess in _plain_guesses(trace):
         best, report = _better(best, report, guess, _try(trace, guess)[1])
         if report.passed:
             return best, report
     for _ in range(_PASSES):
-        for index in range(ids_made):
-            best, report = _place(trace, index, best, report)
+        for index, leader in product(range(ids_made), range(_LEADERS)):
+            best, report = _place(trace, index, replace(best, leader=leader), best, report)
             if report.passed:
                 return best, report
     return best, report
 
 
 def _place(
-    trace: BrokerTrace, index: int, best: _Guess, report: BrokerReplayReport
+    trace: BrokerTrace, index: int, base: _Guess, best: _Guess, report: BrokerReplayReport
 ) -> tuple[_Guess, BrokerReplayReport]:
-    """Try all places for one generated id, the others staying where they are."""
-    places = [*best.places, *(Place() for _ in range(index + 1 - len(best.places)))]
+    """Try all places for one generated id, everything else as in ``base``."""
+    places = [*base.places, *(Place() for _ in range(index + 1 - len(base.places)))]
     for place in places_among(_chosen_ids(trace)):
         places[index] = place
-        guess = replace(best, places=tuple(places))
+        guess = replace(base, places=tuple(places))
         best, report = _better(best, report, guess, _try(trace, guess)[1])
         if report.passed:
             break
@@ -136,10 +141,12 @@ def _score(report: BrokerReplayReport) -> int:
     return report.responses_ok + report.batches_ok
 
 
-def _load_moments(trace: BrokerTrace) -> Iterator[int]:
-    """Milliseconds before the step after a restart at which the load may have happened."""
+def _plain_guesses(trace: BrokerTrace) -> Iterator[_Guess]:
+    """Guesses that leave the ids where they are."""
     if any(step["op"] == "restart_broker" for step in trace.steps):
-        yield from range(_LOAD_CANDIDATE_EVERY_MS, _LOAD_WINDOW_MS + 1, _LOAD_CANDIDATE_EVERY_MS)
+        for load_before_ms in range(_STEP_MS, _LOAD_WINDOW_MS + 1, _STEP_MS):
+            yield _Guess(load_before_ms=load_before_ms)
+    yield from (_Guess(leader=leader) for leader in range(1, _LEADERS))
 
 
 def _chosen_ids(trace: BrokerTrace) -> list[str]:
@@ -151,11 +158,15 @@ def _chosen_ids(trace: BrokerTrace) -> list[str]:
     ]
 
 
-def _as_on_a_broker(semantics: Semantics) -> Semantics:
-    """Ties that a real assignor breaks by the order of its hash maps are broken the same way."""
-    assignors = {**DEFAULT_ASSIGNORS, "uniform": UniformAssignor(order=java_hash_map_order)}
-    rules = type("ReplayRules", (semantics.coordinator,), {"assignors": assignors})
-    return replace(semantics, coordinator=rules)
+def _as_on_a_broker(semantics: Semantics, guess: _Guess) -> Semantics:
+    """Ties that a real broker breaks by the order of its hash maps are broken the same way."""
+    rules = {
+        "assignors": {**DEFAULT_ASSIGNORS, "uniform": UniformAssignor(order=java_hash_map_order)},
+        "first_member": lambda self, member_ids: java_hash_map_order(member_ids)[0],
+        "first_converted": lambda self, ids: sorted(ids)[guess.leader % len(ids)],
+    }
+    coordinator = type("ReplayRules", (semantics.coordinator,), rules)
+    return replace(semantics, coordinator=coordinator)
 
 
 class _Replay:
@@ -170,7 +181,7 @@ class _Replay:
         )
         self._shard = Shard(
             config=trace.config,
-            semantics=_as_on_a_broker(trace.semantics),
+            semantics=_as_on_a_broker(trace.semantics, guess),
             image=image,
             new_member_id=self._new_id,
             compile_regex=compile_re2,

@@ -123,7 +123,7 @@ class ClassicRequests:
         """A group exists durably before it has a member. An empty consumer group gives way."""
         if replaced is not None:
             op.records += group_tombstones(group_id)
-        classic = ClassicGroup(group_id, now_ms=op.now_ms)
+        classic = ClassicGroup(group_id, now_ms=op.now_ms, first_of=op.rules.first_member)
         op.write(classic)
         self._classic[group_id] = classic
         return classic

@@ -386,7 +386,8 @@ class GroupCoordinator:
             return
         classic = self.classic_groups.get(record.group_id)
         if classic is None or classic.written is not record.value:
-            loaded = ClassicGroup.from_record(record.group_id, record.value)
+            first_of = self._context.rules.first_member
+            loaded = ClassicGroup.from_record(record.group_id, record.value, first_of=first_of)
             self._context.classic_groups[record.group_id] = loaded
             self.groups.pop(record.group_id, None)
 

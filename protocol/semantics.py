@@ -76,7 +76,13 @@ def _mix(mixin: type, base: type[_Rules]) -> type[_Rules]:
 
 
 _SHIPPED_IN_4_3 = ("PR-23542", "KAFKA-20601", "sim-stale-subscription-type")
-_SHIPPED_IN_4_1 = (*_SHIPPED_IN_4_3, "KAFKA-19233", "KAFKA-19431", "KAFKA-20066")
+_SHIPPED_IN_4_1 = (
+    *_SHIPPED_IN_4_3,
+    "KAFKA-19233",
+    "KAFKA-19431",
+    "KAFKA-20066",
+    "KAFKA-20640",
+)
 
 SEMANTICS: Mapping[str, Semantics] = {
     "kafka-4.3": Semantics(

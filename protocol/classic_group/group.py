@@ -7,7 +7,7 @@ A load builds a group from its last record (``from_record``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.states import ClassicGroupState, Event, transition
@@ -25,9 +25,16 @@ class ClassicGroup:
 
     ``initial_tick`` holds (delay, remaining) in ms while the join timer counts the initial delay
     (section 1.5). ``written`` is the value of the last record that this object itself wrote.
+    ``first_of`` picks the next leader among several ids, where any of them would do.
     """
 
-    def __init__(self, group_id: str, *, now_ms: int | None) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        now_ms: int | None,
+        first_of: Callable[[Collection[str]], str] = min,
+    ) -> None:
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
         self.previous_state = ClassicGroupState.DEAD
@@ -46,6 +53,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_tick: tuple[int, int] | None = None
         self.written: ClassicGroupValue | None = None
+        self._first_of = first_of
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -195,7 +203,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or an id that was handed out. The lowest id left inherits the lead."""
+        """Forget a member, or an id that was handed out. Any member that is left may lead then."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocol_names(), -1)
@@ -204,7 +212,7 @@ class ClassicGroup:
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
-            self.leader_id = min(self.members, default=None)
+            self.leader_id = self._first_of(self.members) if self.members else None
         self.pending_join.discard(member_id)
         self.pending_sync.discard(member_id)
 
@@ -258,7 +266,7 @@ class ClassicGroup:
             return True
         joined = [m.member_id for m in self.members.values() if m.awaiting_join is not None]
         if joined:
-            self.leader_id = min(joined)
+            self.leader_id = self._first_of(joined)
         return bool(joined)
 
     def _count(self, names: tuple[str, ...], step: int) -> None:
@@ -302,9 +310,15 @@ class ClassicGroup:
         )
 
     @classmethod
-    def from_record(cls, group_id: str, value: ClassicGroupValue) -> ClassicGroup:
+    def from_record(
+        cls,
+        group_id: str,
+        value: ClassicGroupValue,
+        *,
+        first_of: Callable[[Collection[str]], str] = min,
+    ) -> ClassicGroup:
         """The group as a load finds it: Empty or Stable, at the last persisted generation."""
-        group = cls(group_id, now_ms=value.current_state_timestamp)
+        group = cls(group_id, now_ms=value.current_state_timestamp, first_of=first_of)
         group.generation_id = value.generation
         group.protocol_name = value.protocol
         group.leader_id = value.leader

@@ -7,6 +7,8 @@ that one object holds all rules of a coordinator; a defect of the zoo overrides 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from protocol.messages_classic import JoinGroupRequest
 
 __all__ = ["ClassicGroupRules"]
@@ -27,6 +29,10 @@ class ClassicGroupRules:
 
     rechecks_join_phase_without_pending = True
     """The join phase may end when an id that it waits for expires or leaves (sections 2.8, 2.9)."""
+
+    def first_member(self, member_ids: Collection[str]) -> str:
+        """Who leads where any member may: Kafka takes the first of a hash map (section 1.6)."""
+        return min(member_ids)
 
     def requires_member_id(self, request: JoinGroupRequest) -> bool:
         """A dynamic member learns its id before it becomes a member (section 2.3)."""

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from protocol.assignors import SubscriptionType
+from protocol.classic_group.defects import CLASSIC_DEFECTS
+from protocol.classic_group.rules import ClassicGroupRules
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import ConsumerGroupRules, Joiner
 from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.migration.defects import MIGRATION_DEFECTS
+from protocol.migration.rules import MigrationRules
 from protocol.records import (
     ConsumerGroupMemberMetadata,
     ConsumerGroupTargetAssignmentMember,
@@ -263,6 +267,19 @@ class StaleSubscriptionType(ConsumerGroupRules):
         return group.subscription_type
 
 
+class ExpectsWholeLog(ConsumerGroupRules):
+    """KAFKA-17306: a tombstone without its object, or a group that does not begin with a member,
+    makes a load fail."""
+
+    tolerates_compacted_log = False
+
+
+class KeepsSimpleGroup(ConsumerGroupRules):
+    """KAFKA-20254: offsets make a group a classic one, whatever the records after them say."""
+
+    replaces_simple_group = False
+
+
 class OwnPendingIsBusy(ConsumerGroupRules):
     """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
 
@@ -270,16 +287,20 @@ class OwnPendingIsBusy(ConsumerGroupRules):
         return group.epoch_of(partition) == NOBODY
 
 
-COORDINATOR_DEFECTS: Mapping[str, type[ConsumerGroupRules]] = {
+COORDINATOR_DEFECTS: Mapping[str, type[ClassicGroupRules] | type[MigrationRules]] = {
+    **CLASSIC_DEFECTS,
+    **MIGRATION_DEFECTS,
     "KAFKA-16147": LosesCancelledRevocation,
     "KAFKA-16249-ack": SwallowsAcknowledgement,
     "KAFKA-16249-timer": RestartsRebalanceTimer,
+    "KAFKA-17306": ExpectsWholeLog,
     "KAFKA-18916": WatchesNamesOnly,
     "KAFKA-18931": NoSessionTimersAfterLoad,
     "KAFKA-19233": RefusesRejoin,
     "KAFKA-19431": KeepsUnsubscribedTopics,
     "KAFKA-19449": OwnPendingIsBusy,
     "KAFKA-20066": StrictCommitEpoch,
+    "KAFKA-20254": KeepsSimpleGroup,
     "KAFKA-20601": CapacityBeforeReplacement,
     "KIP-848-lost-response": FencesAfterLostResponse,
     "PR-23542": RefusesOwnInstance,

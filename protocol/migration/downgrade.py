@@ -94,7 +94,9 @@ def downgrade(
     for member_id in sorted(group.members):
         op.timers += member_timers(group.group_id, group.members[member_id])
 
-    classic = ClassicGroup(group.group_id, now_ms=op.now_ms)
+    rules = context.rules
+    classic = ClassicGroup(group.group_id, now_ms=op.now_ms, first_of=rules.first_member)
+    classic.leader_id = rules.first_converted(members)
     for member_id in sorted(members):
         classic.add(_classic_member(members[member_id]), CONSUMER_PROTOCOL_TYPE)
     classic.start_stable(group.group_epoch)

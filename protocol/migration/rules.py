@@ -6,6 +6,8 @@ Source: classic-group-and-migration.md, section 7. ``ConsumerGroupRules`` inheri
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
 from protocol.errors import ErrorCode
@@ -26,6 +28,11 @@ class MigrationRules:
     downgrades_on_replacement = True
     """The group is converted back when a classic member takes the place of the last static one of
     the consumer protocol (KAFKA-17317)."""
+
+    def first_converted(self, member_ids: Collection[str]) -> str:
+        """Who leads the classic group that a consumer group becomes: Kafka adds its members in the
+        order of a hash map, and the first one leads (section 7.8)."""
+        return min(member_ids)
 
     def takes_over_instance(self, holder: Member) -> bool:
         """A classic static member does not say goodbye, so that its instance id may be taken over
