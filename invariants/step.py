@@ -34,7 +34,7 @@ class StepKind(StrEnum):
     COORDINATOR_LOADED = "coordinator.loaded"
     """A shard finished loading and is active: shard, timers."""
     COORDINATOR_UNLOADED = "coordinator.unloaded"
-    """A shard gave up or crashed: shard."""
+    """A shard gave up, crashed, or could not load: shard, detail."""
     LOG_COMMITTED = "log.committed"
     """The high watermark of a leader advanced: shard (of the leader)."""
     LOG_TRUNCATED = "log.truncated"

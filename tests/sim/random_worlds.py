@@ -88,9 +88,11 @@ def _fault(draw: Random, clients: list[str], topics: tuple[str, ...]) -> Fault:
         lambda: faults.CallbackSlowdown(
             at_ms=at, duration_ms=window, client=client, callback_ms=5_000
         ),
-        # Only revoked: what an assigned callback that fails leaves behind is its own question.
         lambda: faults.CallbackFailure(
-            at_ms=at, duration_ms=window, client=client, callback=CallbackKind.REVOKED
+            at_ms=at,
+            duration_ms=window,
+            client=client,
+            callback=draw.choice([None, *CallbackKind]),
         ),
         lambda: faults.ClientClose(
             at_ms=at,
