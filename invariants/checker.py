@@ -36,6 +36,7 @@ from protocol.member import (
 )
 from protocol.messages import (
     JOIN_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
@@ -45,6 +46,11 @@ from protocol.records import MemberState
 
 __all__ = ["Checker"]
 
+_STABLE = MemberState.STABLE
+
+FULL_STEPS_PER_ENTRY = 4
+"""Spreads the cost of a full check, so that its share of a step does not grow with the group."""
+
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
 
@@ -52,8 +58,9 @@ Listener = Callable[..., Finding | None]
 class Checker:
     """Checks one world.
 
-    ``full_every``: a full check follows that many steps after the last one, or as many as the
-    group has members and partitions, if these are more; 0 turns it off. ``stop_at_first``: nothing
+    ``full_every``: a full check follows that many steps after the last one, or
+    ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
+    0 turns it off. ``stop_at_first``: nothing
     is checked any more once a violation was found that no known defect explains.
     """
 
@@ -86,6 +93,10 @@ class Checker:
             bound = [(getattr(w, name), w) for w in (*watchers, self.visits) if hasattr(w, name)]
             self._on[name] = tuple(listener for listener, _ in bound)
             self._owners.update(bound)
+        self._ledgers = self.books.ledgers
+        self._entries = self.books.clients
+        self._on_request = self._on["on_request"]
+        self._on_released = self._on["on_released"]
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
             StepKind.COORDINATOR_TIMER: self._timer,
@@ -118,8 +129,10 @@ class Checker:
         """Let every promise about a state judge the whole world."""
         self.full_count += 1
         ledger = self.books.acting_ledger()
+        if ledger is not None and ledger.classic_count:
+            return
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
-        self._next_full = step.index + max(self._full_every, size)
+        self._next_full = step.index + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         for invariant in self._invariants:
             finding = invariant.full(self._view)
             if finding is not None:
@@ -137,11 +150,15 @@ class Checker:
     # -- coordinator -----------------------------------------------------------------------
 
     def _request(self, step: Step) -> None:
-        shard = shard_of(step)
-        ledger = self.books.ledgers.get(shard.name)
+        shard = step.shard
+        if shard is None:
+            raise ValueError("a coordinator.request step must name its shard")
+        ledger = self._ledgers.get(shard.name)
         if ledger is None:
             ledger = self.books.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
+        if step.records:
+            self._run("on_append", step)
         if (
             type(request) is ConsumerGroupHeartbeatRequest
             and type(response) is ConsumerGroupHeartbeatResponse
@@ -150,11 +167,11 @@ class Checker:
                 ledger.heard_ms[request.member_id] = step.at_ms
             else:
                 self._heartbeat(step, request, response, ledger, shard)
+        elif type(request) is OffsetCommitRequest:
+            self._run("on_commit", step)
         elif step.records:
             self._change(step, ledger, shard)
-        if type(request) is OffsetCommitRequest:
-            self._run("on_commit", step)
-        for listener in self._on["on_request"]:
+        for listener in self._on_request:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)
@@ -167,20 +184,21 @@ class Checker:
         ledger: GroupLedger,
     ) -> bool:
         """A reconciled member said that it is there, and was told that it is: nothing to judge."""
-        if step.records or response.error_code is not ErrorCode.NONE:
-            return False
         entry = ledger.members.get(request.member_id)
+        if entry is None or step.records or response.error_code:
+            return False
+        current, timers = entry.current, step.timers
         return (
-            entry is not None
-            and entry.current is not None
-            and entry.current.state is MemberState.STABLE
-            and request.member_epoch == response.member_epoch == entry.current.member_epoch
+            current is not None
+            and current.state is _STABLE
+            and request.member_epoch == current.member_epoch
+            and response.member_epoch == current.member_epoch
             and response.assignment is None
             and response.member_id == request.member_id
-            and request.rebalance_timeout_ms == -1
-            and len(step.timers) == 1
-            and type(step.timers[0]) is ScheduleTimer
-            and step.timers[0].key.kind == "session"
+            and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
+            and len(timers) == 1
+            and type(timers[0]) is ScheduleTimer
+            and timers[0].key.kind == "session"
         )
 
     def _heartbeat(
@@ -200,6 +218,8 @@ class Checker:
             self._change(step, ledger, shard)
             if not is_refused and request.member_epoch >= JOIN_EPOCH:
                 ledger.heard_ms[sender] = step.at_ms
+        if ledger.classic_count:
+            return
         self._run("on_refused" if is_refused else "on_heartbeat", step, before)
         if step.timers:
             self._run("on_timers", step)
@@ -208,6 +228,8 @@ class Checker:
         change = ledger.apply(step.records)
         change.group = self.books.group_in(shard)
         ledger.note_states(change, step.at_ms)
+        if change.is_mixed:
+            return change
         if change.moved:
             self.books.note_releases(change)
         self._run("on_change", step, change)
@@ -220,7 +242,12 @@ class Checker:
         ledger = self.books.ledgers.get(shard.name)
         if ledger is None:
             ledger = self.books.open_ledger(shard, without_last=len(step.records))
-        change = self._change(step, ledger, shard) if step.records else None
+        change = None
+        if step.records:
+            self._run("on_append", step)
+            change = self._change(step, ledger, shard)
+        if ledger.classic_count or (change is not None and change.is_mixed):
+            return
         self._run("on_timer_fired", step, change)
         if step.timers:
             self._run("on_timers", step)
@@ -231,7 +258,8 @@ class Checker:
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
         self.liveness.on_disturbance(step.at_ms)
-        self._run("on_loaded", step, ledger)
+        if not ledger.classic_count:
+            self._run("on_loaded", step, ledger)
         if self.books.contested:
             self._run("on_ownership", step)
 
@@ -253,7 +281,7 @@ class Checker:
         self._run("on_truncated", step)
 
     def _released(self, step: Step) -> None:
-        for listener in self._on["on_released"]:
+        for listener in self._on_released:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)
@@ -269,7 +297,7 @@ class Checker:
         client = step.client
         if client is None:
             raise ValueError("a client.event step must name its client")
-        entry = self.books.clients.get(client.name)
+        entry = self._entries.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
             entry = self._open_client(step, client)
         kind = type(step.event)

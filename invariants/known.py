@@ -73,8 +73,8 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
 
 
 COMMON_DEFECTS = ("D12", "sim-failed-callback")
-"""What every version has: a weakness of the protocol itself (coordinator reference, section 15), and
-a defect of the client, of which there is one version only (docs/findings.md)."""
+"""What every version has: a limit of the protocol itself (coordinator reference, section 15), and
+a defect of the client, which has one version only (docs/findings.md)."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(

@@ -87,6 +87,8 @@ class Change:
     ledger: GroupLedger
     records: tuple[Record, ...]
     group: ConsumerGroup | None = None
+    is_mixed: bool = False
+    """The group had classic members before or after the batch: nothing is judged."""
     group_epoch: tuple[int, int] = (0, 0)
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
@@ -161,6 +163,8 @@ class GroupLedger:
         """Topic id -> how many of its partitions stand in targets, each as often as it does."""
         self.subscriber_count: dict[str, int] = {}
         self.vote_count: dict[str, int] = {}
+        self.classic_count = 0
+        """Members that speak the classic protocol: a group that has any is not judged."""
         self.pattern_count: dict[str, int] = {}
         self.resolved: dict[str, tuple[str, ...]] = {}
         """Pattern -> names of the topics that it matched."""
@@ -199,6 +203,7 @@ class GroupLedger:
     def apply(self, records: tuple[Record, ...]) -> Change:
         """Enter a batch; the result says what it changed. Records of other groups are skipped."""
         change = Change(self, records)
+        was_mixed = self.classic_count > 0
         self.last_heard_ms.clear()
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
         for record in records:
@@ -240,6 +245,7 @@ class GroupLedger:
                         self.metadata_hash = record.value.metadata_hash
         if change.targets:
             self._move_targets(change)
+        change.is_mixed = was_mixed or self.classic_count > 0
         change.group_epoch = group_epoch, self.group_epoch
         change.target_epoch = target_epoch, self.target_epoch
         return change
@@ -359,6 +365,8 @@ class GroupLedger:
             if value is not None:
                 for name in value.subscribed_topic_names:
                     _add(self.subscriber_count, name, by)
+                if value.classic_member_metadata is not None:
+                    self.classic_count += by
                 if value.server_assignor is not None:
                     _add(self.vote_count, value.server_assignor, by)
                 if value.subscribed_topic_regex:

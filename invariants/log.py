@@ -85,7 +85,6 @@ class BatchOrder(Invariant):
                 "ESFR?3",  # the end of a member
                 "r+3?",  # patterns resolved
                 "o*(?:TPG|C)?",  # offsets given up, and then the group
-                "O+",  # a commit
             )
         )
         self._order = re.compile(f"(?:{kinds}){promotions}")
@@ -127,16 +126,16 @@ class BatchWhole(Invariant):
         self._end[shard.name] = shard.log_end_offset
         return None
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_append(self, step: Step) -> Finding | None:
         """Has the log grown by the batch?"""
         shard = shard_of(step)
         end = shard.log_end_offset
-        before = self._end.get(shard.name, end - len(change.records))
+        before = self._end.get(shard.name, end - len(step.records))
         self._end[shard.name] = end
-        if end - before >= len(change.records):
+        if end - before >= len(step.records):
             return None
         return Finding(
-            f"an operation wrote {len(change.records)} records, the log of {shard.name} went from "
+            f"an operation wrote {len(step.records)} records, the log of {shard.name} went from "
             f"{before} to {end}"
         )
 

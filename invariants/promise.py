@@ -65,7 +65,8 @@ class Violation:
 
 TRIGGERS: Mapping[str, str] = MappingProxyType(
     {
-        "on_change": "a shard wrote records",
+        "on_append": "a shard wrote records",
+        "on_change": "a shard wrote records of the group",
         "on_heartbeat": "a heartbeat was answered, and it was not a steady one",
         "on_refused": "a heartbeat was answered with an error",
         "on_timers": "a shard armed or cancelled timers, beyond the session of the sender",

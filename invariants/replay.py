@@ -163,10 +163,11 @@ class CommitBeforeResponse(Invariant):
 
     def on_request(self, step: Step) -> Finding | None:
         """Remember what an answer must wait for."""
-        shard = shard_of(step)
-        end = shard.log_end_offset
-        if end > shard.high_watermark and type(step.request) in _WRITES:
-            self._waits_for[shard.name, step.operation] = end
+        shard = step.shard
+        if shard is not None and type(step.request) in _WRITES:
+            end = shard.log_end_offset
+            if end > shard.high_watermark:
+                self._waits_for[shard.name, step.operation] = end
         return None
 
     def on_released(self, step: Step) -> Finding | None:
@@ -209,13 +210,13 @@ class CommittedKept(Invariant):
         self._tails: dict[str, tuple[int, list[Record]]] = {}
         """Shard -> first offset that was not committed when last seen, and the records from it."""
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
+    def on_append(self, step: Step) -> Finding | None:
         """Remember what was appended."""
         shard = shard_of(step)
         first, records = self._tails.setdefault(
-            shard.name, (shard.log_end_offset - len(change.records), [])
+            shard.name, (shard.log_end_offset - len(step.records), [])
         )
-        records.extend(change.records)
+        records.extend(step.records)
         if first + len(records) != shard.log_end_offset:
             self._read_tail(shard)
         return None
@@ -377,9 +378,8 @@ def _keep_latest(latest: dict[RecordKey, Record], record: Record) -> None:
 
 
 def _key(record: Record) -> RecordKey:
-    match record:
-        case OffsetCommit():
-            return record.type_id, record.group_id, record.topic, record.partition
-        case ConsumerGroupRegularExpression():
-            return record.type_id, record.group_id, record.regular_expression, -1
+    if type(record) is OffsetCommit:
+        return record.type_id, record.group_id, record.topic, record.partition
+    if type(record) is ConsumerGroupRegularExpression:
+        return record.type_id, record.group_id, record.regular_expression, -1
     return record.type_id, record.group_id, getattr(record, "member_id", ""), -1
