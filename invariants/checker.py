@@ -60,8 +60,8 @@ class Checker:
 
     ``full_every``: a full check follows that many steps after the last one, or
     ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
-    0 turns it off. ``stop_at_first``: nothing
-    is checked any more once a violation was found that no known defect explains.
+    0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
+    no known defect explains; otherwise each promise is reported the first time that it breaks.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Checker:
         self.known_counts: Counter[tuple[str, str]] = Counter()
         """(promise id, defect) -> how often; only the first of each is among ``violations``."""
         self.is_stopped = False
+        self._broken: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.books)
         self.liveness = Liveness(view, self.books)
@@ -467,8 +468,11 @@ class Checker:
             self.known_counts[promise.id, defect] += 1
             if self.known_counts[promise.id, defect] > 1:
                 return
-        elif self._stop_at_first:
-            self.is_stopped = True
+        elif promise.id in self._broken:
+            return
+        else:
+            self._broken.add(promise.id)
+            self.is_stopped = self._stop_at_first
         self.violations.append(
             Violation(
                 promise=promise,
