@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from spark import (
+    DEFAULT_RUNNER,
     Limits,
     Progress,
     SweepError,
@@ -39,7 +40,8 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 def a_sweep(out: Path, backend: str = "pool", **options: object) -> SweepSummary:
     values = {"profile": "mixed", "seeds": "0:60", "batch_size": 7, "runner": FAKE}
-    return sweep(out=out, backend=backend, limits=LIMITS, **(values | options))  # type: ignore[arg-type]
+    values |= {"limits": LIMITS, **options}
+    return sweep(out=out, backend=backend, **values)  # type: ignore[arg-type]
 
 
 def test_every_planned_seed_has_one_row_and_the_summary_counts_them(
@@ -97,9 +99,15 @@ def test_memory_that_runs_out_inside_a_run_is_no_fault_of_the_simulator(tmp_path
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_session")
-def test_the_files_of_both_backends_are_equal_byte_for_byte(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("profile", "runner"), [("mixed", FAKE), ("faulty", DEFAULT_RUNNER)])
+def test_the_files_of_both_backends_are_equal_byte_for_byte(
+    tmp_path: Path, profile: str, runner: str
+) -> None:
     for name in BACKENDS:
-        a_sweep(tmp_path / name, name)
+        a_sweep(
+            tmp_path / name, name, profile=profile, runner=runner, seeds="0:18", batch_size=2,
+            limits=Limits(),
+        )  # fmt: skip
     files = sorted(
         file.relative_to(tmp_path / "pool")
         for kind in ("runs", "violations")
