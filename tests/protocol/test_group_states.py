@@ -44,6 +44,15 @@ def test_a_group_goes_through_its_states(version: str) -> None:
     assert bench.epochs[0] > bench.epochs[1]
 
 
+def test_a_single_member_reconciles_too() -> None:
+    bench = Bench(topics={"foo": 1, "bar": 1})
+    bench.join("A", "foo bar")
+    bench.delete_topic("bar")
+    bench.beat("A")
+    assert bench.pending("A") == "bar-0"
+    assert bench.state == "Reconciling"
+
+
 # -- 6.2 ListGroups ------------------------------------------------------------------------
 
 
@@ -273,7 +282,29 @@ def test_settings_precede_survive_and_outlive_the_group() -> None:
     assert bench.timer_at("session", "A") == 55_000
 
 
-# -- 10.1 start-up checks ------------------------------------------------------------------
+# -- 10.1 defaults and start-up checks -----------------------------------------------------
+
+DEFAULTS = {
+    "group_consumer_session_timeout_ms": 45_000,
+    "group_consumer_min_session_timeout_ms": 45_000,
+    "group_consumer_max_session_timeout_ms": 60_000,
+    "group_consumer_heartbeat_interval_ms": 5_000,
+    "group_consumer_min_heartbeat_interval_ms": 5_000,
+    "group_consumer_max_heartbeat_interval_ms": 15_000,
+    "group_consumer_assignment_interval_ms": 1_000,
+    "group_consumer_max_size": 2_147_483_647,
+    "group_consumer_assignors": ("uniform", "range"),
+    "group_consumer_migration_policy": "bidirectional",
+    "offset_metadata_max_bytes": 4_096,
+    "offsets_retention_minutes": 10_080,
+    "offsets_retention_check_interval_ms": 600_000,
+    "offsets_commit_timeout_ms": 5_000,
+}
+
+
+def test_the_defaults_are_those_of_a_broker() -> None:
+    config = CoordinatorConfig()
+    assert {name: getattr(config, name) for name in DEFAULTS} == DEFAULTS
 
 
 @pytest.mark.parametrize(

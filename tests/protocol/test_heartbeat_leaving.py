@@ -9,6 +9,7 @@ from coordinator_builders import (
     assert_refused,
     both_versions,
     parts,
+    text,
 )
 
 from protocol.messages import ConsumerGroupHeartbeatResponse
@@ -212,6 +213,20 @@ def test_a_return_with_another_subscription_bumps_and_computes_with_the_new_id(
     assert sorted(bench.group.target_assignment) == ["A2", "B"]
     # Two partitions each; the one of foo that stays was A's: stickiness survives the new id.
     assert bench.target("A2") in ("bar-0 foo-0", "bar-0 foo-1")
+
+
+def test_the_new_target_sticks_to_what_the_old_id_had() -> None:
+    bench = Bench(topics={"foo": 6})
+    for member_id, instance_id in (("A", "i"), ("M", None), ("Z", None)):
+        bench.join(member_id, instance_id=instance_id)
+    bench.settle()
+    had = bench.group.target_of("A")
+    bench.go_away("A", "i")
+    bench.leave("Z")
+    bench.join("Y", "foo nowhere", instance_id="i")
+    # Y comes after M in order, and M is short of one; it does not get one of those.
+    assert text(had) == "foo-0 foo-1"
+    assert had < bench.group.target_of("Y")
 
 
 def test_the_old_id_is_nobody_afterwards() -> None:

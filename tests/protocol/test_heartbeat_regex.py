@@ -171,6 +171,17 @@ def test_leaves_and_expiries_take_the_pattern_along_before_the_epoch(version: st
     assert bench.wrote == "8†A 7†A 5†A 16†(foo.*) 3"
 
 
+def test_the_hash_left_behind_covers_the_patterns_that_remain() -> None:
+    bench = resolved()
+    hash_of_foo = bench.group.metadata_hash
+    bench.join("B", None, subscribed_topic_regex="b.*")
+    bench.wait(0)
+    assert bench.group.metadata_hash != hash_of_foo
+    bench.leave("B")
+    assert bench.wrote == "8†B 7†B 5†B 16†(b.*) 3"
+    assert bench.group.metadata_hash == hash_of_foo
+
+
 def test_a_static_member_brings_its_pattern_back() -> None:
     bench = bench_with()
     bench.join("A", None, subscribed_topic_regex="foo.*", instance_id="i")

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from coordinator_builders import Bench, assert_accepted, both_versions, parts
+from coordinator_builders import (
+    Bench,
+    assert_accepted,
+    both_versions,
+    join_request,
+    parts,
+    shorthand,
+)
 
 from protocol.messages import ConsumerGroupHeartbeatResponse
+from protocol.records import to_dict
 
 # -- 2.9 when the response carries the assignment ------------------------------------------
 
@@ -93,6 +101,26 @@ def test_a_change_that_is_no_subscription_costs_one_record_5(version: str, chang
     assert bench.wrote == ""
     assert bench.beat("A", client_id=bench.member("A").client_id).assignment is None
     assert bench.wrote == ""
+
+
+def test_another_client_host_costs_a_record_5_too() -> None:
+    bench = Bench()
+    bench.join("A")
+    batches = len(bench.shard.batches)
+    request = join_request("A", member_epoch=2)
+    bench.shard.request(request, client_id="client", client_host="/10.0.0.2")
+    assert [shorthand(records) for _, records in bench.shard.batches[batches:]] == ["5A"]
+    assert bench.member("A").client_host == "/10.0.0.2"
+
+
+@both_versions
+def test_record_8_carries_assignment_epochs_on_4_3_only(version: str) -> None:
+    bench = Bench(version, topics={"foo": 2})
+    bench.join("A")
+    row: dict[str, Any] = {"topic_id": "foo", "partitions": [0, 1]}
+    if version == "kafka-4.3":
+        row["assignment_epochs"] = [2, 2]
+    assert to_dict(bench.records[-1])["value"]["assigned_partitions"] == [row]
 
 
 @both_versions

@@ -151,6 +151,13 @@ def test_row_11_and_12_topics_are_noticed_without_a_heartbeat_and_after_a_load(
     assert bench.epochs == (3, 3)
 
 
+def test_row_12_a_load_that_finds_nothing_changed_writes_nothing() -> None:
+    bench = joined()
+    bench.restart()
+    bench.wait(0)
+    assert bench.wrote == ""
+
+
 def test_row_13_the_epoch_stays_while_a_second_revocation_follows() -> None:
     bench = waiting()
     bench.join("C")

@@ -68,6 +68,7 @@ def test_who_is_no_member_commits_to_missing_simple_and_empty_groups(member_id: 
     bench.join("A")
     bench.leave("A")
     assert commit(bench, member_id, -1, api_version=2) == "NONE"
+    assert commit(bench, member_id, 0) == "UNKNOWN_MEMBER_ID"
     assert bench.shard.coordinator.simple_groups == set()
 
 
