@@ -12,10 +12,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from protocol.classic_group.rules import ClassicGroupRules
+from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
 from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
+from protocol.migration.rules import MigrationRules
 from protocol.records import MemberState
 from protocol.semantics import SEMANTICS
 
@@ -63,10 +66,20 @@ def situation_table() -> str:
     return _table(("situation", "meaning"), [(_words(s), s.value) for s in Situation])
 
 
+def classic_table() -> str:
+    """The states of a classic group as they stand in the code."""
+    rows = [
+        (state.value, event.value, row.next_state.value, f"+{row.generation_step}")
+        for (state, event), row in CLASSIC_TRANSITIONS.items()
+    ]
+    return _table(("state", "event", "next state", "generation"), rows)
+
+
 def setting_table() -> str:
     """Rules that are plain values, where versions differ."""
     rows = []
-    for name, value in vars(ConsumerGroupRules).items():
+    inherited = (ConsumerGroupRules, ClassicGroupRules, MigrationRules)
+    for name, value in ((n, v) for rules in inherited for n, v in vars(rules).items()):
         values = [getattr(rules, name) for rules in _RULES.values()]
         if isinstance(value, bool | int) and len(set(values)) > 1:
             rows.append((f"`{name}`", *(_value(v) for v in values)))
@@ -101,6 +114,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "transition-diagram": transition_diagram,
     "transition-table": transition_table,
     "situation-table": situation_table,
+    "classic-table": classic_table,
     "setting-table": setting_table,
     "method-table": method_table,
     "defect-table": defect_table,

@@ -39,6 +39,11 @@ class Kip848Rules(Kafka41Rules):
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
     promotes_on_release = True
+    converts_in_first_join_phase = True
+
+    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
+        """A classic member is called back when there is a target to move to."""
+        return member.member_epoch < group.target_assignment_epoch
 
     def accepts_commit(
         self, member: Member, epoch: int, partitions: Sequence[TopicPartition]

@@ -20,26 +20,12 @@ TRACES = {str(p.relative_to(FOLDER)): p for p in sorted(FOLDER.glob("kafka-*/*.j
 
 RECORDED_AT_LEAST = {
     "kafka-4.1.2": 60,
-    "kafka-4.1.2-more": 8,
+    "kafka-4.1.2-more": 39,
     "kafka-4.3.1": 59,
     "kafka-4.3.1-batching": 4,
-    "kafka-4.3.1-batching-more": 6,
-    "kafka-4.3.1-more": 14,
+    "kafka-4.3.1-batching-more": 9,
+    "kafka-4.3.1-more": 48,
     "kafka-4.3.1-restart": 6,
-}
-
-_CLASSIC_SCRIPTS = (
-    *("classic_basic", "classic_errors", "classic_follower_rejoins", "classic_offsets"),
-    *("classic_rebalance_timeout", "classic_session_expires", "classic_static"),
-    *("classic_sync_while_preparing", "migration", "migration_cooperative"),
-    *("migration_downgrade", "migration_rolling_upgrade"),
-)
-NEEDS_CLASSIC_PROTOCOL = {
-    *(f"kafka-4.1.2/{name}.json" for name in _CLASSIC_SCRIPTS),
-    *(f"kafka-4.1.2/random_{n}.json" for n in (1001, 1005, 1007, 1009, 1010, 1013)),
-    *(f"kafka-4.3.1/{name}.json" for name in _CLASSIC_SCRIPTS),
-    *(f"kafka-4.3.1/random_{n}.json" for n in (1000, 1001, 1005, 1009, 1010)),
-    "kafka-4.3.1-restart/restart_classic.json",
 }
 
 BASIC = FOLDER / "kafka-4.3.1" / "basic.json"
@@ -51,9 +37,6 @@ Edit = Callable[[Document], None]
 @pytest.mark.parametrize("name", TRACES)
 def test_every_answer_and_every_record_of_the_recording_is_met(name: str) -> None:
     report = replay_broker_trace(load_broker_trace(TRACES[name]))
-    if name in NEEDS_CLASSIC_PROTOCOL:
-        assert report.needs == "classic protocol"
-        return
     assert report.needs is None
     assert report.first_difference is None
     assert report.passed
@@ -66,7 +49,6 @@ def test_no_recording_is_missing() -> None:
     assert {folder: found[folder] >= n for folder, n in RECORDED_AT_LEAST.items()} == dict.fromkeys(
         RECORDED_AT_LEAST, True
     )
-    assert set(TRACES) >= NEEDS_CLASSIC_PROTOCOL
 
 
 # -- the comparison can fail ---------------------------------------------------------------
