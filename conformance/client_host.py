@@ -56,6 +56,7 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
+from protocol.semantics import SEMANTICS
 
 __all__ = ["Observed", "drive"]
 
@@ -112,7 +113,10 @@ class _Host:
         self._created_ms = feed.created_ms(process)
         self._end_ms = feed.end_of_process_ms(process)
         self._member = ConsumerMember(
-            config=process.config, member_id=process.member_id, now_ms=self._created_ms
+            config=process.config,
+            member_id=process.member_id,
+            rules=SEMANTICS["kafka-4.3"].member(),
+            now_ms=self._created_ms,
         )
         self._now_ms = self._created_ms
         self._observed: list[Observed] = []

@@ -438,6 +438,9 @@ class Checker:
 
     def _client_started(self, step: Step) -> None:
         if step.client is not None:
+            # A process that comes back in the calm, as a supervisor sees to after a fatal error,
+            # has all the time that a rebalance may take.
+            self.liveness.on_disturbance(step.at_ms)
             self._open_client(step, step.client)
 
     def _client_crashed(self, step: Step) -> None:

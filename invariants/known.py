@@ -120,7 +120,16 @@ KNOWN: tuple[KnownDefect, ...] = (
             signature="a target is installed by a request that brings a pattern, and no new epoch",
             recognises=lambda evidence: evidence.get("brings_unresolved_pattern") is True,
         )
-        for promise_id in ("target.complete", "target.current")
+        for promise_id in ("target.complete", "target.current", "target.subscribed_only")
+    ),
+    *(
+        KnownDefect(
+            defect="sim-lost-pattern-withdrawal",
+            promise_id=promise_id,
+            signature="the coordinator has a pattern of a client that has none any more",
+            recognises=lambda evidence: evidence.get("keeps_withdrawn_pattern") is True,
+        )
+        for promise_id in ("liveness.converges", "liveness.partitions_owned")
     ),
     *(
         KnownDefect(

@@ -7,10 +7,11 @@ bug-zoo.md, L1 to L3 and L6. Bounds are computed from the configuration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
+from invariants.known import known_defect
 from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
 from invariants.step import WorldView
@@ -61,7 +62,7 @@ _LEAVE_ENDS = Promise(
     id="client.leave.completes",
     sentence="unsubscribe and close return within their timeouts.",
     clauses=("client C28",),
-    broken_by=("test:leave-waits-for-ever",),
+    broken_by=("mut-client-leave-needs-success",),
 )
 
 LIVENESS: tuple[Promise, ...] = (_SERVED, _CONVERGES, _OWNED, _REVOKED, _GHOSTS, _LEAVE_ENDS)
@@ -70,12 +71,14 @@ LIVENESS: tuple[Promise, ...] = (_SERVED, _CONVERGES, _OWNED, _REVOKED, _GHOSTS,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin."""
+    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin;
+    ``known_as`` is the shipped defect that explains it, or None."""
 
     promise: Promise
     subject: str
     reason: str
     since_ms: int | None = None
+    known_as: str | None = None
 
     def __str__(self) -> str:
         since = "" if self.since_ms is None else f" since {self.since_ms} ms"
@@ -85,8 +88,8 @@ class Stuck:
 class Liveness:
     """Judges the calm period of one world.
 
-    ``on_calm_start`` says when the last fault ended; a load of a coordinator during the calm starts
-    all bounds anew, as it restarts all timers (L4).
+    ``on_calm_start`` says when the last fault ended. A load of a coordinator during the calm starts
+    all bounds anew, as it restarts all timers (L4); so does a client that starts.
     """
 
     def __init__(self, view: WorldView, books: Books | None = None) -> None:
@@ -144,7 +147,27 @@ class Liveness:
         late += self._revocations(at_ms)
         if calm_ms >= self.bound_ms:
             late += self.pending(at_ms)
-        return late
+        evidence = {"keeps_withdrawn_pattern": self._keeps_withdrawn_pattern()}
+        return [
+            replace(
+                stuck, known_as=known_defect(self._view.semantics, stuck.promise.id, evidence)
+            )
+            for stuck in late
+        ]
+
+    def _keeps_withdrawn_pattern(self) -> bool:
+        """Does the coordinator have a pattern of a client that has none any more?"""
+        ledger = self._books.acting_ledger()
+        for entry in self._wanted() if ledger is not None else ():
+            stored = ledger.members.get(entry.member.member_id) if ledger else None
+            if (
+                stored is not None
+                and stored.metadata is not None
+                and stored.metadata.subscribed_topic_regex
+                and entry.member.subscribed_topic_regex is None
+            ):
+                return True
+        return False
 
     def pending(self, at_ms: int) -> list[Stuck]:
         """What has not converged yet, whether or not it is late."""

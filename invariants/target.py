@@ -147,7 +147,11 @@ class TargetSubscribed(Invariant):
                         f"the target of {self.books.who(member_id)} has "
                         f"{self.books.name_of(partition)}; it subscribes to "
                         f"{', '.join(names) or 'nothing'}",
-                        {"partition": partition, "member": member_id},
+                        {
+                            "partition": partition,
+                            "member": member_id,
+                            "brings_unresolved_pattern": _brings_pattern(ledger, change.records),
+                        },
                     )
         return None
 

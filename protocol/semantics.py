@@ -75,7 +75,12 @@ def _mix(mixin: type, base: type[_Rules]) -> type[_Rules]:
     return type(f"{mixin.__name__}{base.__name__}", (mixin, base), {})
 
 
-_SHIPPED_IN_4_3 = ("PR-23542", "KAFKA-20601", "sim-stale-subscription-type")
+_SHIPPED_IN_4_3 = (
+    "PR-23542",
+    "KAFKA-20601",
+    "sim-lost-pattern-withdrawal",
+    "sim-stale-subscription-type",
+)
 _SHIPPED_IN_4_1 = (
     *_SHIPPED_IN_4_3,
     "KAFKA-19233",

@@ -118,7 +118,7 @@ class _Run:
             error = _describe(problem)
         scenario, world, watcher = self._scenario, self._world, self._watcher
         broken = [] if watcher is None else [_row(violation) for violation in watcher.unexplained]
-        late = [self._late_row(stuck) for stuck in self._late]
+        late = [self._late_row(stuck) for stuck in self._late if stuck.known_as is None]
         outcome, reason = self._verdict(broken, late, error)
         return RunResult(
             seed=scenario.seed,
@@ -196,6 +196,9 @@ class _Run:
         counts: Counter[str] = Counter()
         for (_, defect), count in self._watcher.known_counts.items() if self._watcher else ():
             counts[defect] += count
+        for stuck in self._late:
+            if stuck.known_as is not None:
+                counts[stuck.known_as] += 1
         return dict(sorted(counts.items()))
 
     def _coverage(self) -> dict[str, int]:

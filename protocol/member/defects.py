@@ -314,6 +314,18 @@ class LeaveNeedsSuccess(MemberRules):
         return False
 
 
+class LosesPatternWithdrawal(MemberRules):
+    """sim-lost-pattern-withdrawal: found by this simulator, in the code of kafka-clients 4.3.1.
+
+    A failure forgets what was sent, the empty pattern included, and a member without a pattern then
+    looks as if nothing had changed: the withdrawal is not repeated, and the coordinator keeps the
+    pattern for as long as the member lives (docs/findings.md).
+    """
+
+    def repeats_withdrawn_pattern(self) -> bool:
+        return False
+
+
 MEMBER_DEFECTS: Mapping[str, type[MemberRules]] = MappingProxyType(
     {
         "Dekaf-1348": StaticLeavesForGood,
@@ -349,6 +361,7 @@ MEMBER_DEFECTS: Mapping[str, type[MemberRules]] = MappingProxyType(
         "mut-client-second-reconciliation": SecondReconciliation,
         "mut-client-signs-at-creation": SignsAtCreation,
         "platformatic-267": StaleMeansNoOffset,
+        "sim-lost-pattern-withdrawal": LosesPatternWithdrawal,
     }
 )
 """Every client defect and mutant by name."""

@@ -72,6 +72,7 @@ class Heartbeats:
         "_application",
         "_core",
         "_handled",
+        "_has_sent_regex",
         "_interval_deadline_ms",
         "_last_response_ms",
         "_membership",
@@ -98,6 +99,7 @@ class Heartbeats:
             core.config, core.jitter, jitter_share=core.rules.heartbeat_jitter_share(core.config)
         )
         self._sent = _SentFields()
+        self._has_sent_regex = False
         self._steady: ConsumerGroupHeartbeatRequest | None = None
         self._handled: dict[int, bool] = {}  # in flight -> whether the answer will be looked at
         self._interval_deadline_ms = core.now_ms
@@ -228,6 +230,15 @@ class Heartbeats:
             regex = subscription.topic_regex or ""
         elif is_join:
             regex = subscription.topic_regex
+        if (
+            regex is None
+            and names is not None
+            and self._has_sent_regex
+            and core.rules.repeats_withdrawn_pattern()
+        ):
+            regex = ""
+        if regex:
+            self._has_sent_regex = True
         assignor: str | None = None
         if is_join or config.group_remote_assignor != sent.assignor:
             assignor = config.group_remote_assignor

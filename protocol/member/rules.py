@@ -77,6 +77,10 @@ class MemberRules:
         """After any failure the next heartbeat repeats everything."""
         return True
 
+    def repeats_withdrawn_pattern(self) -> bool:
+        """A full request says again that there is no pattern any more."""
+        return True
+
     def disconnect_loses_coordinator(self) -> bool:
         """A connection lost with a heartbeat in flight starts a search."""
         return True

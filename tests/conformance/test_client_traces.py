@@ -17,7 +17,7 @@ from conformance.client_feed import polls
 from conformance.client_host import Observed, drive
 from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
 from conformance.errors import TraceError
-from protocol.member import MEMBER_DEFECTS, ConsumerMember, MemberRules
+from protocol.member import MEMBER_DEFECTS, ConsumerMember
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
@@ -169,8 +169,7 @@ def test_a_member_with_a_defect_does_not_pass_for_the_real_client(
 ) -> None:
     class Defective(ConsumerMember):
         def __init__(self, **arguments: Any) -> None:
-            rules: type[MemberRules] = MEMBER_DEFECTS[name]
-            super().__init__(**arguments, rules=rules)
+            super().__init__(**{**arguments, "rules": MEMBER_DEFECTS[name]})
 
     path = FOLDER / "java" / f"{trace}.json"
     assert replay(path).is_met
