@@ -112,7 +112,7 @@ def spark_context(
             gateway = _launch(conf, log, java, log_file)
             stack.callback(_stop_jvm, gateway)
             context = _connect(conf, gateway, setup.master, log_file)
-            stack.callback(context.stop)
+            stack.callback(_stop_context, context)
         if threading.current_thread() is threading.main_thread():
             # Spark's own handler talks to the JVM in mid-call; the sweep cancels its job itself.
             signal.signal(signal.SIGINT, interrupt)
@@ -194,10 +194,21 @@ def _complaint(log_file: Path) -> str:
     return f" ({found[-1].strip()})" if found else ""
 
 
+def _stop_context(context: SparkContext) -> None:
+    from py4j.protocol import Py4JError
+
+    try:
+        context.stop()
+    except (Py4JError, OSError):
+        context.stop()  # the JVM is gone; what is left to stop is on this side
+
+
 def _stop_jvm(gateway: Any) -> None:
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
-    gateway.shutdown()
+    with contextlib.suppress(Py4JError, OSError):
+        gateway.shutdown()
     if gateway.proc is not None:  # None where spark-submit started the JVM
         gateway.proc.stdin.close()
         gateway.proc.wait()
