@@ -94,7 +94,11 @@ def _draw_topics(profile: Profile, draw: Draw, *, is_large: bool) -> tuple[Topic
     sizes = profile.sizes
     partitions = sizes.large_partitions if is_large else sizes.partitions
     return tuple(
-        TopicSpec(name=name, partition_count=draw.between(partitions))
+        TopicSpec(
+            name=name,
+            partition_count=draw.between(partitions),
+            records_per_second=draw.pick(sizes.records_per_second),
+        )
         for name in _TOPIC_NAMES[: draw.between(sizes.topics)]
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from protocol.member.values import MembershipOperation
+from protocol.member.values import CallbackKind, MembershipOperation
 from scenarios.draw import Draw
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.profile import FaultRule
@@ -29,6 +29,7 @@ from sim.faults import (
     CoordinatorMove,
     Direction,
     Fault,
+    LogCompaction,
     MetadataLag,
     Moment,
     NetworkSlowdown,
@@ -52,6 +53,8 @@ _WARM_UP_MS = 1_000
 _CLUSTER_COUNT = (1, 3)
 _CLUSTER_SHARE = 0.7
 _CLUSTER_WIDTH_MS = 2_000
+
+_ANY_CALLBACK = (None, *CallbackKind)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,6 +175,15 @@ def _coordinator_move(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) 
     yield CoordinatorMove(at_ms=at_ms, keeps_tail=draw.chance(0.5))
 
 
+def _log_compaction(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    yield LogCompaction(
+        at_ms=at_ms,
+        broker=draw.between((0, cast.broker_count - 1)) if draw.chance(0.3) else None,
+        cleaned_percent=draw.pick((100, 100, 30, 70)),
+        drops_tombstones=draw.chance(0.4),
+    )
+
+
 def _zombie_leader(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
     yield ZombieLeader(at_ms=at_ms, duration_ms=draw.between(rule.duration_ms))
 
@@ -230,12 +242,16 @@ def _callback_slowdown(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int)
         duration_ms=draw.between(rule.duration_ms),
         client=cast.client(draw).name,
         callback_ms=draw.between(rule.callback_ms),
+        callback=draw.pick(_ANY_CALLBACK),
     )
 
 
 def _callback_failure(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
     yield CallbackFailure(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=cast.client(draw).name
+        at_ms=at_ms,
+        duration_ms=draw.between(rule.duration_ms),
+        client=cast.client(draw).name,
+        callback=draw.pick(_ANY_CALLBACK),
     )
 
 
@@ -313,6 +329,7 @@ _MAKERS: Mapping[str, Maker] = {
     "client_pause": _client_pause,
     "connection_loss": _connection_loss,
     "coordinator_move": _coordinator_move,
+    "log_compaction": _log_compaction,
     "metadata_lag": _metadata_lag,
     "network_slowdown": _network_slowdown,
     "poll_stall": _poll_stall,

@@ -34,12 +34,16 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How large a world is. With ``large_probability`` a large range replaces the usual one."""
+    """How large a world is. With ``large_probability`` a large range replaces the usual one.
+
+    From ``brokers`` each scenario picks one number, from ``records_per_second`` each topic.
+    """
 
     clients: Range
     topics: Range
     partitions: Range
     brokers: tuple[int, ...]
+    records_per_second: tuple[int, ...] = (0,)
     large_probability: float = 0.0
     large_clients: Range = (8, 12)
     large_partitions: Range = (12, 24)
@@ -48,8 +52,9 @@ class Sizes:
         for name in ("clients", "topics", "partitions", "large_clients", "large_partitions"):
             _check_range(name, getattr(self, name), least=1)
         _check_share("large_probability", self.large_probability)
-        if not self.brokers:
-            raise ScenarioError("must name at least one number of brokers", place="brokers")
+        for name in ("brokers", "records_per_second"):
+            if not getattr(self, name):
+                raise ScenarioError("must name at least one number", place=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,9 @@
 A defect is a replaced rule of the protocol or of a broker, off by default. Beside this file there
 is a TOML file for each id, a scenario as small as its author could make it, with the defect on:
 running it reports a broken promise, running it without the defect reports none.
+
+Some defects are in shipped versions (``Semantics.shipped_defects``); their scenarios run the text
+of the KIP, which has none.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from types import MappingProxyType
 
+from invariants.promise import Promise
 from scenarios.codec import decode
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.scenario import Scenario, parse_scenario, parse_toml
@@ -26,7 +30,8 @@ class Defect:
     """One defect.
 
     ``properties`` are clauses of which a run has to report one: S1 to S9 and L1 to L8 of
-    bug-zoo.md, C1 to C30 of consumer-client.md.
+    bug-zoo.md, C1 to C30 of consumer-client.md. Where no promise breaks, ``measured`` is the metric
+    that the defect makes larger; where nothing shows at all, ``unobserved`` says why.
     """
 
     id: str
@@ -34,6 +39,18 @@ class Defect:
     title: str
     properties: tuple[str, ...]
     source: str
+    measured: str = ""
+    unobserved: str = ""
+
+    @property
+    def has_scenario(self) -> bool:
+        """Whether there is a scenario in which the defect shows."""
+        return not self.unobserved
+
+    def is_shown_by(self, promise: Promise) -> bool:
+        """Whether a run that breaks this promise has shown the defect."""
+        clauses = {_clause(name) for name in self.properties}
+        return self.id in promise.broken_by or not clauses.isdisjoint(promise.clauses)
 
     def __post_init__(self) -> None:
         if self.component not in _COMPONENTS:
@@ -46,13 +63,20 @@ class _Register:
     defect: tuple[Defect, ...]
 
 
+def _clause(name: str) -> str:
+    """A property as promises cite it."""
+    return f"client {name}" if name.startswith("C") else f"zoo {name}"
+
+
 def zoo_scenario(defect_id: str, *, with_defect: bool = True) -> Scenario:
     """The scenario that reaches a defect; without the defect it is an ordinary run.
 
-    Raises ScenarioError for an unknown id.
+    Raises ScenarioError for an unknown id, and for a defect that does not show in this world.
     """
     if defect_id not in DEFECTS:
         raise ScenarioError(f"no defect {defect_id!r}; {did_you_mean(defect_id, DEFECTS)}")
+    if not DEFECTS[defect_id].has_scenario:
+        raise ScenarioError(f"defect {defect_id} has no scenario: {DEFECTS[defect_id].unobserved}")
     name = f"{defect_id}.toml"
     try:
         scenario = parse_scenario((files("scenarios.zoo") / name).read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from scenarios.errors import ScenarioError
 from scenarios.generate import generate, generate_from
 from scenarios.generate_faults import FAULT_KINDS
 from scenarios.profile import PROFILES, FaultRule, load_profile, parse_profile
-from sim.faults import ClientClose, ClientCrash
+from sim.faults import ClientClose, ClientCrash, Fault
 
 SEEDS = range(200)
 
@@ -84,6 +85,10 @@ def test_the_profiles_reach_every_kind_of_fault_between_them() -> None:
         for fault in generate(profile, seed).world.faults
     }
     assert seen == set(FAULT_KINDS)
+
+
+def test_every_fault_of_the_world_can_be_asked_for() -> None:
+    assert set(FAULT_KINDS) == {kind_of(kind) for kind in get_args(Fault)}
 
 
 def test_chaos_has_more_faults_than_faulty_and_faulty_more_than_calm() -> None:

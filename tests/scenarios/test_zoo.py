@@ -1,0 +1,71 @@
+"""Every defect of the zoo shows in its scenario, and nothing shows there without it."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from invariants.registry import PROMISES
+from protocol.semantics import ZOO
+from scenarios.errors import ScenarioError
+from scenarios.runner import JUDGED, run
+from scenarios.zoo import DEFECTS, zoo_scenario
+from sim.broker_rules import BROKER_DEFECTS
+
+BY_ID = {promise.id: promise for promise in PROMISES}
+WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]
+MEASURED = [defect.id for defect in DEFECTS.values() if defect.measured]
+BREAKING = [id_ for id_ in WITH_SCENARIO if id_ not in MEASURED]
+
+
+def test_the_register_names_every_switch_and_no_other() -> None:
+    assert set(DEFECTS) == {*ZOO, *BROKER_DEFECTS}
+
+
+def test_there_is_a_file_for_each_defect_that_shows() -> None:
+    names = {entry.name for entry in files("scenarios.zoo").iterdir()}
+    toml = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
+    assert toml - {"defects"} == set(WITH_SCENARIO)
+
+
+@pytest.mark.parametrize("defect_id", BREAKING)
+def test_a_defect_breaks_a_promise_that_it_is_known_to_break(defect_id: str) -> None:
+    result = run(zoo_scenario(defect_id))
+    assert result.outcome in ("violation", "stuck"), result.reason
+    broken = [BY_ID[row.promise] for row in result.violations]
+    assert any(DEFECTS[defect_id].is_shown_by(promise) for promise in broken), result.reason
+
+
+@pytest.mark.parametrize("defect_id", WITH_SCENARIO)
+def test_without_the_defect_every_promise_holds(defect_id: str) -> None:
+    result = run(zoo_scenario(defect_id, with_defect=False))
+    # A version that was shipped with the defect still shows it, as a known one.
+    assert result.outcome == "ok" or set(result.known) == {defect_id}, result.reason
+    assert JUDGED in result.coverage
+
+
+@pytest.mark.parametrize("defect_id", MEASURED)
+def test_a_defect_that_breaks_no_promise_costs_something(defect_id: str) -> None:
+    metric = DEFECTS[defect_id].measured
+    with_defect = run(zoo_scenario(defect_id)).metrics[metric]
+    assert with_defect > run(zoo_scenario(defect_id, with_defect=False)).metrics[metric]
+
+
+@pytest.mark.parametrize("defect_id", WITH_SCENARIO)
+def test_a_file_holds_the_scenario_with_its_own_defect_on(defect_id: str) -> None:
+    scenario = zoo_scenario(defect_id)
+    text = (files("scenarios.zoo") / f"{defect_id}.toml").read_text(encoding="utf-8")
+    assert scenario.name == defect_id
+    assert f'defects = ["{defect_id}"]' in text
+    assert text.startswith("# ")
+
+
+def test_an_unknown_defect_is_refused_with_the_nearest_id() -> None:
+    with pytest.raises(ScenarioError, match=r"did you mean 'mut-early-grant'\?"):
+        zoo_scenario("mut-early-grnat")
+
+
+def test_a_defect_that_does_not_show_is_refused_with_the_reason() -> None:
+    with pytest.raises(ScenarioError, match="KAFKA-18641 has no scenario: an application counts"):
+        zoo_scenario("KAFKA-18641")
