@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
 from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
 from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
+from protocol.member import MEMBER_DEFECTS
 from protocol.migration.rules import MigrationRules
 from protocol.records import MemberState
 from protocol.semantics import SEMANTICS
@@ -30,6 +32,12 @@ _RULES: Mapping[str, type[ConsumerGroupRules]] = {
     "kafka-4.3": ConsumerGroupRules,
     "kafka-4.1": Kafka41Rules,
     "kip-848": Kip848Rules,
+}
+_DEFECTS: Mapping[str, type] = {
+    **COORDINATOR_DEFECTS,
+    **MEMBER_DEFECTS,
+    **UNIFORM_DEFECTS,
+    **RANGE_DEFECTS,
 }
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -103,11 +111,15 @@ def defect_table() -> str:
         (
             name,
             ", ".join(v for v, semantics in SEMANTICS.items() if name in semantics.shipped_defects),
-            _summaries([COORDINATOR_DEFECTS[name]])[0].removeprefix(f"{name}: "),
+            "see [findings.md](findings.md)" if name.startswith("sim-") else _of_defect(name),
         )
         for name in names
     ]
     return _table(("defect", "shipped with", "what it does"), rows)
+
+
+def _of_defect(name: str) -> str:
+    return _summaries([_DEFECTS[name]])[0].removeprefix(f"{name}: ")
 
 
 _PARTS: Mapping[str, Callable[[], str]] = {

@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 from coordinator_builders import Bench, compacted, load, parts
 
+from protocol.classic_group.defects import CLASSIC_DEFECTS
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.errors import ReplayError
 from protocol.member import MemberRules
+from protocol.migration.defects import MIGRATION_DEFECTS
+from protocol.records import Record
 from protocol.semantics import SEMANTICS, ZOO, Semantics
 
 CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
@@ -203,6 +207,31 @@ def pattern_joins_while_a_leave_waits(semantics: Semantics) -> Any:
     return bench.target("B")
 
 
+def load_of_a_compacted_log(semantics: Semantics) -> Any:
+    """A member has come and gone; the epoch records precede the tombstones."""
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.leave("A")
+    log = compacted(bench.shard.records(), keeps_tombstones=True)
+    return outcome_of_load(semantics, log)
+
+
+def load_of_offsets_before_their_group(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.commit("A", 2, {"foo-0": 1})
+    log = sorted(bench.shard.records(), key=lambda record: record.type_id != 1)
+    return outcome_of_load(semantics, log)
+
+
+def outcome_of_load(semantics: Semantics, log: list[Record]) -> str:
+    try:
+        loaded = load(semantics, log, strict=False)
+    except ReplayError as error:
+        return f"fails: {error}"
+    return f"loads {sorted(loaded.groups)}"
+
+
 ALL = "foo-0 foo-1 foo-2"
 
 HISTORIES: dict[str, tuple[History, Any, Any]] = {
@@ -213,12 +242,22 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         "2/2 UNREVOKED foo-0 foo-1 (foo-2)",
     ),
     "KAFKA-16249-timer": (slow_callback, 50_000, 60_000),
+    "KAFKA-17306": (
+        load_of_a_compacted_log,
+        "loads ['group']",
+        "fails: group group does not exist",
+    ),
     "KAFKA-18916": (topic_of_a_pattern_grows, ALL + " foo-3", ALL),
     "KAFKA-18931": (death_after_a_failover, "Empty", "Stable"),
     "KAFKA-19233": (rejoin_while_registered, "NONE", "FENCED_MEMBER_EPOCH"),
     "KAFKA-19431": (unsubscribe_while_revoking, [], ["bar"]),
     "KAFKA-19449": (own_revocation_returned, f"4/2 STABLE {ALL}", "4/2 UNRELEASED foo-0 foo-1"),
     "KAFKA-20066": (commit_with_the_old_epoch, "NONE", "STALE_MEMBER_EPOCH"),
+    "KAFKA-20254": (
+        load_of_offsets_before_their_group,
+        "loads ['group']",
+        "fails: group group is not a consumer group",
+    ),
     "KAFKA-20601": (return_to_a_full_group, "NONE", "GROUP_MAX_SIZE_REACHED"),
     "KIP-848-lost-response": (lost_response, "NONE", "FENCED_MEMBER_EPOCH"),
     "PR-23542": (lost_static_join, "NONE", "UNRELEASED_INSTANCE_ID"),
@@ -244,7 +283,9 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 
 
 def test_every_defect_has_its_history() -> None:
-    assert set(HISTORIES) == set(COORDINATOR_DEFECTS)
+    """Those of classic groups and of migration stand in tables of their own."""
+    elsewhere = {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS}
+    assert set(HISTORIES) == set(COORDINATOR_DEFECTS) - elsewhere
 
 
 @pytest.mark.parametrize("name", HISTORIES)
