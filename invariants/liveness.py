@@ -257,7 +257,11 @@ class Liveness:
     def _blocked(self, at_ms: int) -> Iterator[Stuck]:
         for name, entry in sorted(self._books.clients.items()):
             member = entry.member
-            if member.leave_is_pending and member.running_callback is None:
+            if (
+                member.leave_is_pending
+                and member.blocked_in is not None
+                and member.running_callback is None
+            ):
                 yield Stuck(
                     promise=_LEAVE_ENDS,
                     subject=name,
@@ -274,6 +278,7 @@ class Liveness:
                 member.has_subscription
                 and member.is_polling
                 and not member.is_closed
+                and member.blocked_in is None
                 and not self._books.clients[name].sync_commits
                 and member.state is not ClientState.FATAL
             ):
