@@ -141,7 +141,7 @@ class FullAfterFailure(Invariant):
         id="client.hb.full_after_failure",
         sentence="The first heartbeat after a failed one tells everything again.",
         clauses=("client C18", "coordinator A4"),
-        broken_by=("test:keeps-sent-fields",),
+        broken_by=("mut-client-keeps-sent-fields",),
     )
 
     def on_sent(

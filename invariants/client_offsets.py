@@ -32,7 +32,7 @@ class CommitEpoch(Invariant):
         id="client.commit.epoch",
         sentence="A commit carries the client's identity of the moment in which it is sent.",
         clauses=("client C22", "client 7"),
-        broken_by=("test:signs-with-old-epoch",),
+        broken_by=("mut-client-signs-at-creation",),
     )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -66,7 +66,7 @@ class CommitOwned(Invariant):
             "assigned since it joined."
         ),
         clauses=("client C24",),
-        broken_by=("test:commits-after-clear",),
+        broken_by=("mut-client-commits-released",),
     )
 
     def __init__(self, books: Books) -> None:

@@ -39,7 +39,7 @@ class SingleReconciliation(Invariant):
         id="client.reconcile.single",
         sentence="A client runs one reconciliation and one callback at a time.",
         clauses=("client C8", "client 4.3"),
-        broken_by=("test:second-reconciliation",),
+        broken_by=("mut-client-second-reconciliation",),
     )
 
     def __init__(self, books: Books) -> None:
@@ -135,7 +135,7 @@ class AckIsApplied(Invariant):
         id="client.ack.is_applied",
         sentence="An owned list is exactly the last assignment that was fully reconciled.",
         clauses=("client C10", "client 3", "client E2"),
-        broken_by=("test:reports-target",),
+        broken_by=("mut-client-reports-target",),
     )
 
     def on_sent_owned(
@@ -162,7 +162,7 @@ class FetchSubset(Invariant):
             "well, and not while it is being revoked."
         ),
         clauses=("client C11", "client 8", "zoo S1"),
-        broken_by=("test:fetches-during-callback",),
+        broken_by=("mut-client-fetches-during-callback",),
     )
 
     def __init__(self, books: Books) -> None:
@@ -273,7 +273,7 @@ class CallbackBalance(Invariant):
             "revoked or lost; only a callback that failed, or was overtaken, is repeated."
         ),
         clauses=("client C13",),
-        broken_by=("test:revokes-twice",),
+        broken_by=("mut-client-revokes-twice",),
     )
 
     def __init__(self, books: Books) -> None:
@@ -333,7 +333,7 @@ class CallbackIdentity(Invariant):
         id="client.callback.identity",
         sentence="Partitions are revoked from a member and lost by a stranger.",
         clauses=("client C14", "client 4.2"),
-        broken_by=("test:revokes-after-fence",),
+        broken_by=("mut-client-revokes-on-fence",),
     )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -40,7 +40,7 @@ class LegalTransition(Invariant):
         id="client.transition.legal",
         sentence="A client changes its state only as the table allows, and tells every change.",
         clauses=("client C1", "client 1.2", "TLA+ TypeOK"),
-        broken_by=("test:illegal-transition",),
+        broken_by=("test:illegal-transition", "test:secret-transition"),
     )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -122,7 +122,7 @@ class EpochFitsState(_StateInvariant):
             "leaves or has become stale at -1 or -2, one that joins at none below 0."
         ),
         clauses=("client C2", "zoo S9"),
-        broken_by=("KAFKA-19335", "PR-15362"),
+        broken_by=("KAFKA-19335", "PR-15362", "mut-client-keeps-leave-epoch"),
     )
 
     def judge(self, member: ConsumerMember) -> str | None:
@@ -147,7 +147,7 @@ class IdentityFitsEpoch(_StateInvariant):
         id="client.identity",
         sentence="Commits are signed with the client's present id and epoch while it is a member.",
         clauses=("client C4", "zoo S4"),
-        broken_by=("test:keeps-identity-on-fence",),
+        broken_by=("mut-client-keeps-identity-on-fence",),
     )
 
     def judge(self, member: ConsumerMember) -> str | None:
@@ -169,7 +169,7 @@ class EmptyOutside(_StateInvariant):
         id="client.not_in_group.empty",
         sentence="A client that joins, or is unsubscribed, has no assignment left from before.",
         clauses=("client C6", "zoo S1"),
-        broken_by=("KAFKA-16258", "test:rejoins-before-lost-callback"),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
     def judge(self, member: ConsumerMember) -> str | None:
@@ -236,7 +236,7 @@ class IdStable(Invariant):
         id="client.id.stable",
         sentence="A client process keeps its member id for life.",
         clauses=("client C5", "client 5", "zoo S7"),
-        broken_by=("test:new-id-after-fence",),
+        broken_by=("mut-client-clears-id-on-fence",),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:

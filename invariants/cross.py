@@ -96,7 +96,7 @@ class OnlyZombiesShare(Invariant):
             "do not know it yet, or are giving their partitions up."
         ),
         clauses=("client O2", "zoo S1"),
-        broken_by=("KAFKA-16258", "test:rejoins-before-lost-callback"),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
     def on_ownership(self, step: Step) -> Finding | None:
@@ -199,7 +199,7 @@ class CurrentFitsTarget(Invariant):
             "another member."
         ),
         clauses=("client 11.3", "TLA+ ValidMemberEpoch"),
-        broken_by=("test:early-release",),
+        broken_by=("test:stale-current",),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -67,6 +67,7 @@ class DisjointAssignment(Invariant):
         id="coordinator.disjoint_assignment",
         sentence="A member's assigned partitions and those it must revoke have nothing in common.",
         clauses=("coordinator C2",),
+        broken_by=("test:pending-and-assigned",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

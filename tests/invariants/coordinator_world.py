@@ -153,9 +153,7 @@ class CoordinatorWorld:
         response: ConsumerGroupHeartbeatResponse = self.request(request, change=change)
         return response
 
-    def join(
-        self, member_id: str, *topics: str, **fields: Any
-    ) -> ConsumerGroupHeartbeatResponse:
+    def join(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """A first heartbeat, for ``orders`` unless told otherwise."""
         fields.setdefault("rebalance_timeout_ms", 60_000)
         return self.heartbeat(

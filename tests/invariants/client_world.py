@@ -1,0 +1,166 @@
+"""A world of one coordinator and a few clients without a network between them.
+
+Requests are answered at once. Tests falsify steps: they reach into a machine, or show effects and
+events that no machine made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from coordinator_world import GROUP, IMAGE, CoordinatorWorld
+
+from invariants.step import ClientView, Step, StepKind
+from protocol.member import (
+    CallbackCompleted,
+    CommitAnswered,
+    ConsumerConfig,
+    ConsumerMember,
+    CoordinatorFound,
+    FindCoordinator,
+    HeartbeatAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PositionsKnown,
+    ResetPositions,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+    StateChanged,
+    Subscribe,
+    Tick,
+    ValidatePositions,
+)
+
+
+class Client:
+    """One process."""
+
+    def __init__(self, name: str, member: ConsumerMember) -> None:
+        self.name = name
+        self.incarnation = 1
+        self.member = member
+        self.is_alive = True
+
+
+class ClientWorld(CoordinatorWorld):
+    """Clients by name; ``tell`` hands an event to a machine and carries out what it wants."""
+
+    def __init__(self, *names: str, settle: bool = True, **options: Any) -> None:
+        self.processes: dict[str, Client] = {}
+        self.holds_heartbeats = False
+        self.held: list[tuple[str, SendHeartbeat]] = []
+        super().__init__(**options)
+        for name in names:
+            self.start(name)
+        if settle:
+            self.run_for(60_000)
+
+    def clients(self) -> Mapping[str, ClientView]:
+        return dict(sorted(self.processes.items()))
+
+    def start(self, name: str, *, topics: frozenset[str] = frozenset({"orders"})) -> None:
+        """A process starts, subscribes and polls."""
+        member = ConsumerMember(
+            config=ConsumerConfig(group_id=GROUP, enable_auto_commit=False),
+            member_id=f"id-{name}",
+            rules=self.semantics.member,
+            now_ms=self.now_ms,
+        )
+        self.processes[name] = Client(name, member)
+        self.show(StepKind.CLIENT_STARTED, client=self.processes[name])
+        self.tell(name, MetadataKnown(topic_names={t: t2.name for t, t2 in IMAGE.by_id.items()}))
+        self.tell(name, Subscribe(topic_names=topics))
+        self.tell(name, PollingResumed())
+
+    def run_for(self, duration_ms: int) -> None:
+        """Everybody polls ten times a second."""
+        for _ in range(duration_ms // 100):
+            self.advance_to(self.now_ms + 100)
+            for name, client in self.clients().items():
+                due_ms = client.member.next_deadline_ms
+                if due_ms is not None and due_ms <= self.now_ms:
+                    self.tell(name, Tick())
+                if client.member.poll_is_due:
+                    self.tell(name, Poll())
+
+    def tell(self, name: str, event: Any) -> None:
+        """One event and all that follows from it."""
+        events = deque([event])
+        while events:
+            event = events.popleft()
+            client = self.processes[name]
+            effects = client.member.on_event(event, now_ms=self.now_ms)
+            self.falsify(name, event, effects)
+            for effect in effects:
+                events.extend(self.carry_out(name, effect))
+
+    def carry_out(self, name: str, effect: Any) -> list[Any]:
+        """What becomes of an effect: the events that it leads to."""
+        match effect:
+            case FindCoordinator():
+                return [CoordinatorFound(correlation_id=effect.correlation_id, node_id=0)]
+            case SendHeartbeat() if self.holds_heartbeats:
+                self.held.append((name, effect))
+            case SendHeartbeat():
+                response = self.request(effect.request)
+                return [HeartbeatAnswered(correlation_id=effect.correlation_id, response=response)]
+            case SendCommit():
+                response = self.request(effect.request)
+                return [CommitAnswered(correlation_id=effect.correlation_id, response=response)]
+            case SendOffsetFetch():
+                response = self.request(effect.request)
+                return [
+                    OffsetFetchAnswered(correlation_id=effect.correlation_id, response=response)
+                ]
+            case ResetPositions():
+                return [PositionsKnown(positions=dict.fromkeys(sorted(effect.partitions), 0))]
+            case ValidatePositions():
+                return [PositionsKnown(positions=effect.positions)]
+            case RunCallback():
+                return [CallbackCompleted()]
+        return []
+
+    def falsify(self, name: str, event: Any, effects: tuple[Any, ...] = ()) -> Step:
+        """Show a client's event with these effects, whoever made them up."""
+        return self.show(
+            StepKind.CLIENT_EVENT, client=self.processes[name], event=event, effects=effects
+        )
+
+    def member(self, name: str) -> ConsumerMember:
+        """The machine of a client."""
+        return self.processes[name].member
+
+    def change_state(self, name: str, *states: Any) -> tuple[StateChanged, ...]:
+        """Reach into a machine; the effects that would tell of it."""
+        member = self.member(name)
+        effects = []
+        for state in states:
+            effects.append(
+                StateChanged(
+                    from_state=member.state, to_state=state, member_epoch=member.member_epoch
+                )
+            )
+            member.state = state
+        return tuple(effects)
+
+    def last_heartbeat(self, name: str, **changes: Any) -> SendHeartbeat:
+        """A heartbeat like the one this client would send now, with these fields changed."""
+        from protocol.messages import ConsumerGroupHeartbeatRequest
+
+        member = self.member(name)
+        fields: dict[str, Any] = {
+            "group_id": GROUP,
+            "member_id": member.member_id,
+            "member_epoch": member.member_epoch,
+        }
+        member.last_correlation_id += 1
+        return SendHeartbeat(
+            correlation_id=member.last_correlation_id,
+            request=ConsumerGroupHeartbeatRequest(**{**fields, **changes}),
+        )

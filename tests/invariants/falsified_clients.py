@@ -1,0 +1,124 @@
+"""Mutants of the client that exist in these tests only: machines that were reached into, and steps
+that no machine made. What the zoo has a mutant for is not repeated here."""
+
+from __future__ import annotations
+
+from client_world import ClientWorld
+from falsified_coordinator import (
+    current,
+    epoch_record,
+    mutant,
+    parts_of,
+    target,
+    target_epoch_record,
+)
+
+from protocol.errors import ErrorCode
+from protocol.member import ClientState, HeartbeatAnswered, Tick
+from protocol.messages import ConsumerGroupHeartbeatResponse
+
+
+def settled() -> ClientWorld:
+    """Two clients at rest at epoch 3, with two partitions each."""
+    world = ClientWorld("a", "b", stop_at_first=False)
+    assert world.broken == []
+    return world
+
+
+@mutant
+def illegal_transition() -> ClientWorld:
+    world = settled()
+    world.falsify("a", Tick(), world.change_state("a", ClientState.ACKNOWLEDGING))
+    return world
+
+
+@mutant
+def secret_transition() -> ClientWorld:
+    world = settled()
+    world.change_state("a", ClientState.RECONCILING)
+    world.falsify("a", Tick())
+    return world
+
+
+@mutant
+def epoch_regress() -> ClientWorld:
+    world = settled()
+    world.member("a").adopt_epoch(2)
+    world.falsify("a", Tick())
+    return world
+
+
+@mutant
+def fatal_revives() -> ClientWorld:
+    world = settled()
+    refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
+    world.holds_heartbeats = True
+    world.run_for(6_000)
+    name, heartbeat = world.held.pop(0)
+    world.tell(name, HeartbeatAnswered(correlation_id=heartbeat.correlation_id, response=refusal))
+    assert ClientState.FATAL is world.member(name).state
+    assert world.broken == []
+    world.falsify(name, Tick(), world.change_state(name, ClientState.JOINING))
+    return world
+
+
+@mutant
+def hasty_heartbeat() -> ClientWorld:
+    world = settled()
+    world.run_for(1_000)
+    world.falsify("a", Tick(), (world.last_heartbeat("a"),))
+    world.run_for(1_000)
+    world.falsify("a", Tick(), (world.last_heartbeat("a"),))
+    return world
+
+
+@mutant
+def bare_join() -> ClientWorld:
+    world = settled()
+    world.falsify("a", Tick(), (world.last_heartbeat("a", member_epoch=0),))
+    return world
+
+
+@mutant
+def talks_when_fenced() -> ClientWorld:
+    world = settled()
+    world.member("a").adopt_epoch(0)
+    effects = world.change_state("a", ClientState.FENCED)
+    world.falsify("a", Tick(), (*effects, world.last_heartbeat("a")))
+    return world
+
+
+@mutant
+def invents_epoch() -> ClientWorld:
+    world = settled()
+    world.run_for(5_000)
+    world.falsify("a", Tick(), (world.last_heartbeat("a", member_epoch=17),))
+    return world
+
+
+@mutant
+def impatient_poll_timer() -> ClientWorld:
+    world = settled()
+    member = world.member("a")
+    effects = world.change_state("a", ClientState.PREPARE_LEAVING)
+    member.adopt_epoch(-1)
+    effects += world.change_state("a", ClientState.LEAVING, ClientState.STALE)
+    world.falsify("a", Tick(), effects)
+    return world
+
+
+@mutant
+def stale_current() -> ClientWorld:
+    """The target moves a partition, and the client is lifted to its epoch with that partition."""
+    world = settled()
+    mine, others = parts_of(world, "id-a"), parts_of(world, "id-b")
+    world.write(
+        epoch_record(4, world.group.metadata_hash),
+        target("id-a", *mine[1:]),
+        target("id-b", *others, mine[0]),
+        target_epoch_record(4),
+        current("id-a", 4, mine[1:], previous=3),
+    )
+    world.member("a").adopt_epoch(4)
+    world.falsify("a", Tick())
+    return world

@@ -1,0 +1,402 @@
+"""Mutants of the coordinator that exist in these tests only: what a broken one would write or say.
+
+Each returns a world in which that has happened, after a group had come to rest without a breach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from client_world import ClientWorld
+from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
+
+from invariants.step import StepKind
+from protocol.errors import ErrorCode
+from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from protocol.outcome import Outcome, TimerKey
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    CurrentAssignmentValue,
+    GroupMetadataValue,
+    MemberState,
+    TargetMetadataValue,
+)
+from protocol.topics import TopicPartition
+
+FALSIFIED: dict[str, Callable[[], CoordinatorWorld]] = {}
+
+
+def mutant(function: Callable[[], CoordinatorWorld]) -> Callable[[], CoordinatorWorld]:
+    """Register under the function's name."""
+    FALSIFIED[f"test:{function.__name__.replace('_', '-')}"] = function
+    return function
+
+
+def settled(**options: Any) -> CoordinatorWorld:
+    """Two members at rest at epoch 3, with two partitions each."""
+    world = CoordinatorWorld(stop_at_first=False, **options)
+    world.join("a")
+    world.join("b")
+    world.settle("a", "b")
+    assert world.broken == []
+    return world
+
+
+def parts_of(world: CoordinatorWorld, member_id: str) -> list[int]:
+    """Partition numbers of a member."""
+    return sorted(p.partition for p in world.group.members[member_id].assigned)
+
+
+def current(
+    member_id: str,
+    epoch: int,
+    assigned: Any = (),
+    pending: Any = (),
+    *,
+    state: MemberState = MemberState.STABLE,
+    previous: int = 2,
+) -> ConsumerGroupCurrentMemberAssignment:
+    """Record 8 over partitions of ``orders``."""
+    return ConsumerGroupCurrentMemberAssignment(
+        GROUP,
+        member_id,
+        CurrentAssignmentValue(
+            member_epoch=epoch,
+            previous_member_epoch=previous,
+            state=state,
+            assigned=dict.fromkeys(sorted(orders(*assigned)), epoch),
+            pending_revocation=dict.fromkeys(sorted(orders(*pending)), epoch),
+        ),
+    )
+
+
+def epoch_record(epoch: int, metadata_hash: int = 1) -> ConsumerGroupMetadata:
+    """Record 3."""
+    return ConsumerGroupMetadata(
+        GROUP, GroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    )
+
+
+def target_epoch_record(epoch: int) -> ConsumerGroupTargetAssignmentMetadata:
+    """Record 6."""
+    return ConsumerGroupTargetAssignmentMetadata(
+        GROUP, TargetMetadataValue(assignment_epoch=epoch, assignment_timestamp=0)
+    )
+
+
+def target(member_id: str, *numbers: int) -> ConsumerGroupTargetAssignmentMember:
+    """Record 7."""
+    return ConsumerGroupTargetAssignmentMember(GROUP, member_id, orders(*numbers))
+
+
+def answering(**changes: Any) -> Callable[[Outcome], Outcome]:
+    """An outcome whose answer has these fields."""
+    return lambda outcome: replace(outcome, response=replace(outcome.response, **changes))
+
+
+# --- ownership ------------------------------------------------------------------------------------
+
+
+@mutant
+def pending_and_assigned() -> CoordinatorWorld:
+    world = settled()
+    held = parts_of(world, "a")
+    world.write(current("a", 3, held, held[:1], state=MemberState.UNREVOKED_PARTITIONS))
+    return world
+
+
+@mutant
+def early_release() -> CoordinatorWorld:
+    world = ClientWorld("a", "b", stop_at_first=False)
+    assert world.broken == []
+    world.write(current("id-a", 3, parts_of(world, "id-a")[1:]))
+    return world
+
+
+@mutant
+def stranger_changed() -> CoordinatorWorld:
+    world = settled()
+    held = parts_of(world, "b")
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=3)
+    answer = world.heartbeat("a", 3)
+    world.write(current("b", 3, held, previous=1), request=request, response=answer)
+    return world
+
+
+# --- epochs ---------------------------------------------------------------------------------------
+
+
+@mutant
+def target_ahead() -> CoordinatorWorld:
+    world = settled()
+    world.write(target_epoch_record(4))
+    return world
+
+
+@mutant
+def epoch_falls() -> CoordinatorWorld:
+    world = settled()
+    world.write(epoch_record(2), target_epoch_record(2))
+    return world
+
+
+@mutant
+def member_ahead() -> CoordinatorWorld:
+    world = settled()
+    world.write(current("a", 4, parts_of(world, "a")))
+    return world
+
+
+@mutant
+def member_epoch_falls() -> CoordinatorWorld:
+    world = settled()
+    world.write(current("a", 2, parts_of(world, "a")))
+    return world
+
+
+# --- members --------------------------------------------------------------------------------------
+
+
+@mutant
+def pending_while_stable() -> CoordinatorWorld:
+    world = settled()
+    held = parts_of(world, "a")
+    world.write(current("a", 3, held[1:], held[:1]))
+    return world
+
+
+@mutant
+def stable_without_target() -> CoordinatorWorld:
+    world = settled()
+    world.write(current("a", 3, parts_of(world, "a")[1:]))
+    return world
+
+
+@mutant
+def target_without_epoch() -> CoordinatorWorld:
+    world = settled()
+    world.write(target("a", 0, 1, 2, 3))
+    return world
+
+
+@mutant
+def grant_while_revoking() -> CoordinatorWorld:
+    world = settled()
+    held = parts_of(world, "a")
+    free = next(n for n in range(4) if n not in held)
+    state = MemberState.UNREVOKED_PARTITIONS
+    world.write(current("a", 3, [*held[1:], free], held[:1], state=state))
+    return world
+
+
+@mutant
+def corrupt_state() -> CoordinatorWorld:
+    world = settled()
+    world.group._stable_at[3] = 1
+    world.heartbeat("a", 3, rack_id="elsewhere")
+    return world
+
+
+# --- target ---------------------------------------------------------------------------------------
+
+
+@mutant
+def double_target() -> CoordinatorWorld:
+    world = settled()
+    world.write(epoch_record(4), target("a", 0, 1, 2), target("b", 2, 3), target_epoch_record(4))
+    return world
+
+
+@mutant
+def target_of_stranger() -> CoordinatorWorld:
+    world = settled()
+    world.write(target("ghost"))
+    return world
+
+
+@mutant
+def target_of_other_topic() -> CoordinatorWorld:
+    world = settled()
+    foreign = ConsumerGroupTargetAssignmentMember(
+        GROUP, "a", frozenset({TopicPartition("id-payments", 0)})
+    )
+    world.write(epoch_record(4), foreign, target_epoch_record(4))
+    return world
+
+
+@mutant
+def incomplete_target() -> CoordinatorWorld:
+    world = settled()
+    world.write(epoch_record(4), target("a", 0), target("b", 2, 3), target_epoch_record(4))
+    return world
+
+
+@mutant
+def corrupt_inverse() -> CoordinatorWorld:
+    world = settled()
+    of_b = TopicPartition(ORDERS.topic_id, parts_of(world, "b")[0])
+    world.group.inverted_target[of_b] = "nobody"
+    world.heartbeat("b", -1)
+    return world
+
+
+@mutant
+def unbalanced_target() -> CoordinatorWorld:
+    world = settled()
+    world.write(epoch_record(4), target("a", 0, 1, 2, 3), target("b"), target_epoch_record(4))
+    return world
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+@mutant
+def corrupt_counts() -> CoordinatorWorld:
+    world = settled()
+    world.group.subscribed_topic_names["orders"] = 7
+    world.group.static_members["i0"] = "a"
+    world.join("c", instance_id="i1")
+    return world
+
+
+@mutant
+def oversized() -> CoordinatorWorld:
+    world = settled(config=replace(CONFIG, group_consumer_max_size=2))
+    world.shard.coordinator._context.config = CONFIG
+    world.join("c")
+    return world
+
+
+# --- log ------------------------------------------------------------------------------------------
+
+
+@mutant
+def shuffled_batch() -> CoordinatorWorld:
+    world = settled()
+
+    def shuffle(outcome: Outcome) -> Outcome:
+        return replace(outcome, records=outcome.records[::-1])
+
+    world.join("c", change=shuffle)
+    return world
+
+
+@mutant
+def torn_batch() -> CoordinatorWorld:
+    world = settled()
+    world.take = lambda outcome: None  # type: ignore[method-assign]
+    world.join("c")
+    return world
+
+
+@mutant
+def rewrites_for_ever() -> CoordinatorWorld:
+    world = settled()
+    held = parts_of(world, "a")
+    for turn in range(6):
+        world.write(current("a", 3, held, previous=turn % 2))
+    return world
+
+
+@mutant
+def memory_only_change() -> CoordinatorWorld:
+    world = settled()
+    member = world.group.members["a"]
+    world.group.members["a"] = replace(member, previous_member_epoch=1)
+    world.heartbeat("a", 3, rack_id="elsewhere")
+    return world
+
+
+@mutant
+def rollback_of_log_only() -> CoordinatorWorld:
+    world = settled()
+    world.commits_at_once = False
+    world.join("c")
+    del world.shard.log[world.shard.high_watermark :]
+    world.show(StepKind.LOG_TRUNCATED, shard=world.shard)
+    return world
+
+
+@mutant
+def lost_commit() -> CoordinatorWorld:
+    world = settled()
+    world.restart(world.shard.log[:-1])
+    return world
+
+
+# --- timers ---------------------------------------------------------------------------------------
+
+
+@mutant
+def forgets_timer() -> CoordinatorWorld:
+    world = settled()
+    world.join("c", change=lambda outcome: replace(outcome, timers=()))
+    return world
+
+
+@mutant
+def impatient_timer() -> CoordinatorWorld:
+    world = settled()
+    world.now_ms = 1_000
+    world.fire(TimerKey("session", GROUP, "a"))
+    return world
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+@mutant
+def lying_response() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 3, change=answering(member_epoch=7))
+    return world
+
+
+@mutant
+def silent_response() -> CoordinatorWorld:
+    world = settled()
+    world.join("c", change=answering(assignment=None))
+    return world
+
+
+def refusing(code: ErrorCode, **extra: Any) -> Callable[[Outcome], Outcome]:
+    """An outcome that refuses whatever was asked, and does nothing."""
+    return lambda outcome: Outcome(ConsumerGroupHeartbeatResponse(error_code=code, **extra))
+
+
+@mutant
+def talkative_refusal() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 9, change=refusing(ErrorCode.FENCED_MEMBER_EPOCH, member_epoch=3))
+    return world
+
+
+@mutant
+def refusal_with_records() -> CoordinatorWorld:
+    world = settled()
+
+    def refuse(outcome: Outcome) -> Outcome:
+        response = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return replace(outcome, response=response)
+
+    world.join("c", change=refuse)
+    return world
+
+
+@mutant
+def fences_everybody() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 3, change=refusing(ErrorCode.FENCED_MEMBER_EPOCH))
+    return world
+
+
+@mutant
+def forgets_members() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 3, change=refusing(ErrorCode.UNKNOWN_MEMBER_ID))
+    return world

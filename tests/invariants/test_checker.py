@@ -1,0 +1,143 @@
+"""The checker: what it reports, when it stops, and what a steady heartbeat costs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from client_world import ClientWorld
+from coordinator_world import CoordinatorWorld, OneShard
+from falsified_coordinator import current, parts_of, settled
+
+from invariants.promise import Finding, Invariant, Promise
+from invariants.registry import INVARIANTS
+from invariants.step import StepKind
+
+
+class Counting(Invariant):
+    """Counts how often it is asked, and finds nothing."""
+
+    promise = Promise(id="test.counting", sentence="Nothing is counted.", clauses=())
+    asked: ClassVar[list[str]] = []
+
+    def on_heartbeat(self, step, before) -> Finding | None:
+        self.asked.append("on_heartbeat")
+        return None
+
+    def on_change(self, step, change) -> Finding | None:
+        self.asked.append("on_change")
+        return None
+
+    def on_sent(self, step, entry, request, state) -> Finding | None:
+        self.asked.append("on_sent")
+        return None
+
+    def on_effects(self, step, entry) -> Finding | None:
+        self.asked.append("on_effects")
+        return None
+
+    def on_moved(self, step, entry) -> Finding | None:
+        self.asked.append("on_moved")
+        return None
+
+
+def test_it_stops_at_the_first_violation_and_says_where():
+    """The books are of no use after that."""
+    world = CoordinatorWorld()
+    world.join("a")
+    world.write(current("b", 2, [0]))
+    assert world.checker.is_stopped
+    assert len(world.broken) == 1
+    assert world.first.step_index == 5
+    assert str(world.first).startswith("coordinator.exclusive_ownership at step 5 (0 ms): orders-0")
+    world.write(current("a", 9))
+    assert len(world.broken) == 1
+
+
+def test_it_goes_on_if_asked_to_and_reports_each_promise_once():
+    """A run that goes on shows all promises that one defect breaks."""
+    world = settled()
+    everything = [*parts_of(world, "a"), *parts_of(world, "b")]
+    for _ in range(3):
+        world.write(current("a", 3, everything))
+    assert len(set(world.broken)) == len(world.broken) > 1
+
+
+def test_steady_heartbeats_reach_no_invariant():
+    """What was right the last time, and is repeated, needs no judgement."""
+    world = ClientWorld("a", "b", invariants=(Counting,))
+    Counting.asked.clear()
+    world.run_for(60_000)
+    assert Counting.asked == []
+
+
+def test_a_steady_heartbeat_would_be_found_right_by_everybody(monkeypatch):
+    """The short cut changes nothing: without it the verdict is the same."""
+    world = ClientWorld("a", "b", stop_at_first=False)
+    monkeypatch.setattr(type(world.checker), "_is_steady", lambda *_: False)
+    world.run_for(60_000)
+    assert world.broken == []
+
+
+def test_a_full_check_comes_after_as_many_steps_as_asked_for():
+    """And after more of them, where the group is larger than that."""
+    world = CoordinatorWorld(full_every=10)
+    for number in range(25):
+        world.join(f"m{number:02}", "missing")
+    assert world.checker.full_count >= 3
+    before = world.checker.full_count
+    for number in range(25, 50):
+        world.join(f"m{number:02}", "missing")
+    assert world.checker.full_count - before < before
+
+
+def test_no_full_check_comes_unasked():
+    """0 turns it off."""
+    world = CoordinatorWorld(full_every=0)
+    world.join("a")
+    assert world.checker.full_count == 0
+
+
+def deposed() -> tuple[CoordinatorWorld, OneShard]:
+    """A new leader has loaded the log and gone on; the old one has not noticed."""
+    world = settled()
+    old = world.shard
+    new = OneShard("broker-1", world.new_coordinator())
+    new.leader_epoch, new.log, new.high_watermark = 1, list(old.log), old.high_watermark
+    world.shard = new
+    world.load()
+    world.heartbeat("a", -1)
+    world.shard = old
+    return world, new
+
+
+def test_a_deposed_leader_has_books_of_its_own():
+    """It goes on from its own log, and does not confuse those of the new leader."""
+    world, new = deposed()
+    world.commits_at_once = False
+    world.join("c")
+    world.shard = new
+    world.heartbeat("b", 3)
+    assert world.broken == []
+
+
+def test_two_leaders_that_both_commit_are_found():
+    """One offset is committed twice, with different records."""
+    world, _ = deposed()
+    world.join("c")
+    assert world.broken == ["log.committed_kept"]
+
+
+def test_every_invariant_can_be_switched_off_by_leaving_it_out():
+    """A visible decision: the checker takes the list."""
+    kinds = tuple(k for k in INVARIANTS if k.promise.id != "coordinator.target_epoch_bounded")
+    world = CoordinatorWorld(invariants=kinds, stop_at_first=False)
+    world.join("a")
+    world.write(current("a", 2, [0, 1, 2, 3]))
+    assert "coordinator.target_epoch_bounded" not in world.broken
+
+
+def test_a_fault_step_is_taken_without_complaint():
+    """It changes nothing that is promised."""
+    world = settled()
+    world.show(StepKind.FAULT, detail="nothing happens")
+    assert world.broken == []

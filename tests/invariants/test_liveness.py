@@ -1,0 +1,148 @@
+"""Liveness: nothing before its time, and a reason when late."""
+
+from __future__ import annotations
+
+import pytest
+from client_world import ClientWorld
+
+from invariants.liveness import Liveness
+from invariants.step import StepKind
+from protocol.member import ClientState, PollingStopped, Unsubscribe
+from protocol.messages import ConsumerGroupHeartbeatRequest
+
+FOREVER_MS = 10_000_000
+
+
+def late(world: ClientWorld, at_ms: int = FOREVER_MS) -> list[str]:
+    """Ids of promises that are late, each once, in order."""
+    return list(dict.fromkeys(stuck.promise.id for stuck in world.checker.liveness.verdict(at_ms)))
+
+
+@pytest.fixture
+def calm() -> ClientWorld:
+    """Two clients at rest, in the calm."""
+    world = ClientWorld("a", "b", stop_at_first=False)
+    world.checker.liveness.on_calm_start(world.now_ms)
+    return world
+
+
+def crash(world: ClientWorld, name: str) -> None:
+    """A process is gone without a word."""
+    world.processes[name].is_alive = False
+    world.show(StepKind.CLIENT_CRASHED, client=world.processes.pop(name))
+
+
+def test_a_group_at_rest_owes_nothing(calm):
+    """Neither early nor late."""
+    assert late(calm) == []
+    assert calm.checker.liveness.pending(calm.now_ms) == []
+
+
+def test_there_is_no_verdict_without_a_calm():
+    """While faults go on, nothing has to come about."""
+    world = ClientWorld("a", stop_at_first=False)
+    crash(world, "a")
+    assert late(world) == []
+
+
+def test_a_ghost_is_late_after_the_longest_session_and_not_before(calm):
+    """L3: a crashed member's timer should have removed it."""
+    crash(calm, "a")
+    liveness = calm.checker.liveness
+    start_ms = calm.now_ms
+    assert late(calm, start_ms + liveness.ghost_bound_ms - 1) == []
+    verdict = liveness.verdict(start_ms + liveness.ghost_bound_ms)
+    assert [stuck.promise.id for stuck in verdict] == ["liveness.ghosts_gone"]
+    assert verdict[0].subject == "member id-a"
+    assert verdict[0].reason == "is registered at epoch 3, and no living client uses it"
+
+
+def test_a_load_in_the_calm_starts_the_bounds_anew(calm):
+    """L4: after a failover all timers start from zero."""
+    crash(calm, "a")
+    bound_ms = calm.checker.liveness.ghost_bound_ms
+    due_ms = calm.now_ms + bound_ms
+    calm.now_ms += 1_000
+    calm.restart()
+    assert late(calm, due_ms) == []
+    assert late(calm, due_ms + 1_000) == ["liveness.ghosts_gone"]
+
+
+def test_partitions_of_a_ghost_are_worked_on_by_nobody(calm):
+    """L2 of the zoo, with the reason."""
+    crash(calm, "a")
+    reasons = {stuck.reason for stuck in calm.checker.liveness.verdict(FOREVER_MS)}
+    assert "is held by id-a, which no living client uses" in reasons
+    assert "liveness.partitions_owned" in late(calm)
+
+
+def test_a_waiting_client_says_what_it_waits_for_and_since_when(calm):
+    """The newcomer's share is still with its owner, who does not answer."""
+    calm.holds_heartbeats = True  # a and b fall silent
+    calm.now_ms += 10
+    calm.start("c")
+    name, join = calm.held.pop()
+    response = calm.request(join.request)
+    from protocol.member import HeartbeatAnswered
+
+    calm.tell(name, HeartbeatAnswered(correlation_id=join.correlation_id, response=response))
+    calm.run_for(1_000)
+    pending = {s.subject: s for s in calm.checker.liveness.pending(calm.now_ms)}
+    stuck = next(s for subject, s in pending.items() if subject.startswith("c "))
+    assert "waits for partition orders-" in stuck.reason
+    assert "held by a (id-a) in STABLE since " in stuck.reason or "held by b" in stuck.reason
+    assert stuck.since_ms is not None
+
+
+def test_a_revocation_beyond_its_timeout_is_late_even_before_all_bounds(calm):
+    """L2 of the coordinator reference: the deadline must not move away."""
+    calm.holds_heartbeats = True
+    calm.request(
+        ConsumerGroupHeartbeatRequest(
+            group_id="group",
+            member_id="c",
+            member_epoch=0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("orders",),
+            topic_partitions=frozenset(),
+        )
+    )
+    calm.heartbeat("id-a", 3)
+    begun_ms = calm.now_ms
+    slack_ms = calm.checker.liveness.slack_ms
+    assert late(calm, begun_ms + 300_000 + slack_ms) == [] or "liveness.revocation_bounded" not in (
+        late(calm, begun_ms + 300_000 + slack_ms)
+    )
+    assert "liveness.revocation_bounded" in late(calm, begun_ms + 300_001 + slack_ms)
+
+
+def test_an_unserved_group_is_late(calm):
+    """L6: no coordinator is active."""
+    calm.shard.is_active = False
+    assert late(calm)[0] == "liveness.group_served"
+
+
+def test_a_leave_that_never_ends_is_late(calm):
+    """C28: unsubscribe blocks for ever."""
+    calm.holds_heartbeats = True
+    calm.tell("a", Unsubscribe())
+    assert calm.member("a").leave_is_pending
+    assert "client.leave.completes" in late(calm)
+
+
+def test_clients_that_do_not_want_to_work_are_left_alone(calm):
+    """Unsubscribed, failed for good, or away from poll: nobody waits for them."""
+    calm.tell("a", Unsubscribe())
+    calm.run_for(20_000)
+    assert calm.member("a").state is ClientState.UNSUBSCRIBED
+    assert late(calm) == []
+    calm.tell("b", PollingStopped())
+    assert "liveness.converges" not in late(calm)
+
+
+def test_bounds_come_from_the_configuration(calm):
+    """Session, rebalance timeout, intervals, and one request that is never answered."""
+    liveness: Liveness = calm.checker.liveness
+    assert liveness.slack_ms == 4 * 5_000 + 0 + 30_000
+    assert liveness.ghost_bound_ms == 60_000 + liveness.slack_ms
+    assert liveness.bound_ms == liveness.ghost_bound_ms + 300_000

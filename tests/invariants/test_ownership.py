@@ -1,0 +1,86 @@
+"""Who holds a partition: what a finding says, and what is no breach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coordinator_world import GROUP, ORDERS, CoordinatorWorld
+from falsified_coordinator import current, parts_of, settled
+
+from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.outcome import Outcome
+from protocol.records import ConsumerGroupCurrentMemberAssignment
+from protocol.topics import TopicPartition
+
+
+def write_for(world: CoordinatorWorld, member_id: str, record, owned) -> None:
+    """A record as if this heartbeat of the member had written it."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=GROUP, member_id=member_id, member_epoch=3, topic_partitions=owned
+    )
+    world.write(record, request=request, response=world.heartbeat(member_id, 3))
+
+
+def test_a_finding_names_the_partition_and_both_holders():
+    """Whoever reads it at night needs no log."""
+    world = settled()
+    mine, others = parts_of(world, "a"), parts_of(world, "b")
+    world.write(current("b", 3, [*others, mine[0]]))
+    assert world.first.promise.id == "coordinator.exclusive_ownership"
+    assert world.first.detail == f"orders-{mine[0]} is held by a and by b"
+    assert "coordinator.grant_only_free" in world.broken
+
+
+def test_the_full_check_finds_a_second_holder_without_the_books():
+    """It recounts over the members of the coordinator."""
+    world = settled()
+    everything = dict.fromkeys(sorted(p for m in world.group.members.values() for p in m.assigned))
+    world.group.members["b"] = replace(
+        world.group.members["b"], assigned=dict.fromkeys(everything, 3)
+    )
+    world.checker.check_fully(world.show("fault"))
+    assert "coordinator.exclusive_ownership" in world.broken
+
+
+def test_a_lost_entry_of_the_ownership_map_is_found_by_the_next_step_that_writes():
+    """C3: the partition looks free although it is held."""
+    world = settled()
+    lost = TopicPartition(ORDERS.topic_id, parts_of(world, "a")[0])
+    del world.group.current_partition_epoch[lost]
+    world.join("c")
+    assert "coordinator.ownership_map" in world.broken
+
+
+def test_a_heartbeat_without_an_owned_list_releases_nothing():
+    """C9."""
+    world = settled()
+    mine = parts_of(world, "a")
+    write_for(world, "a", current("a", 3, mine[1:]), None)
+    assert "coordinator.release_is_acknowledged" in world.broken
+
+
+def test_an_owned_list_without_the_partition_releases_it():
+    """The other half of C9."""
+    world = settled()
+    mine = parts_of(world, "a")
+    kept = frozenset(TopicPartition(ORDERS.topic_id, n) for n in mine[1:])
+    write_for(world, "a", current("a", 3, mine[1:]), kept)
+    assert "coordinator.release_is_acknowledged" not in world.broken
+
+
+def test_a_grant_of_a_topic_that_is_not_subscribed_is_found():
+    """S6, on a falsified outcome."""
+
+    def with_payments(outcome: Outcome) -> Outcome:
+        payments = {TopicPartition("id-payments", 0): 4}
+        records = tuple(
+            replace(r, value=replace(r.value, assigned=payments))
+            if isinstance(r, ConsumerGroupCurrentMemberAssignment)
+            else r
+            for r in outcome.records
+        )
+        return replace(outcome, records=records)
+
+    world = settled()
+    world.join("c", change=with_payments)
+    assert "coordinator.subscribed_only" in world.broken

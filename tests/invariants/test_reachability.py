@@ -1,0 +1,53 @@
+"""What a sweep must have visited."""
+
+from __future__ import annotations
+
+from client_world import ClientWorld
+
+from invariants.reachability import SOMETIMES, sometimes
+from protocol.consumer_group.reconciliation import TRANSITIONS
+from protocol.records import MemberState
+
+
+def test_nothing_is_met_by_a_sweep_that_saw_nothing():
+    """Its silence proves nothing."""
+    assert len(sometimes({})) == len(SOMETIMES)
+
+
+def test_everything_is_met_when_every_counter_is_above_zero():
+    """Each item has a counter that can meet it."""
+    assert sometimes({name: 1 for item in SOMETIMES for name in item.counters}) == []
+
+
+def test_a_counter_at_zero_meets_nothing():
+    """It was named, not visited."""
+    assert len(sometimes({name: 0 for item in SOMETIMES for name in item.counters})) == len(
+        SOMETIMES
+    )
+
+
+def test_every_row_of_the_reconciliation_table_must_be_visited():
+    """But for the state of newer software, which nobody writes here."""
+    rows = {(s, w) for s, w in TRANSITIONS if s is not MemberState.UNKNOWN}
+    counters = {f"reconciliation.{s.name}.{w.name}" for s, w in rows}
+    assert counters == {
+        name for item in SOMETIMES for name in item.counters if name.startswith("reconciliation.")
+    }
+
+
+def test_what_happens_in_a_small_world_is_counted():
+    """Two clients share a topic, one leaves for good."""
+    world = ClientWorld("a", "b")
+    met = {item.id for item in SOMETIMES} - {i.id for i in sometimes(world.checker.coverage())}
+    assert {
+        "sometimes.reconciliation.stable.can_complete",
+        "sometimes.reconciliation.stable.must_revoke",
+        "sometimes.reconciliation.stable.must_wait",
+        "sometimes.reconciliation.unrevoked_partitions.can_complete",
+        "sometimes.reconciliation.unreleased_partitions.can_complete",
+        "sometimes.situation.new_target",
+        "sometimes.situation.load",
+    } <= met
+    assert "sometimes.situation.leave" not in met
+    world.heartbeat("id-a", -1)
+    assert "sometimes.situation.leave" not in {i.id for i in sometimes(world.checker.coverage())}

@@ -1,0 +1,84 @@
+"""The registry: complete, consistent, and the source of docs/invariants.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import falsified_clients  # noqa: F401  (registers its mutants)
+import pytest
+from falsified_coordinator import FALSIFIED
+
+from invariants.promise import TRIGGERS
+from invariants.reachability import SOMETIMES
+from invariants.registry import COVERED_BY_OTHERS, INVARIANTS, PROMISES, as_markdown
+from protocol.semantics import ZOO
+from sim.broker_rules import BROKER_DEFECTS
+
+DOCS = Path(__file__).parents[2] / "docs" / "invariants.md"
+
+CLAUSES = (
+    *(f"coordinator C{n}" for n in range(1, 26)),
+    *(f"coordinator E{n}" for n in range(1, 5)),
+    *(f"coordinator L{n}" for n in range(1, 5)),
+    "coordinator 14.3 L5",
+    *(f"client C{n}" for n in range(1, 29)),
+    *(f"client O{n}" for n in range(1, 7)),
+    *(f"zoo S{n}" for n in range(1, 10)),
+    *(f"zoo L{n}" for n in range(1, 9)),
+    "TLA+ TypeOK",
+    "TLA+ LegalTargetAssignment",
+    "TLA+ NoDoubleClientAssignment",
+    "TLA+ ValidPartitionEpoch",
+    "TLA+ ValidStableGroupState",
+    "TLA+ ValidMemberEpoch",
+    "TLA+ EventuallyConverges",
+    "TLA+ ClientSideMemberEpochIsMonotonic",
+    "TLA+ GcSideMemberEpochIsMonotonic",
+)
+"""What the references state, and the model checks."""
+
+
+def test_ids_are_unique_lower_case_and_dotted():
+    """They are keys in results that are kept for months."""
+    ids = [promise.id for promise in PROMISES] + [item.id for item in SOMETIMES]
+    assert len(set(ids)) == len(ids)
+    for one in ids:
+        assert re.fullmatch(r"[a-z][a-z_]*(\.[a-z0-9_-]+)+", one), one
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_every_clause_has_a_promise_or_a_reason(clause):
+    """Nothing that the references state is left out silently."""
+    claimed = {c for promise in PROMISES for c in promise.clauses}
+    assert clause in claimed or clause in COVERED_BY_OTHERS
+
+
+def test_every_promise_names_what_breaks_it_and_that_exists():
+    """An invariant that never fired on a planted bug has proved nothing."""
+    mutants = {*ZOO, *BROKER_DEFECTS, *FALSIFIED}
+    for promise in PROMISES:
+        assert promise.broken_by, promise.id
+        assert set(promise.broken_by) <= mutants, promise.id
+
+
+def test_every_test_mutant_serves_a_promise():
+    """No mutant is kept that nobody needs."""
+    wanted = {name for promise in PROMISES for name in promise.broken_by}
+    assert set(FALSIFIED) <= wanted
+
+
+def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener():
+    """A trigger that is misspelt would be a promise that nobody checks."""
+    heard = set()
+    for kind in INVARIANTS:
+        methods = {name for name in dir(kind) if name.startswith("on_")}
+        assert methods
+        assert methods <= set(TRIGGERS), kind.promise.id
+        heard |= methods
+    assert set(TRIGGERS) - heard <= {"on_client_gone"}  # Only coverage counts crashes.
+
+
+def test_the_documentation_is_made_from_the_registry():
+    """Run ``python -m invariants.registry > docs/invariants.md`` after a change."""
+    assert DOCS.read_text() == as_markdown()
