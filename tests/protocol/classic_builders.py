@@ -43,6 +43,7 @@ __all__ = [
     "codes",
     "spelled",
     "subscription",
+    "text",
     "timer_names",
 ]
 
@@ -87,6 +88,11 @@ def spelled(given: object) -> list[int]:
     if not isinstance(given, Assignment):
         return []
     return [number for _, numbers in given.partitions for number in numbers]
+
+
+def text(partitions: Iterable[TopicPartition]) -> str:
+    """``"foo-0 foo-1"``: partitions in order."""
+    return " ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
 
 
 def timer_names(shard: Shard) -> set[str]:
@@ -243,7 +249,7 @@ class ClassicBench:
         if response is None:
             return None
         assert isinstance(response, JoinGroupResponse)
-        if response.member_id:
+        if response.error_code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             self.ids[name] = response.member_id
         return response
 
