@@ -7,6 +7,7 @@ answer in ``answer(name)`` when it comes. With ``holds_commits`` nothing is comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -152,6 +153,7 @@ class ClassicBench:
                 Topic(topic_id=name, name=name, partition_count=count)
                 for name, count in (topics or {"foo": 4}).items()
             ),
+            compile_regex=lambda pattern: lambda name: re.fullmatch(pattern, name) is not None,
         )
         self.ids: dict[str, str] = {}
 

@@ -1,0 +1,222 @@
+"""Each defect of classic groups, migration and load shows in a short history, and without its
+switch it does not.
+
+The histories follow "Minimal sequence" of bug-zoo.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscription
+
+from protocol.classic_group.defects import CLASSIC_DEFECTS
+from protocol.classic_group.states import ClassicGroupState
+from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.errors import ErrorCode, ReplayError
+from protocol.member import MemberRules
+from protocol.migration.defects import MIGRATION_DEFECTS
+from protocol.records import OffsetCommit, Record
+from protocol.semantics import Semantics
+
+CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
+
+History = Callable[[Semantics], Any]
+
+LOAD_DEFECTS = ("KAFKA-17306", "KAFKA-20254")
+
+
+# -- classic groups ------------------------------------------------------------------------
+
+
+def nobody_syncs_but_heartbeats_go_on(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", rebalance_ms=5_000)
+    bench.send_join("A", rebalance_ms=5_000)
+    for _ in range(20):
+        bench.wait(1_000)
+        bench.beat("A")
+    return bench.state.value
+
+
+def first_join_is_retried_without_an_id(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A")
+    for _ in range(3):
+        bench.send_join("B", member_id="")
+    return len(bench.group.members)
+
+
+def static_member_returns_before_the_assignment(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.join("A")
+    bench.send_join("B", instance="i")
+    bench.send_join("A")
+    assert codes(bench.joined("B")) == [ErrorCode.NONE]
+    old_share = {"A": (0, 1), "B": (2, 3)}
+    back = bench.send_join("B2", instance="i")
+    bench.sync("A", give=old_share)
+    bench.synced("A")
+    if back is None:
+        bench.send_join("A")
+        assert codes(bench.joined("B2")) == [ErrorCode.NONE]
+        bench.sync("A", give={"A": (0, 1), "B2": (2, 3)})
+    share: Any = bench.sync("B2", instance="i")
+    return spelled(share.assignment)
+
+
+def pending_id_expires_during_a_rebalance(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", rebalance_ms=60_000)
+    bench.send_join("B", session_ms=2_000)
+    bench.send_join("A", rebalance_ms=60_000)
+    bench.wait(2_000)
+    return codes(bench.joined("A"))
+
+
+def pending_id_leaves_during_a_rebalance(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", rebalance_ms=60_000)
+    bench.send_join("B")
+    bench.send_join("A", rebalance_ms=60_000)
+    bench.leave("B")
+    return codes(bench.joined("A"))
+
+
+# -- migration -----------------------------------------------------------------------------
+
+
+def classic_static_member_is_upgraded(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", instance="i")
+    return bench.consume("X", instance_id="i").error_code.name
+
+
+def last_static_seat_becomes_classic(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X", instance_id="i")
+    bench.send_join("A", instance="i")
+    return "classic" if GROUP_ID in bench.shard.coordinator.classic_groups else "consumer"
+
+
+def conversion_before_the_first_sync(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.join("A")
+    assert bench.state is ClassicGroupState.COMPLETING_REBALANCE
+    return bench.consume("X").error_code.name
+
+
+def classic_member_commits_with_an_old_generation(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X")
+    bench.join("A")
+    return bench.commit_offset("A", 1).name
+
+
+def static_member_is_upgraded_in_an_unchanged_group(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics).stable("A", instance="i")
+    bench.consume("X", instance_id="i")
+    return bench.consumers.group_epoch - 1
+
+
+def classic_member_joins_under_a_disabled_policy(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics, group_consumer_migration_policy="disabled")
+    bench.consume("X")
+    return codes(bench.join("A"))
+
+
+# -- load ----------------------------------------------------------------------------------
+
+
+def compacted(records: list[Record], *, drop: Callable[[Record], bool]) -> list[Record]:
+    """What compaction leaves: the last record of each key, and not the tombstones to drop."""
+    newest = {(type(r), _key(r)): r for r in records}
+    return [r for r in records if newest[type(r), _key(r)] is r and not drop(r)]
+
+
+def _key(record: Record) -> tuple[str, ...]:
+    parts = [record.group_id, getattr(record, "member_id", "")]
+    if isinstance(record, OffsetCommit):
+        parts += [record.topic, str(record.partition)]
+    return tuple(parts)
+
+
+def load(semantics: Semantics, records: list[Record]) -> str:
+    coordinator = ClassicBench(semantics).shard.coordinator
+    try:
+        for record in records:
+            coordinator.replay(record, strict=False)
+    except ReplayError:
+        return "the load fails"
+    coordinator.on_loaded(now_ms=0)
+    return f"{len(coordinator.groups)} groups"
+
+
+def nothing(record: Record) -> bool:
+    return False
+
+
+def load_of_a_log_that_begins_with_tombstones(semantics: Semantics) -> Any:
+    bench = ClassicBench(CLEAN)
+    bench.consume("X")
+    bench.consume("X", -1)
+    return load(semantics, compacted(list(bench.shard.records()), drop=nothing))
+
+
+def load_of_offsets_that_outlived_a_classic_group(semantics: Semantics) -> Any:
+    bench = ClassicBench(CLEAN).stable("A")
+    bench.commit_offset("A", 1)
+    bench.consume("X")
+    is_old_tombstone = lambda r: type(r).__name__ == "GroupMetadata"  # noqa: E731
+    return load(semantics, compacted(list(bench.shard.records()), drop=is_old_tombstone))
+
+
+HISTORIES: dict[str, tuple[History, Any, Any]] = {
+    "KAFKA-12890": (nobody_syncs_but_heartbeats_go_on, "Empty", "CompletingRebalance"),
+    "KAFKA-7824": (first_join_is_retried_without_an_id, 1, 4),
+    "KAFKA-9801": (static_member_returns_before_the_assignment, [2, 3], []),
+    "KAFKA-7909": (pending_id_expires_during_a_rebalance, [ErrorCode.NONE], [None]),
+    "KAFKA-17228": (classic_static_member_is_upgraded, "NONE", "UNRELEASED_INSTANCE_ID"),
+    "KAFKA-17317": (last_static_seat_becomes_classic, "classic", "consumer"),
+    "KAFKA-17733": (conversion_before_the_first_sync, "NONE", "GROUP_ID_NOT_FOUND"),
+    "PR-16145": (
+        classic_member_commits_with_an_old_generation,
+        "ILLEGAL_GENERATION",
+        "STALE_MEMBER_EPOCH",
+    ),
+    "KAFKA-18687": (static_member_is_upgraded_in_an_unchanged_group, 0, 1),
+    "KAFKA-20640": (
+        classic_member_joins_under_a_disabled_policy,
+        [ErrorCode.INCONSISTENT_GROUP_PROTOCOL],
+        [ErrorCode.NONE],
+    ),
+    "KAFKA-17306": (load_of_a_log_that_begins_with_tombstones, "1 groups", "the load fails"),
+    "KAFKA-20254": (load_of_offsets_that_outlived_a_classic_group, "1 groups", "the load fails"),
+}
+"""Name -> history, what comes of it by the clean rules, what comes of it with the defect."""
+
+
+def test_every_defect_has_its_history() -> None:
+    assert set(HISTORIES) == {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS, *LOAD_DEFECTS}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_defect_shows_with_its_switch_and_not_without(name: str) -> None:
+    history, right, wrong = HISTORIES[name]
+    assert history(CLEAN) == right
+    assert history(CLEAN.with_defects(name)) == wrong
+
+
+def test_a_pending_id_that_leaves_is_the_same_defect_as_one_that_expires() -> None:
+    assert pending_id_leaves_during_a_rebalance(CLEAN) == [ErrorCode.NONE]
+    assert pending_id_leaves_during_a_rebalance(CLEAN.with_defects("KAFKA-7909")) == [None]
+
+
+@pytest.mark.parametrize("name", LOAD_DEFECTS)
+def test_a_defect_of_the_load_does_not_show_in_live_operation(name: str) -> None:
+    bench = ClassicBench(CLEAN.with_defects(name))
+    bench.commit_offset("", -1)
+    bench.stable("A", "B")
+    bench.commit_offset("A", bench.generation)
+    bench.consume("X")
+    bench.join("A", metadata=subscription(generation=2))
+    bench.consume("X", -1)
+    bench.leave("A", "B")
+    assert bench.state is ClassicGroupState.EMPTY
