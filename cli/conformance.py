@@ -49,17 +49,23 @@ class Replayed:
         }
 
     @property
+    def needs(self) -> str | None:
+        """What the model lacks to replay the trace, or all of it."""
+        needs = self.report.needs
+        return None if needs is None else needs.removeprefix("needs: ")
+
+    @property
     def verdict(self) -> str:
         """ok, differs, or needs: nothing was compared, the model lacks something."""
         if self.report.first_difference is not None:
             return "differs"
         compared = sum(total for _, total in self.counts.values())
-        return "needs" if self.report.needs is not None and not compared else "ok"
+        return "needs" if self.needs is not None and not compared else "ok"
 
     def describe(self, width: int = 0) -> Iterator[str]:
         """One line, and the first difference in full."""
         what = [] if self.verdict == "needs" else [_spell(self.counts)]
-        what += [] if self.report.needs is None else [f"needs: {self.report.needs}"]
+        what += [] if self.needs is None else [f"needs: {self.needs}"]
         yield f"{self.verdict:<8} {self.path!s:<{width}}  {'; '.join(what)}"
         for line in (self.report.first_difference or "").splitlines():
             yield f"         {line}"
@@ -112,7 +118,7 @@ def _trace_files(path: Path) -> list[Path]:
 
 
 def _totals(rows: Sequence[Replayed]) -> Iterator[str]:
-    needs = Counter(row.report.needs for row in rows if row.report.needs is not None)
+    needs = Counter(row.needs for row in rows if row.needs is not None)
     if needs:
         reasons = ", ".join(f"{name} ({count})" for name, count in sorted(needs.items()))
         yield f"not or not wholly replayed: {needs.total()} of {len(rows)} traces, need: {reasons}"
