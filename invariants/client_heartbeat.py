@@ -106,7 +106,7 @@ class HeartbeatAlive(Invariant):
             "due within an interval or a backoff."
         ),
         clauses=("client C17", "zoo L1"),
-        broken_by=("KAFKA-16215",),
+        broken_by=("KAFKA-16215", "KAFKA-19335"),
     )
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -220,7 +220,7 @@ class LeaveOnce(Invariant):
             "follows; a dynamic member leaves with -1, a static one with -2 unless told otherwise."
         ),
         clauses=("client C21", "client 6.2", "zoo S7", "zoo S9"),
-        broken_by=("PR-15362", "Dekaf-1348"),
+        broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
     )
 
     def __init__(self, books: Books) -> None:

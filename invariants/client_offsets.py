@@ -66,7 +66,7 @@ class CommitOwned(Invariant):
             "assigned since it joined."
         ),
         clauses=("client C24",),
-        broken_by=("mut-client-commits-released",),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
     def __init__(self, books: Books) -> None:

@@ -93,7 +93,12 @@ class RevokeBeforeAck(Invariant):
             "assigned but for what still waits for the assigned callback."
         ),
         clauses=("client C9", "coordinator A3", "zoo S1"),
-        broken_by=("mut-ack-before-stop",),
+        broken_by=(
+            "mut-ack-before-stop",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+            "mut-client-reports-target",
+        ),
     )
 
     def on_sent_owned(
@@ -135,7 +140,7 @@ class AckIsApplied(Invariant):
         id="client.ack.is_applied",
         sentence="An owned list is exactly the last assignment that was fully reconciled.",
         clauses=("client C10", "client 3", "client E2"),
-        broken_by=("mut-client-reports-target",),
+        broken_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
     )
 
     def on_sent_owned(
@@ -273,7 +278,7 @@ class CallbackBalance(Invariant):
             "revoked or lost; only a callback that failed, or was overtaken, is repeated."
         ),
         clauses=("client C13",),
-        broken_by=("mut-client-revokes-twice",),
+        broken_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
     )
 
     def __init__(self, books: Books) -> None:
@@ -333,7 +338,11 @@ class CallbackIdentity(Invariant):
         id="client.callback.identity",
         sentence="Partitions are revoked from a member and lost by a stranger.",
         clauses=("client C14", "client 4.2"),
-        broken_by=("mut-client-revokes-on-fence",),
+        broken_by=(
+            "mut-client-revokes-on-fence",
+            "mut-client-keeps-identity-on-fence",
+            "mut-client-rejoins-before-lost",
+        ),
     )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

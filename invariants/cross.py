@@ -36,7 +36,12 @@ class ExclusiveConsumption(Invariant):
         id="cross.exclusive_consumption",
         sentence="No two members that are registered at their present epoch may fetch a partition.",
         clauses=("client O1", "coordinator E1", "zoo S1", "TLA+ NoDoubleClientAssignment"),
-        broken_by=("mut-early-grant", "mut-ack-before-stop"),
+        broken_by=(
+            "mut-early-grant",
+            "KAFKA-16147",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+        ),
     )
 
     def on_ownership(self, step: Step) -> Finding | None:
@@ -129,7 +134,14 @@ class AssignedIsHeld(Invariant):
             "coordinator."
         ),
         clauses=("client O4", "zoo S1"),
-        broken_by=("mut-ack-before-stop", "test:early-release"),
+        broken_by=(
+            "mut-ack-before-stop",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+            "mut-client-reports-target",
+            "mut-client-second-reconciliation",
+            "test:early-release",
+        ),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -199,7 +211,11 @@ class CurrentFitsTarget(Invariant):
             "another member."
         ),
         clauses=("client 11.3", "TLA+ ValidMemberEpoch"),
-        broken_by=("test:stale-current",),
+        broken_by=(
+            "mut-client-reports-target",
+            "mut-client-second-reconciliation",
+            "test:stale-current",
+        ),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -152,7 +152,7 @@ class OwnerEpochUnique(Invariant):
         id="coordinator.owner_epoch_unique",
         sentence="A partition and a member epoch together name at most one owner, for ever.",
         clauses=("zoo S2",),
-        broken_by=("mut-early-grant", "KAFKA-16147"),
+        broken_by=("test:grant-while-revoking",),
     )
 
     def __init__(self, books: Books) -> None:
@@ -221,7 +221,7 @@ class EpochFence(Invariant):
             "with an owned list that the coordinator knows the member to hold."
         ),
         clauses=("coordinator 2.8", "zoo S1", "zoo S3"),
-        broken_by=("mut-no-epoch-fence", "mut-prev-epoch-any"),
+        broken_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:

@@ -38,25 +38,40 @@ _CONVERGES = Promise(
         "the group epoch and is stable, and so does the group."
     ),
     clauses=("coordinator L1", "coordinator L4", "client O5", "zoo L1", "TLA+ EventuallyConverges"),
-    broken_by=("KAFKA-16215", "KAFKA-16249-ack", "KAFKA-17293", "mut-expire-keeps-ownership"),
+    broken_by=(
+        "KAFKA-16215",
+        "mut-expire-keeps-ownership",
+        "KAFKA-19274",
+        "KafScale-121",
+        "sim-lost-pattern-withdrawal",
+    ),
 )
 _OWNED = Promise(
     id="liveness.partitions_owned",
     sentence="Once faults stop, every partition of a subscribed topic is worked on by a member.",
     clauses=("coordinator L3", "client O5", "zoo L2"),
-    broken_by=("KAFKA-16198", "mut-no-bump-on-leave", "mut-no-bump-on-metadata"),
+    broken_by=(
+        "KAFKA-16198",
+        "mut-no-bump-on-leave",
+        "mut-no-bump-on-metadata",
+        "KAFKA-18931",
+        "mut-expire-keeps-ownership",
+        "KAFKA-18916",
+        "KAFKA-18160",
+        "sim-lost-pattern-withdrawal",
+    ),
 )
 _REVOKED = Promise(
     id="liveness.revocation_bounded",
     sentence="A revocation is acknowledged, or its owner removed, within the rebalance timeout.",
     clauses=("coordinator L2",),
-    broken_by=("KAFKA-16249-timer",),
+    broken_by=("test:moving-deadline",),
 )
 _GHOSTS = Promise(
     id="liveness.ghosts_gone",
     sentence="A member that no living client uses is gone after its session timeout.",
     clauses=("coordinator L3", "client O6", "zoo L3", "zoo S7"),
-    broken_by=("KAFKA-18931", "PR-15362", "KAFKA-16555"),
+    broken_by=("KAFKA-18931",),
 )
 _LEAVE_ENDS = Promise(
     id="client.leave.completes",
@@ -149,9 +164,7 @@ class Liveness:
             late += self.pending(at_ms)
         evidence = {"keeps_withdrawn_pattern": self._keeps_withdrawn_pattern()}
         return [
-            replace(
-                stuck, known_as=known_defect(self._view.semantics, stuck.promise.id, evidence)
-            )
+            replace(stuck, known_as=known_defect(self._view.semantics, stuck.promise.id, evidence))
             for stuck in late
         ]
 

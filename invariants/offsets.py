@@ -25,7 +25,7 @@ class CommitFenced(Invariant):
             "since then, or for a group without members at no epoch."
         ),
         clauses=("coordinator C22", "client O3", "zoo S4"),
-        broken_by=("mut-commit-no-fence",),
+        broken_by=("mut-commit-no-fence", "KAFKA-19274"),
     )
 
     def on_commit(self, step: Step) -> Finding | None:
@@ -61,7 +61,13 @@ class CommitOfOwner(Invariant):
         id="offsets.commit_of_owner",
         sentence="A commit for a partition that another member holds is not stored.",
         clauses=("coordinator E4", "zoo S4"),
-        broken_by=("mut-commit-no-fence",),
+        broken_by=(
+            "KAFKA-16258",
+            "mut-ack-before-stop",
+            "mut-client-commits-released",
+            "mut-client-rejoins-before-lost",
+            "mut-client-reports-target",
+        ),
     )
 
     def on_commit(self, step: Step) -> Finding | None:

@@ -37,7 +37,7 @@ class ReplayEquivalence(Invariant):
         id="log.replay_equivalence",
         sentence="Replaying the log into an empty coordinator gives the state that is served.",
         clauses=("coordinator C18", "zoo S5"),
-        broken_by=("mut-expire-keeps-ownership", "test:memory-only-change"),
+        broken_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
     )
 
     def __init__(self, books: Books) -> None:
@@ -120,7 +120,7 @@ class RollbackExact(Invariant):
         id="log.rollback_exact",
         sentence="After a rollback the state is the one that the remaining log describes.",
         clauses=("coordinator C19", "zoo S5"),
-        broken_by=("test:rollback-of-log-only",),
+        broken_by=("KAFKA-19274", "test:rollback-of-log-only"),
     )
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -154,7 +154,7 @@ class CommitBeforeResponse(Invariant):
             "committed."
         ),
         clauses=("coordinator C20", "client E2", "zoo S5"),
-        broken_by=("mut-reply-before-commit", "KAFKA-16973"),
+        broken_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
     )
 
     def __init__(self, books: Books) -> None:
@@ -198,7 +198,7 @@ class CommittedKept(Invariant):
         id="log.committed_kept",
         sentence="A committed record never disappears, and no offset is committed twice.",
         clauses=("coordinator C21", "zoo S5"),
-        broken_by=("KafScale-121", "test:lost-commit"),
+        broken_by=("test:lost-commit",),
     )
 
     def __init__(self, books: Books) -> None:

@@ -42,7 +42,7 @@ class ResponseTruthful(Invariant):
             "assigned partitions; the answer to a leave repeats its epoch and nothing else."
         ),
         clauses=("coordinator 1.4", "coordinator H13", "zoo S6"),
-        broken_by=("test:lying-response",),
+        broken_by=("KAFKA-19274", "test:lying-response"),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:

@@ -163,7 +163,7 @@ class TargetComplete(Invariant):
         id="target.complete",
         sentence="A new target has every partition of every subscribed topic exactly once.",
         clauses=("coordinator C11", "zoo S8", "TLA+ LegalTargetAssignment"),
-        broken_by=("test:incomplete-target",),
+        broken_by=("sim-stale-subscription-type", "test:incomplete-target"),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -183,7 +183,12 @@ class TargetCurrent(Invariant):
             "heartbeat finds the group with a target to compute, or computes it."
         ),
         clauses=("coordinator 7.3", "coordinator 4.2", "zoo L8", "zoo L2"),
-        broken_by=("mut-no-bump-on-metadata", "mut-no-bump-on-leave"),
+        broken_by=(
+            "mut-no-bump-on-metadata",
+            "mut-no-bump-on-leave",
+            "KAFKA-18916",
+            "sim-stale-subscription-type",
+        ),
     )
 
     def __init__(self, books: Books) -> None:

@@ -4,7 +4,9 @@ that no machine made. What the zoo has a mutant for is not repeated here."""
 from __future__ import annotations
 
 from client_world import ClientWorld
+from coordinator_world import GROUP
 from falsified_coordinator import (
+    FALSIFIED,
     current,
     epoch_record,
     mutant,
@@ -16,6 +18,9 @@ from falsified_coordinator import (
 from protocol.errors import ErrorCode
 from protocol.member import ClientState, HeartbeatAnswered, Tick
 from protocol.messages import ConsumerGroupHeartbeatResponse
+from protocol.outcome import TimerKey
+
+__all__ = ["FALSIFIED"]
 
 
 def settled() -> ClientWorld:
@@ -121,4 +126,17 @@ def stale_current() -> ClientWorld:
     )
     world.member("a").adopt_epoch(4)
     world.falsify("a", Tick())
+    return world
+
+
+@mutant
+def moving_deadline() -> ClientWorld:
+    """An owner never acknowledges, and its rebalance timer is put off for ever."""
+    world = settled()
+    world.checker.liveness.on_calm_start(world.now_ms)
+    world.holds_heartbeats = True
+    world.join("c")
+    world.join("d")
+    world.heartbeat("id-a", 3)
+    world.shard.armed_timers.pop(TimerKey("rebalance", GROUP, "id-a"))
     return world

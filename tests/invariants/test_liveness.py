@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from client_world import ClientWorld
+from falsified_clients import FALSIFIED
 
 from invariants.liveness import Liveness
 from invariants.step import StepKind
-from protocol.member import ClientState, PollingStopped, Unsubscribe
-from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.member import ClientState, Poll, PollingStopped, Unsubscribe
 
 FOREVER_MS = 10_000_000
 
@@ -77,43 +77,30 @@ def test_partitions_of_a_ghost_are_worked_on_by_nobody(calm):
 
 
 def test_a_waiting_client_says_what_it_waits_for_and_since_when(calm):
-    """The newcomer's share is still with its owner, who does not answer."""
-    calm.holds_heartbeats = True  # a and b fall silent
+    """The newcomer's share is still with its owner, whose callback takes its time."""
     calm.now_ms += 10
     calm.start("c")
-    name, join = calm.held.pop()
-    response = calm.request(join.request)
-    from protocol.member import HeartbeatAnswered
+    calm.tell("c", Poll())
+    ledger = calm.checker.books.acting_ledger()
+    waits_for = min(ledger.targets["id-c"])
+    holder = ledger.owner[waits_for]
+    since_ms = ledger.state_since_ms[holder]
+    pending = calm.checker.liveness.pending(calm.now_ms)
+    stuck = next(s for s in pending if s.subject.startswith("c "))
+    assert stuck.promise.id == "liveness.converges"
+    assert stuck.reason == (
+        f"waits for partition orders-{waits_for.partition} held by {holder[3:]} ({holder}) "
+        f"in STABLE since {since_ms} ms"
+    )
+    assert stuck.since_ms == calm.now_ms
 
-    calm.tell(name, HeartbeatAnswered(correlation_id=join.correlation_id, response=response))
-    calm.run_for(1_000)
-    pending = {s.subject: s for s in calm.checker.liveness.pending(calm.now_ms)}
-    stuck = next(s for subject, s in pending.items() if subject.startswith("c "))
-    assert "waits for partition orders-" in stuck.reason
-    assert "held by a (id-a) in STABLE since " in stuck.reason or "held by b" in stuck.reason
-    assert stuck.since_ms is not None
 
-
-def test_a_revocation_beyond_its_timeout_is_late_even_before_all_bounds(calm):
+def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
     """L2 of the coordinator reference: the deadline must not move away."""
-    calm.holds_heartbeats = True
-    calm.request(
-        ConsumerGroupHeartbeatRequest(
-            group_id="group",
-            member_id="c",
-            member_epoch=0,
-            rebalance_timeout_ms=60_000,
-            subscribed_topic_names=("orders",),
-            topic_partitions=frozenset(),
-        )
-    )
-    calm.heartbeat("id-a", 3)
-    begun_ms = calm.now_ms
-    slack_ms = calm.checker.liveness.slack_ms
-    assert late(calm, begun_ms + 300_000 + slack_ms) == [] or "liveness.revocation_bounded" not in (
-        late(calm, begun_ms + 300_000 + slack_ms)
-    )
-    assert "liveness.revocation_bounded" in late(calm, begun_ms + 300_001 + slack_ms)
+    world = FALSIFIED["test:moving-deadline"]()
+    limit_ms = 300_000 + world.checker.liveness.slack_ms
+    assert "liveness.revocation_bounded" not in late(world, world.now_ms + limit_ms)
+    assert "liveness.revocation_bounded" in late(world, world.now_ms + limit_ms + 1)
 
 
 def test_an_unserved_group_is_late(calm):
