@@ -141,7 +141,13 @@ def _spell(counts: Mapping[str, tuple[int, int]]) -> str:
 def _as_json(rows: Sequence[Replayed]) -> dict[str, Any]:
     return {
         "traces": [
-            {"path": str(row.path), "verdict": row.verdict, **row.report.to_dict()} for row in rows
+            {
+                "path": str(row.path),
+                "verdict": row.verdict,
+                **row.report.to_dict(),
+                "needs": row.needs,
+            }
+            for row in rows
         ],
         "totals": {
             name.replace(" ", "_"): {"equal": equal, "compared": compared}
