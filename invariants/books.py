@@ -82,13 +82,21 @@ class Books:
         """The shard's own idea of the group; None if it has none."""
         return shard.coordinator.groups.get(self.group_id)
 
-    def note_releases(self, change: Change) -> None:
-        """Remember what an owned list gave away by not naming it (coordinator D12)."""
+    def note_releases(self, change: Change, *, by_full_request: bool = False) -> None:
+        """Remember what an owned list gave away by not naming it (coordinator D12).
+
+        A request that repeats everything after a failure counts as the acknowledgement of a
+        revocation too, though the client has not come to what it was given, let alone given it up.
+        """
         for member_id, partition in change.lost:
             before, after = change.members[member_id]
             if after is None:
                 self._given_away.pop(member_id, None)
-            elif before and before.current and partition in before.current.assigned:
+            elif (
+                before
+                and before.current
+                and (by_full_request or partition in before.current.assigned)
+            ):
                 self._given_away.setdefault(member_id, set()).add(partition)
         if self._given_away:
             for member_id, partition in change.gained:

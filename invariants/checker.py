@@ -232,7 +232,9 @@ class Checker:
         if change.is_mixed:
             return change
         if change.moved:
-            self.books.note_releases(change)
+            request = step.request
+            is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
+            self.books.note_releases(change, by_full_request=is_full)
         self._run("on_change", step, change)
         if self.books.contested:
             self._run("on_ownership", step)
