@@ -208,12 +208,15 @@ def pattern_joins_while_a_leave_waits(semantics: Semantics) -> Any:
 
 
 def load_of_a_compacted_log(semantics: Semantics) -> Any:
-    """A member has come and gone; the epoch records precede the tombstones."""
-    bench = Bench(semantics)
+    """A has come and gone: an epoch record comes first, then tombstones of somebody unknown."""
+    bench, other = Bench(semantics), Bench(semantics)
     bench.join("A")
     bench.leave("A")
     log = compacted(bench.shard.records(), keeps_tombstones=True)
-    return outcome_of_load(semantics, log)
+    other.join("B")
+    tombstones = [record for record in log if record.value is None]
+    after_b = [*other.shard.records(), *tombstones]
+    return outcome_of_load(semantics, log), outcome_of_load(semantics, after_b)
 
 
 def load_of_offsets_before_their_group(semantics: Semantics) -> Any:
@@ -244,8 +247,8 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "KAFKA-16249-timer": (slow_callback, 50_000, 60_000),
     "KAFKA-17306": (
         load_of_a_compacted_log,
-        "loads ['group']",
-        "fails: group group does not exist",
+        ("loads ['group']", "loads ['group']"),
+        ("fails: group group does not exist", "fails: group group has no member A"),
     ),
     "KAFKA-18916": (topic_of_a_pattern_grows, ALL + " foo-3", ALL),
     "KAFKA-18931": (death_after_a_failover, "Empty", "Stable"),

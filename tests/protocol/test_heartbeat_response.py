@@ -274,9 +274,10 @@ def test_the_heartbeat_after_a_leave_computes_the_target(version: str) -> None:
     assert response.assignment == parts("foo[0-2]")
 
 
-def test_a_target_epoch_rises_even_if_no_target_changes() -> None:
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_target_epoch_rises_even_if_no_target_changes(assignor: str) -> None:
     bench = Bench(topics={"foo": 1})
-    bench.join("A")
+    bench.join("A", server_assignor=assignor)
     bench.join("B")
     bench.leave("B")
     bench.beat("A")
