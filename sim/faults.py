@@ -201,8 +201,8 @@ class LogCompaction(_At):
     """The log cleaner of a broker drops committed records whose key comes again later.
 
     It has come ``cleaned_percent`` of the way through the log; what it has not reached is still as
-    it was written. ``drops_tombstones``: they are older than ``delete.retention.ms``. ``broker``
-    None means every broker.
+    it was written. ``drops_tombstones``: those that every replica has are older than
+    ``delete.retention.ms``. ``broker`` None means every broker.
     """
 
     broker: int | None = None

@@ -220,8 +220,12 @@ class Injector:
         chosen = brokers if fault.broker is None else [brokers[fault.broker]]
         dropped = 0
         for broker in chosen:
-            cleaned_to = broker.log.high_watermark * fault.cleaned_percent // 100
-            dropped += broker.log.compact(cleaned_to, drops_tombstones=fault.drops_tombstones)
+            log = broker.log
+            dropped += log.compact(
+                log.high_watermark * fault.cleaned_percent // 100,
+                drops_tombstones=fault.drops_tombstones,
+                everybody_has_to=min(other.log.divergence_from(log) for other in brokers),
+            )
         return dropped > 0
 
     def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:

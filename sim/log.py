@@ -73,11 +73,17 @@ class ReplicaLog:
             self.high_watermark = min(self.high_watermark, offset)
         return max(lost, 0)
 
-    def compact(self, cleaned_to: int, *, drops_tombstones: bool) -> int:
+    def compact(
+        self, cleaned_to: int, *, drops_tombstones: bool, everybody_has_to: int | None = None
+    ) -> int:
         """Drop records whose key comes again; how many are gone.
 
         The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
+        Tombstones go only below ``everybody_has_to`` (None: anywhere), or a replica that was away
+        would never hear of them.
         """
+        if everybody_has_to is None:
+            everybody_has_to = cleaned_to
         committed = self.high_watermark
         last: dict[object, int] = {}
         for offset, record in enumerate(self.records[:committed]):
@@ -88,7 +94,8 @@ class ReplicaLog:
             if record is None:
                 continue
             is_old = last[_key_of(record)] != offset
-            if is_old or (drops_tombstones and record.value is None):
+            is_tombstone = record.value is None and offset < everybody_has_to
+            if is_old or (drops_tombstones and is_tombstone):
                 self.records[offset] = None
                 dropped += 1
         return dropped

@@ -120,3 +120,11 @@ def test_old_tombstones_go_with_the_records_before_them() -> None:
     log = committed(target("a"), target("a", is_tombstone=True))
     log.compact(2, drops_tombstones=False)
     assert log.remaining() == [target("a", is_tombstone=True)]
+
+
+def test_a_tombstone_stays_until_every_replica_has_it() -> None:
+    log = committed(target("a"), target("a", is_tombstone=True), target("b"))
+    log.compact(3, drops_tombstones=True, everybody_has_to=1)
+    assert log.remaining() == [target("a", is_tombstone=True), target("b")]
+    log.compact(3, drops_tombstones=True, everybody_has_to=2)
+    assert log.remaining() == [target("b")]
