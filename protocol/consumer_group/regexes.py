@@ -92,11 +92,7 @@ def resolution_timer(
     Marks the resolution as under way (soft state). Rule 7 of section 7.2.
     """
     regex = updated.subscribed_topic_regex
-    brings_new = (
-        regex != member.subscribed_topic_regex
-        and regex != ""
-        and regex not in group.subscribed_regexes
-    )
+    brings_new = regex != "" and regex not in group.subscribed_regexes
     gone = 0 if abandoned_regex(group, member, regex) is None else 1
     pattern_count = len(group.subscribed_regexes) - gone + (1 if brings_new else 0)
     if not pattern_count or group.is_resolving_regexes:

@@ -113,6 +113,7 @@ def test_a_pattern_known_from_another_member_bumps_at_once(version: str) -> None
     bench = resolved(version)
     response = bench.join("B", None, subscribed_topic_regex="foo.*")
     assert bench.wrote == "5B 3 7A 7B 6 8B"
+    assert bench.timer("regex") is None
     assert response.assignment == frozenset()
     bench.settle()
     assert (bench.assigned("A"), bench.assigned("B")) == ("foo1-0", "foo2-0")

@@ -244,6 +244,15 @@ def test_the_hash_is_0_if_no_subscribed_topic_exists() -> None:
     assert bench.group.metadata_hash == 0
 
 
+def test_the_hash_forgets_what_nobody_subscribes_to_any_more() -> None:
+    alone = Bench(topics={"foo": 3, "bar": 1})
+    alone.join("A")
+    bench = Bench(topics={"foo": 3, "bar": 1})
+    bench.join("A", "foo bar")
+    bench.beat("A", topics="foo")
+    assert bench.group.metadata_hash == alone.group.metadata_hash
+
+
 # -- what heartbeats leave alone -----------------------------------------------------------
 
 
