@@ -40,6 +40,7 @@ class Books:
         self.tolerates_older_commits = view.semantics.name != "kip-848"
         """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
+        self._leader_epoch = -1
         self._given_away: dict[str, set[TopicPartition]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
         self.clients: dict[str, ClientEntry] = {}
@@ -68,14 +69,26 @@ class Books:
         ledger = self.ledgers.get(shard.name)
         return self.open_ledger(shard) if ledger is None else ledger
 
+    def note_leader(self, shard: ShardView) -> None:
+        """A shard became active."""
+        self._leader_epoch = max(self._leader_epoch, shard.leader_epoch)
+
+    def acting_shard(self) -> ShardView | None:
+        """The shard that serves the group. A deposed leader does not, even while nobody else is
+        active: it may hold what was never committed."""
+        shard = self.view.acting_shard()
+        if shard is None or shard.leader_epoch < self._leader_epoch:
+            return None
+        return shard
+
     def acting_ledger(self) -> GroupLedger | None:
         """The books of the shard that serves the group; None while nobody does."""
-        shard = self.view.acting_shard()
+        shard = self.acting_shard()
         return None if shard is None else self.ledger_of(shard)
 
     def acting_group(self) -> ConsumerGroup | None:
         """The group as the shard that serves it has it; None if there is none."""
-        shard = self.view.acting_shard()
+        shard = self.acting_shard()
         return None if shard is None else self.group_in(shard)
 
     def group_in(self, shard: ShardView) -> ConsumerGroup | None:

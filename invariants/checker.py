@@ -257,6 +257,7 @@ class Checker:
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
+        self.books.note_leader(shard)
         ledger = self.books.open_ledger(shard)
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)

@@ -187,7 +187,7 @@ class Liveness:
         return [*self._unserved(), *self._unconverged(), *self._unowned(), *self._blocked(at_ms)]
 
     def _unserved(self) -> Iterator[Stuck]:
-        if self._view.acting_shard() is None:
+        if self._books.acting_shard() is None:
             yield Stuck(promise=_SERVED, subject="the group", reason="has no active coordinator")
 
     def _unconverged(self) -> Iterator[Stuck]:
@@ -225,7 +225,7 @@ class Liveness:
 
     def _unowned(self) -> Iterator[Stuck]:
         ledger = self._books.acting_ledger()
-        shard = self._view.acting_shard()
+        shard = self._books.acting_shard()
         if ledger is None or shard is None or not any(self._wanted()):
             return
         by_name = shard.coordinator.image.by_name

@@ -130,7 +130,7 @@ class StableMeansTarget(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member at the target epoch."""
-        shard = view.acting_shard()
+        shard = self.books.acting_shard()
         group = self.books.group_in(shard) if shard else None
         if shard is None or group is None:
             return None

@@ -75,7 +75,7 @@ class ReplayEquivalence(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Compare everything with the books, which are a replay by other code."""
-        shard = view.acting_shard()
+        shard = self.books.acting_shard()
         return None if shard is None else self._compare_books(shard, self.books.ledger_of(shard))
 
     def _compare_books(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:

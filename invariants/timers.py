@@ -72,7 +72,7 @@ class TimersArmed(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
-        shard = view.acting_shard()
+        shard = self.books.acting_shard()
         group: ConsumerGroup | None = self.books.group_in(shard) if shard else None
         if shard is None or group is None:
             return None

@@ -120,6 +120,14 @@ def test_a_deposed_leader_has_books_of_its_own():
     assert world.broken == []
 
 
+def test_a_deposed_leader_does_not_serve_the_group_even_if_nobody_else_does():
+    """Clients are not held against what was never committed."""
+    world, new = deposed()
+    assert world.checker.books.acting_ledger() is None
+    world.shard = new
+    assert world.checker.books.acting_ledger() is not None
+
+
 def test_two_leaders_that_both_commit_are_found():
     """One offset is committed twice, with different records."""
     world, _ = deposed()
