@@ -158,7 +158,11 @@ KNOWN: tuple[KnownDefect, ...] = (
             ),
             recognises=_is_after_failed_callback,
         )
-        for promise_id in ("client.stable.means_equal", "cross.assigned_is_held")
+        for promise_id in (
+            "client.stable.means_equal",
+            "cross.assigned_is_held",
+            "liveness.partitions_owned",
+        )
     ),
 )
 """All signatures."""

@@ -87,12 +87,14 @@ LIVENESS: tuple[Promise, ...] = (_SERVED, _CONVERGES, _OWNED, _REVOKED, _GHOSTS,
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
     """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin;
-    ``known_as`` is the shipped defect that explains it, or None."""
+    ``client`` is the one that it hangs on, if any; ``known_as`` the shipped defect that explains
+    it, or None."""
 
     promise: Promise
     subject: str
     reason: str
     since_ms: int | None = None
+    client: str = ""
     known_as: str | None = None
 
     def __str__(self) -> str:
@@ -162,25 +164,30 @@ class Liveness:
         late += self._revocations(at_ms)
         if calm_ms >= self.bound_ms:
             late += self.pending(at_ms)
-        evidence = {"keeps_withdrawn_pattern": self._keeps_withdrawn_pattern()}
-        return [
-            replace(stuck, known_as=known_defect(self._view.semantics, stuck.promise.id, evidence))
-            for stuck in late
-        ]
+        return [self._classified(stuck) for stuck in late]
 
-    def _keeps_withdrawn_pattern(self) -> bool:
-        """Does the coordinator have a pattern of a client that has none any more?"""
+    def _classified(self, stuck: Stuck) -> Stuck:
+        """With the shipped defect that explains it, by the evidence of the client it hangs on."""
+        entry = self._books.clients.get(stuck.client)
+        if entry is None:
+            return stuck
+        evidence = {
+            "keeps_withdrawn_pattern": self._keeps_withdrawn_pattern(entry),
+            "has_failed_callback": entry.has_failed_callback,
+        }
+        defect = known_defect(self._view.semantics, stuck.promise.id, evidence)
+        return replace(stuck, known_as=defect)
+
+    def _keeps_withdrawn_pattern(self, entry: ClientEntry) -> bool:
+        """Does the coordinator have a pattern of this client, which has none any more?"""
         ledger = self._books.acting_ledger()
-        for entry in self._wanted() if ledger is not None else ():
-            stored = ledger.members.get(entry.member.member_id) if ledger else None
-            if (
-                stored is not None
-                and stored.metadata is not None
-                and stored.metadata.subscribed_topic_regex
-                and entry.member.subscribed_topic_regex is None
-            ):
-                return True
-        return False
+        stored = ledger.members.get(entry.member.member_id) if ledger else None
+        return (
+            stored is not None
+            and stored.metadata is not None
+            and stored.metadata.subscribed_topic_regex != ""
+            and entry.member.subscribed_topic_regex is None
+        )
 
     def pending(self, at_ms: int) -> list[Stuck]:
         """What has not converged yet, whether or not it is late."""
@@ -209,6 +216,7 @@ class Liveness:
                 promise=_CONVERGES,
                 subject=f"{entry.name} ({member.state.value}, epoch {member.member_epoch})",
                 reason=self._why(entry, stored, ledger),
+                client=entry.name,
                 since_ms=ledger.state_since_ms.get(member.member_id),
             )
         if ledger.members and ledger.settled_count() < len(ledger.members):
@@ -235,7 +243,14 @@ class Liveness:
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 reason = self._why_unowned(partition, ledger)
                 if reason is not None:
-                    yield Stuck(promise=_OWNED, subject=f"{name}-{number}", reason=reason)
+                    holder = ledger.owner.get(partition) or ledger.target_owner.get(partition)
+                    entry = self._books.by_member_id.get(holder or "")
+                    yield Stuck(
+                        promise=_OWNED,
+                        subject=f"{name}-{number}",
+                        reason=reason,
+                        client=entry.name if entry else "",
+                    )
 
     def _revocations(self, at_ms: int) -> Iterator[Stuck]:
         ledger = self._books.acting_ledger()
