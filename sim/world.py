@@ -101,6 +101,7 @@ class World:
         self._has_started = False
         self._is_calm = False
         self._acting: ShardHost | None = None
+        self._acting_epoch = 0
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
         self._next_budget_check = _BUDGET_EVERY_STEPS
@@ -171,7 +172,7 @@ class World:
         return self.clock.now_ms
 
     def acting_shard(self) -> ShardHost | None:
-        """The active shard with the highest leader epoch; None while nobody serves the group."""
+        """The active shard with the highest leader epoch there has been; None while there is none."""
         return self._acting
 
     def clients(self) -> Mapping[str, ClientProcess]:
@@ -188,9 +189,17 @@ class World:
     # --- what the parts of the world ask for ------------------------------------------------------
 
     def on_shards_changed(self) -> None:
-        """A shard became active, or is so no longer."""
+        """A shard became active, or is so no longer.
+
+        When the newest one has resigned, an older one that has not heard of its own end yet is
+        not the coordinator again.
+        """
         active = [broker.shard for broker in self.brokers if broker.shard.is_active]
-        self._acting = max(active, key=lambda shard: shard.leader_epoch, default=None)
+        newest = max(active, key=lambda shard: shard.leader_epoch, default=None)
+        if newest is not None and newest.leader_epoch >= self._acting_epoch:
+            self._acting, self._acting_epoch = newest, newest.leader_epoch
+        else:
+            self._acting = None
 
     def number_of(self, client_name: str) -> int:
         """Place of a client in ascending name."""
