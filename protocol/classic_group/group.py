@@ -203,12 +203,13 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or an id that was handed out. Any member that is left may lead then."""
+        """Forget a member, or an id that was handed out. Any member that is left may lead then.
+
+        A parked JoinGroup of the member has been answered before.
+        """
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count(member.protocol_names(), -1)
-            if member.awaiting_join is not None:
-                self.num_awaiting_join -= 1
             if member.group_instance_id is not None:
                 del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:

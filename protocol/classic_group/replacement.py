@@ -57,7 +57,6 @@ def replace_static(
         JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old_id),
     )
     op.complete_sync(group, predecessor, error=ErrorCode.FENCED_INSTANCE_ID)
-    was_pending_sync = old_id in group.pending_sync
     member = group.rename_static(instance_id, new_id)
     # The timer of the old id is left to fire without effect.
     op.renew_session(group, member)
@@ -85,8 +84,8 @@ def replace_static(
     )
     match group.state:
         case ClassicGroupState.STABLE:
-            if was_pending_sync:
-                synced(op, group, old_id)
+            # The old id is no longer waited for, and the new one has an assignment already.
+            synced(op, group, new_id)
             if group.select_protocol() == group.protocol_name:
                 op.write(group)
                 op.on_commit = undo

@@ -136,6 +136,21 @@ def test_all_have_left_and_the_delay_still_runs_to_its_end() -> None:
     assert (bench.state, bench.generation) == (EMPTY, 1)
 
 
+def test_a_delay_that_was_cut_short_does_not_prolong_the_next_rebalance() -> None:
+    bench = ClassicBench(delay_ms=3_000)
+    bench.join("A", rebalance_ms=5_000)
+    bench.join("B", rebalance_ms=5_000)
+    bench.send_join("C", session_ms=1_000)
+    bench.wait(1_000)
+    assert bench.generation == 1, "the pending id has expired"
+    bench.joined("A")
+    bench.joined("B")
+    bench.settle()
+    bench.join("D", rebalance_ms=5_000)
+    bench.wait(5_000)
+    assert (bench.generation, bench.members()) == (2, {"D"})
+
+
 def test_without_a_delay_the_first_member_is_a_generation_of_its_own() -> None:
     bench = ClassicBench()
     bench.send_join("B")

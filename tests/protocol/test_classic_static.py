@@ -131,6 +131,19 @@ def test_a_return_that_changes_the_selected_protocol_starts_a_rebalance() -> Non
     assert bench.generation == 2
 
 
+def test_nobody_waits_for_the_sync_of_an_id_that_has_been_replaced() -> None:
+    bench = static_pair()
+    bench.send_join("A", instance="a")
+    bench.send_join("B", instance="b")
+    bench.joined("A")
+    bench.sync("A", instance="a", give={"A": (0,), "B": (1,)})
+    assert bench.group.pending_sync == {bench.id("B")}
+    assert "classic-sync" in bench.timers()
+    bench.send_join("B2", instance="b")
+    assert not bench.group.pending_sync
+    assert "classic-sync" not in bench.timers()
+
+
 # -- other states --------------------------------------------------------------------------
 
 

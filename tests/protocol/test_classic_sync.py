@@ -210,6 +210,15 @@ def test_a_deadline_of_an_older_generation_does_nothing() -> None:
     assert bench.state is COMPLETING
 
 
+def test_a_deadline_that_runs_out_after_the_last_sync_does_nothing() -> None:
+    bench = completing()
+    key = next(k for k in bench.shard.timers if k.kind == "classic-sync")
+    bench.settle()
+    outcome = bench.shard.coordinator.fire(key, epoch=2, now_ms=bench.shard.now_ms)
+    assert (outcome.records, outcome.timers, outcome.completions) == ((), (), ())
+    assert bench.state is STABLE
+
+
 # -- heartbeats ----------------------------------------------------------------------------
 
 

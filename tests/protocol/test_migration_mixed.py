@@ -270,6 +270,23 @@ def test_a_topic_that_is_unknown_cannot_block_a_revocation() -> None:
     assert response.generation_id == 2
 
 
+def test_a_topic_that_a_revoking_member_drops_is_given_up_at_once() -> None:
+    bench = ClassicBench(topics={"foo": 4, "bar": 1})
+    both = ("foo", "bar")
+    bench.join("A", metadata=subscription(both))
+    bench.sync("A", give={"A": (0, 1, 2, 3)})
+    bench.consume("X", subscribed_topic_names=both)
+    everything = {"foo": (0, 1, 2, 3)}
+    bench.join("A", metadata=subscription(both, everything, generation=1))
+    assert member(bench, "A").state is MemberState.UNREVOKED_PARTITIONS
+    kept = text(member(bench, "A").assigned)
+    assert kept
+    bench.join("A", metadata=subscription(("bar",), everything, generation=1))
+    assert member(bench, "A").state is MemberState.UNREVOKED_PARTITIONS
+    assert not member(bench, "A").assigned
+    assert len(member(bench, "A").pending_revocation) == 4
+
+
 def test_a_changed_subscription_raises_the_epoch() -> None:
     bench = mixed(topics={"foo": 4, "bar": 2})
     response = bench.join("A", metadata=subscription(("foo", "bar"), generation=3))
@@ -376,6 +393,16 @@ def test_each_request_moves_the_timers_on() -> None:
     bench.sync("A", generation=epoch(bench, "A"))
     assert not {timer for timer in bench.timers() if timer.startswith("mixed")}
     assert bench.due_ms("session", "A") == bench.shard.now_ms + SESSION_MS
+
+
+def test_a_member_can_be_called_back_again() -> None:
+    bench = mixed()
+    for newcomer in ("Y", "Z"):
+        bench.consume(newcomer)
+        assert bench.beat("A", generation=epoch(bench, "A")) is REBALANCE
+        assert "mixed-join A" in bench.timers()
+        bench.join("A", metadata=subscription(generation=epoch(bench, "A")))
+        bench.sync("A", generation=epoch(bench, "A"))
 
 
 def test_the_timers_of_a_join_start_when_it_is_committed() -> None:
