@@ -172,7 +172,7 @@ class World:
         return self.clock.now_ms
 
     def acting_shard(self) -> ShardHost | None:
-        """The active shard with the highest leader epoch there has been; None while there is none."""
+        """The active shard with the highest leader epoch there has been, or None."""
         return self._acting
 
     def clients(self) -> Mapping[str, ClientProcess]:
