@@ -11,7 +11,7 @@ extra ``rebalance-sim[spark]`` and is imported when it is first used.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scenarios import (
     PROFILES,
@@ -28,13 +28,20 @@ from scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
 from scenarios.case_studies import replay as replay_case_study
 from scenarios.ownership import OwnershipInterval, ownership_intervals
 from scenarios.plots import plot_case_study, plot_ownership
+from scenarios.scenario import parse_scenario
 from scenarios.shrink import shrink
 from scenarios.zoo import DEFECTS, zoo_scenario
+from sim.injector import fault_kind
+from sim.trace import FullTrace
+
+if TYPE_CHECKING:
+    from spark import sweep
 
 __all__ = [
     "CASE_STUDIES",
     "DEFECTS",
     "PROFILES",
+    "FullTrace",
     "OwnershipInterval",
     "Promotion",
     "RunResult",
@@ -42,10 +49,12 @@ __all__ = [
     "ScenarioError",
     "ViolationRow",
     "dump_scenario",
+    "fault_kind",
     "generate",
     "load_case_study",
     "load_scenario",
     "ownership_intervals",
+    "parse_scenario",
     "plot_case_study",
     "plot_ownership",
     "replay_case_study",

@@ -1,0 +1,40 @@
+"""``rebalance_sim`` is the one import that researchers need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rebalance_sim
+
+
+def test_every_name_of_the_facade_is_there() -> None:
+    for name in rebalance_sim.__all__:
+        assert getattr(rebalance_sim, name) is not None
+
+
+def test_a_seed_is_run_in_one_line() -> None:
+    result = rebalance_sim.run(rebalance_sim.generate("calm", seed=3))
+    assert result.outcome == "ok"
+    assert result.profile == "calm"
+
+
+def test_spark_is_imported_when_a_sweep_is_asked_for() -> None:
+    code = (
+        "import sys, rebalance_sim\n"
+        "assert 'spark' not in sys.modules and 'pyspark' not in sys.modules\n"
+        "assert callable(rebalance_sim.sweep) and 'spark' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_workers_of_a_sweep_draw_nothing() -> None:
+    code = "import sys, scenarios; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'sweeep'"):
+        _ = rebalance_sim.sweeep
