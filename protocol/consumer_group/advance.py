@@ -29,10 +29,25 @@ from protocol.records import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["METADATA_REFRESH_INTERVAL_MS", "Advance"]
+__all__ = ["METADATA_REFRESH_INTERVAL_MS", "Advance", "is_at_rest"]
 
 METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
 """Effectively never: what triggers a refresh is a change of topics (section 7.3)."""
+
+
+def is_at_rest(group: ConsumerGroup, member: Member, now_ms: int) -> bool:
+    """Would no step do anything for a member that has told nothing new?
+
+    Most heartbeats find it so, and need not go through the steps.
+    """
+    epoch = group.group_epoch
+    return (
+        epoch == group.target_assignment_epoch
+        and member.is_reconciled_to(epoch)
+        and epoch >= group.metadata_refresh_epoch
+        and now_ms < group.metadata_refresh_deadline_ms
+        and epoch != 0
+    )
 
 
 class Advance:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from protocol.consumer_group.advance import Advance
+from protocol.consumer_group.advance import Advance, is_at_rest
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
@@ -53,45 +53,52 @@ def heartbeat(
     member, replaced_id, records = _resolve(context, group, request, member_id)
     updated = _merge(member, request, client_id, client_host)
 
-    advance = Advance(
-        context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
-    )
-    advance.note_subscription()
-    advance.refresh_metadata()
-    advance.assign()
-    after = advance.reconcile(
-        request.topic_partitions, forces_subscription=advance.is_subscription_changed
-    )
+    if updated is member and not records and is_at_rest(group, member, now_ms):
+        after, target_epoch = member, group.target_assignment_epoch
+        target = group.target_of(member_id)
+    else:
+        advance = Advance(
+            context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
+        )
+        advance.note_subscription()
+        advance.refresh_metadata()
+        advance.assign()
+        after = advance.reconcile(
+            request.topic_partitions, forces_subscription=advance.is_subscription_changed
+        )
+        target_epoch, target = advance.target_epoch, advance.target
     return Outcome(
-        _response(context, group.group_id, request, advance, after),
+        _response(context, group.group_id, member, after, request, target_epoch, target),
         tuple(records),
-        _timers(context, group, advance, after, now_ms),
+        _timers(context, group, member, updated, after, now_ms),
     )
 
 
 def _timers(
-    context: CoordinatorContext, group: ConsumerGroup, advance: Advance, after: Member, now_ms: int
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    member: Member,
+    updated: Member,
+    after: Member,
+    now_ms: int,
 ) -> tuple[TimerCommand, ...]:
     """Sections 4.1 and 7.2, and H12. Nothing can fail any more: a resolution that is ordered here
     is marked as under way."""
-    updated = advance.member
+    session = ScheduleTimer(
+        session_key(group.group_id, after.member_id),
+        now_ms + context.session_timeout_ms(group.group_id),
+    )
     timers: list[TimerCommand] = []
     if after is not updated or (
         after.state is MemberState.UNREVOKED_PARTITIONS
         and context.rules.restarts_rebalance_timer(updated, after)
     ):
         timers.append(_rebalance_timer(group.group_id, after, now_ms))
-    if updated is not advance.stored or group.subscribed_regexes:
-        resolution = resolution_timer(context, group, advance.stored, updated, now_ms)
+    if updated is not member or group.subscribed_regexes:
+        resolution = resolution_timer(context, group, member, updated, now_ms)
         if resolution is not None:
             timers.append(resolution)
-    timers.append(
-        ScheduleTimer(
-            session_key(group.group_id, after.member_id),
-            now_ms + context.session_timeout_ms(group.group_id),
-        )
-    )
-    return tuple(timers)
+    return (*timers, session)
 
 
 # -- H4, H5: who is it ---------------------------------------------------------------------
@@ -219,11 +226,12 @@ def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand
 def _response(
     context: CoordinatorContext,
     group_id: str,
-    request: ConsumerGroupHeartbeatRequest,
-    advance: Advance,
+    before: Member,
     after: Member,
+    request: ConsumerGroupHeartbeatRequest,
+    target_epoch: int,
+    target: frozenset[TopicPartition],
 ) -> ConsumerGroupHeartbeatResponse:
-    before = advance.stored
     assignment = None
     if request.is_full or (
         after.assigned is not before.assigned and after.assigned != before.assigned
@@ -234,8 +242,8 @@ def _response(
         # The text repeats the assignment in every answer; before the first target there is none.
         assignment = frozenset(after.assigned) if after.member_epoch > 0 else None
         pending = frozenset()
-        if after.member_epoch == advance.target_epoch:
-            pending = advance.target - frozenset(after.assigned)
+        if after.member_epoch == target_epoch:
+            pending = target - frozenset(after.assigned)
     return ConsumerGroupHeartbeatResponse(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
