@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
@@ -23,10 +24,14 @@ from protocol.member import MEMBER_DEFECTS
 from protocol.migration.rules import MigrationRules
 from protocol.records import MemberState
 from protocol.semantics import SEMANTICS
+from scenarios.codec import kind_of
+from scenarios.result import OUTCOMES
+from scenarios.zoo import DEFECTS, Defect
+from sim.faults import Fault
 
 __all__ = ["PAGES", "regenerate"]
 
-PAGES = (Path(__file__).parent / "protocol.md",)
+PAGES = tuple(Path(__file__).parent / name for name in ("protocol.md", "scenarios.md"))
 
 _RULES: Mapping[str, type[ConsumerGroupRules]] = {
     "kafka-4.3": ConsumerGroupRules,
@@ -118,6 +123,38 @@ def defect_table() -> str:
     return _table(("defect", "shipped with", "what it does"), rows)
 
 
+def outcome_table() -> str:
+    """How a run may end."""
+    return _table(("outcome", "meaning"), [(f"`{n}`", text) for n, text in OUTCOMES.items()])
+
+
+def fault_table() -> str:
+    """Every kind of fault, with the first sentence of what it stands for."""
+    rows = []
+    for kind in sorted(get_args(Fault), key=kind_of):
+        sentence = _summaries([kind])[0].replace("``", "`").split(". ")[0].rstrip(".")
+        keys = (f"`{f.name}`" for f in dataclasses.fields(kind) if f.name != "at_ms")
+        rows.append((f"`{kind_of(kind)}`", sentence, ", ".join(keys)))
+    return _table(("kind", "what happens", "further keys"), rows)
+
+
+def zoo_table() -> str:
+    """Every defect that can be switched on."""
+    rows = [
+        (f"`{defect.id}`", defect.component, defect.title, _shows_as(defect))
+        for defect in sorted(DEFECTS.values(), key=lambda d: (d.component, d.id))
+    ]
+    return _table(("defect", "where", "what goes wrong", "shows as"), rows)
+
+
+def _shows_as(defect: Defect) -> str:
+    if defect.unobserved:
+        return f"nothing: {defect.unobserved}"
+    if defect.measured:
+        return f"`{defect.measured}` grows"
+    return ", ".join(defect.properties)
+
+
 def _of_defect(name: str) -> str:
     return _summaries([_DEFECTS[name]])[0].removeprefix(f"{name}: ")
 
@@ -130,6 +167,9 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "setting-table": setting_table,
     "method-table": method_table,
     "defect-table": defect_table,
+    "outcome-table": outcome_table,
+    "fault-table": fault_table,
+    "zoo-table": zoo_table,
 }
 
 

@@ -1,0 +1,24 @@
+"""docs/scenarios.md says what the code says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scenarios.generate import generate
+from scenarios.runner import JUDGED, run
+from scenarios.scenario import parse_scenario
+
+PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
+
+
+def test_the_example_is_a_scenario_in_which_every_promise_holds() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    result = run(parse_scenario(example))
+    assert result.outcome == "ok"
+    assert JUDGED in result.coverage
+
+
+def test_every_metric_is_explained() -> None:
+    explained = re.findall(r"^\| `(\w+)` \| ", PAGE.split("## Metrics")[1].split("##")[0], re.M)
+    assert sorted(explained) == sorted(run(generate("calm", 1)).metrics)
