@@ -106,7 +106,8 @@ class Reconciler:
                 self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target()
             )
             if not self._waits_for_names:
-                core.subscription.call_off_revocation()
+                if self._application.blocked_in is None:  # What close revokes stays revoked.
+                    core.subscription.call_off_revocation()
                 core.current = resolved
                 core.change_state(ClientState.ACKNOWLEDGING)
             return
