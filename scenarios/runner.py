@@ -30,6 +30,9 @@ FRAMES_SHOWN = 3
 JUDGED = "liveness.judged"
 """Coverage: the calm was long enough for every bound to pass, so that silence means something."""
 
+TIES = "schedule.tie"
+"""Coverage: events of the same instant whose order was drawn by lot."""
+
 
 class Calm(Protocol):
     """What judges the calm: ``invariants.liveness``."""
@@ -205,7 +208,8 @@ class _Run:
         world = {} if self._world is None else self._world.coverage.counts()
         watcher = {} if self._watcher is None else self._watcher.coverage()
         judged = {JUDGED: 1} if self._is_judged else {}
-        return dict(sorted({**world, **watcher, **judged}.items()))
+        ties = {} if self._world is None else {TIES: self._world.clock.tie_count}
+        return dict(sorted({**world, **watcher, **judged, **ties}.items()))
 
     def _late_row(self, stuck: Stuck) -> ViolationRow:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
