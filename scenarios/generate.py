@@ -7,7 +7,7 @@ Source: Groce et al., "Swarm Testing" (2012).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 from protocol.config import CoordinatorConfig
 from scenarios.draw import Draw
@@ -35,6 +35,8 @@ _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
 
+_START_WITHIN_MS = 500
+
 _CALM_INTERVALS = 4
 _LOAD_MS = 2_000
 
@@ -49,21 +51,12 @@ def generate(profile: str, seed: int) -> Scenario:
 
 def generate_from(profile: Profile, seed: int) -> Scenario:
     """The scenario that a given profile and seed make."""
-    streams = Streams(seed)
-    features = _draw_features(profile.features, Draw(streams.get("generate/features")))
-    shape = Draw(streams.get("generate/shape"))
-    timing = Draw(streams.get("generate/timing"))
-    is_large = shape.chance(profile.sizes.large_probability)
-    topics = _draw_topics(profile, shape, is_large=is_large)
-    duration_ms = timing.between(profile.timings.duration_ms)
-    config = _draw_config(profile, timing)
-    clients = _draw_clients(
-        profile, features, topics, duration_ms, shape, timing, streams, is_large=is_large
-    )
-    brokers = BrokerSpec(
-        count=shape.pick(profile.sizes.brokers),
-        replication=DelaySpec(min_ms=1, max_ms=timing.pick(profile.timings.replication_max_ms)),
-    )
+    draw = _Drawing(profile, seed)
+    topics = draw.topics()
+    duration_ms = draw.timing.between(profile.timings.duration_ms)
+    config = draw.config()
+    clients = draw.clients(topics, duration_ms)
+    brokers = draw.brokers()
     cast = FaultCast(
         clients=clients, topics=topics, broker_count=brokers.count, duration_ms=duration_ms
     )
@@ -73,107 +66,129 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         clients=clients,
         duration_ms=duration_ms,
         calm_ms=_calm_ms(config, clients),
-        semantics=shape.pick(profile.semantics),
-        config=config,
-        network=NetworkSpec(
-            latency=DelaySpec(min_ms=1, max_ms=timing.pick(profile.timings.latency_max_ms))
-        ),
+        semantics=draw.shape.pick(profile.semantics),
+        config=draw.size_limit(config, len(clients)),
+        network=draw.network(),
         brokers=brokers,
         faults=draw_faults(
-            profile.faults, cast, streams, is_clustered="clustered_faults" in features
+            profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
         ),
     )
     return Scenario(name=f"{profile.name}-{seed}", profile=profile.name, world=world)
 
 
-def _draw_features(features: Features, draw: Draw) -> frozenset[str]:
-    return frozenset(name for name in features.__slots__ if draw.chance(getattr(features, name)))
+class _Drawing:
+    """What a profile and a seed make of each part of a world."""
 
+    def __init__(self, profile: Profile, seed: int) -> None:
+        self._sizes = profile.sizes
+        self._timings = profile.timings
+        self.streams = Streams(seed)
+        self.features = self._draw_features(profile.features)
+        self.shape = Draw(self.streams.get("generate/shape"))
+        self.timing = Draw(self.streams.get("generate/timing"))
+        self._is_large = self.shape.chance(profile.sizes.large_probability)
 
-def _draw_topics(profile: Profile, draw: Draw, *, is_large: bool) -> tuple[TopicSpec, ...]:
-    sizes = profile.sizes
-    partitions = sizes.large_partitions if is_large else sizes.partitions
-    return tuple(
-        TopicSpec(
-            name=name,
-            partition_count=draw.between(partitions),
-            records_per_second=draw.pick(sizes.records_per_second),
+    def _draw_features(self, features: Features) -> frozenset[str]:
+        draw = Draw(self.streams.get("generate/features"))
+        return frozenset(
+            name for name in features.__slots__ if draw.chance(getattr(features, name))
         )
-        for name in _TOPIC_NAMES[: draw.between(sizes.topics)]
-    )
 
-
-def _draw_config(profile: Profile, draw: Draw) -> CoordinatorConfig:
-    timings = profile.timings
-    session_ms = draw.pick(timings.session_timeout_ms)
-    # A session holds at least two heartbeats, or a single lost one would end it.
-    intervals = [ms for ms in timings.heartbeat_interval_ms if 2 * ms < session_ms]
-    heartbeat_ms = draw.pick(intervals or [session_ms // 3])
-    return CoordinatorConfig(
-        group_consumer_session_timeout_ms=session_ms,
-        group_consumer_min_session_timeout_ms=session_ms,
-        group_consumer_max_session_timeout_ms=session_ms,
-        group_consumer_heartbeat_interval_ms=heartbeat_ms,
-        group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
-        group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
-    )
-
-
-def _draw_clients(
-    profile: Profile,
-    features: frozenset[str],
-    topics: tuple[TopicSpec, ...],
-    duration_ms: int,
-    shape: Draw,
-    timing: Draw,
-    streams: Streams,
-    *,
-    is_large: bool,
-) -> tuple[ClientSpec, ...]:
-    sizes = profile.sizes
-    count = shape.between(sizes.large_clients if is_large else sizes.clients)
-    max_poll_interval_ms = timing.pick(profile.timings.max_poll_interval_ms)
-    request_timeout_ms = timing.pick(profile.timings.request_timeout_ms)
-    poll_interval_ms = timing.pick(profile.timings.poll_interval_ms)
-    names = [topic.name for topic in topics]
-    clients = []
-    for index in range(count):
-        draw = Draw(streams.get(f"generate/client/{index}"))
-        is_static = "static_members" in features and draw.chance(_STATIC_SHARE)
-        votes = "assignor_votes" in features and draw.chance(_VOTE_SHARE)
-        mixed = "mixed_subscriptions" in features
-        subscribed = draw.some(names, _SUBSCRIPTION_SHARE) if mixed else names
-        by_pattern = "pattern_subscriptions" in features and draw.chance(_PATTERN_SHARE)
-        is_manual = "no_auto_commit" in features and draw.chance(_MANUAL_COMMIT_SHARE)
-        latest_ms = duration_ms // 2 if "staggered_start" in features else 500
-        clients.append(
-            ClientSpec(
-                name=f"client-{index:02d}",
-                topics=() if by_pattern else tuple(subscribed),
-                topic_regex=_draw_regex(draw, subscribed) if by_pattern else None,
-                start_ms=draw.between((0, latest_ms)),
-                instance_id=f"instance-{index:02d}" if is_static else None,
-                server_assignor=draw.pick(("uniform", "range")) if votes else None,
-                poll_interval_ms=poll_interval_ms,
-                callback=_draw_callback(features, draw),
-                max_poll_interval_ms=max_poll_interval_ms,
-                enable_auto_commit=not is_manual,
-                auto_commit_interval_ms=draw.pick((1_000, 5_000)),
-                request_timeout_ms=request_timeout_ms,
-                auto_offset_reset=draw.pick(tuple(OffsetReset)),
+    def topics(self) -> tuple[TopicSpec, ...]:
+        """Few topics, mostly small."""
+        sizes, draw = self._sizes, self.shape
+        partitions = sizes.large_partitions if self._is_large else sizes.partitions
+        return tuple(
+            TopicSpec(
+                name=name,
+                partition_count=draw.between(partitions),
+                records_per_second=draw.pick(sizes.records_per_second),
             )
+            for name in _TOPIC_NAMES[: draw.between(sizes.topics)]
         )
-    return tuple(clients)
 
+    def config(self) -> CoordinatorConfig:
+        """The broker's settings; a session holds at least two heartbeats, or a single lost one
+        would end it."""
+        timings, draw = self._timings, self.timing
+        session_ms = draw.pick(timings.session_timeout_ms)
+        intervals = [ms for ms in timings.heartbeat_interval_ms if 2 * ms < session_ms]
+        heartbeat_ms = draw.pick(intervals or [session_ms // 3])
+        return CoordinatorConfig(
+            group_consumer_session_timeout_ms=session_ms,
+            group_consumer_min_session_timeout_ms=session_ms,
+            group_consumer_max_session_timeout_ms=session_ms,
+            group_consumer_heartbeat_interval_ms=heartbeat_ms,
+            group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
+            group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
+        )
 
-def _draw_regex(draw: Draw, names: Sequence[str]) -> str:
-    return draw.pick((".*", "|".join(names)))
+    def size_limit(self, config: CoordinatorConfig, client_count: int) -> CoordinatorConfig:
+        """A group that has a seat for each client, and none to spare."""
+        if "full_group" not in self.features:
+            return config
+        return replace(config, group_consumer_max_size=client_count)
 
+    def brokers(self) -> BrokerSpec:
+        """How many, and how fast they replicate."""
+        return BrokerSpec(
+            count=self.shape.pick(self._sizes.brokers),
+            replication=DelaySpec(
+                min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
+            ),
+        )
 
-def _draw_callback(features: frozenset[str], draw: Draw) -> DelaySpec:
-    if "slow_callbacks" not in features or not draw.chance(_SLOW_CALLBACK_SHARE):
-        return DelaySpec(min_ms=0)
-    return DelaySpec(min_ms=0, max_ms=draw.pick((50, 500, 2_000)), tail_ms=draw.pick((0, 0, 200)))
+    def network(self) -> NetworkSpec:
+        """How far away the clients are."""
+        max_ms = self.timing.pick(self._timings.latency_max_ms)
+        return NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=max_ms))
+
+    def clients(self, topics: tuple[TopicSpec, ...], duration_ms: int) -> tuple[ClientSpec, ...]:
+        """Clients of one application: alike in their timings, different in the rest."""
+        sizes = self._sizes
+        count = self.shape.between(sizes.large_clients if self._is_large else sizes.clients)
+        alike = ClientSpec(
+            name="all",
+            topics=tuple(topic.name for topic in topics),
+            max_poll_interval_ms=self.timing.pick(self._timings.max_poll_interval_ms),
+            request_timeout_ms=self.timing.pick(self._timings.request_timeout_ms),
+            poll_interval_ms=self.timing.pick(self._timings.poll_interval_ms),
+        )
+        latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
+        return tuple(self._client(alike, index, latest_ms) for index in range(count))
+
+    def _client(self, alike: ClientSpec, index: int, latest_start_ms: int) -> ClientSpec:
+        draw = Draw(self.streams.get(f"generate/client/{index}"))
+        is_static = self._has("static_members", draw, _STATIC_SHARE)
+        votes = self._has("assignor_votes", draw, _VOTE_SHARE)
+        is_mixed = "mixed_subscriptions" in self.features
+        names = tuple(draw.some(alike.topics, _SUBSCRIPTION_SHARE)) if is_mixed else alike.topics
+        by_pattern = self._has("pattern_subscriptions", draw, _PATTERN_SHARE)
+        is_manual = self._has("no_auto_commit", draw, _MANUAL_COMMIT_SHARE)
+        return replace(
+            alike,
+            name=f"client-{index:02d}",
+            topics=() if by_pattern else names,
+            topic_regex=draw.pick((".*", "|".join(names))) if by_pattern else None,
+            start_ms=draw.between((0, latest_start_ms)),
+            instance_id=f"instance-{index:02d}" if is_static else None,
+            server_assignor=draw.pick(("uniform", "range")) if votes else None,
+            callback=self._callback(draw),
+            enable_auto_commit=not is_manual,
+            auto_commit_interval_ms=draw.pick((1_000, 5_000)),
+            auto_offset_reset=draw.pick(tuple(OffsetReset)),
+        )
+
+    def _callback(self, draw: Draw) -> DelaySpec:
+        if not self._has("slow_callbacks", draw, _SLOW_CALLBACK_SHARE):
+            return DelaySpec(min_ms=0)
+        max_ms, tail_ms = draw.pick((50, 500, 2_000)), draw.pick((0, 0, 200))
+        return DelaySpec(min_ms=0, max_ms=max_ms, tail_ms=tail_ms)
+
+    def _has(self, feature: str, draw: Draw, share: float) -> bool:
+        """Whether one client takes part in a feature of the scenario."""
+        return feature in self.features and draw.chance(share)
 
 
 def _calm_ms(config: CoordinatorConfig, clients: tuple[ClientSpec, ...]) -> int:

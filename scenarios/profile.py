@@ -83,7 +83,7 @@ class Features:
     """Probability that a scenario has the feature at all; each seed has its own subset.
 
     ``clustered_faults`` draws some faults close to each other: coincidences are where protocols
-    break.
+    break. ``full_group`` limits the group to as many members as there are clients.
     """
 
     static_members: float = 0.0
@@ -94,6 +94,7 @@ class Features:
     staggered_start: float = 0.0
     no_auto_commit: float = 0.0
     clustered_faults: float = 0.0
+    full_group: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
