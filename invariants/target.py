@@ -12,7 +12,7 @@ from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView, shard_of
 from protocol.consumer_group.group import ConsumerGroup
-from protocol.records import ConsumerGroupMemberMetadata, ConsumerGroupMetadata, Record
+from protocol.records import ConsumerGroupMetadata, Record
 from protocol.topics import MetadataImage, TopicPartition
 
 __all__ = [
@@ -270,14 +270,13 @@ class InvertedTarget(Invariant):
 
 
 def _brings_pattern(ledger: GroupLedger, records: Iterable[Record]) -> bool:
-    """Does the batch bring a pattern that is not resolved, without raising the group epoch?"""
-    found = False
-    for record in records:
-        if isinstance(record, ConsumerGroupMetadata):
-            return False
-        if isinstance(record, ConsumerGroupMemberMetadata) and record.value is not None:
-            found |= record.value.subscribed_topic_regex not in ("", *ledger.resolved)
-    return found
+    """Was the target computed beside a pattern that is not resolved, without raising the epoch?
+
+    Either this batch brings the pattern, or an earlier one did and left such a target behind.
+    """
+    if any(isinstance(record, ConsumerGroupMetadata) for record in records):
+        return False
+    return any(pattern not in ledger.resolved for pattern in ledger.pattern_count)
 
 
 def _incomplete(
