@@ -24,6 +24,7 @@ from protocol.member import (
     MetadataKnown,
     RecordsReturned,
     ResetPositions,
+    Subscribe,
     Tick,
     Unsubscribe,
 )
@@ -318,6 +319,22 @@ def unsubscribe_returns_after_a_lost_leave(rules: type[MemberRules]) -> bool:
     return any(isinstance(effect, CallReturned) for effect in story.effects)
 
 
+def pattern_field_after_a_lost_withdrawal(rules: type[MemberRules]) -> list[str | None]:
+    story = stable(rules)
+    story.tell(Subscribe(topic_regex="ord.*"))
+    story.poll()
+    story.wait(INTERVAL_MS)
+    story.answer()
+    story.tell(Subscribe(topic_names=frozenset({"payments"})))
+    story.poll()
+    story.wait(INTERVAL_MS)
+    withdrawal = story.last
+    story.disconnect(story.heartbeats[-1])
+    story.find_coordinator()
+    story.wait(INTERVAL_MS)
+    return [withdrawal.subscribed_topic_regex, story.last.subscribed_topic_regex]
+
+
 # name -> (story, outcome by the rules, outcome with the defect)
 STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "Dekaf-1348": (leave_epoch_of_static_member, -2, -1),
@@ -361,6 +378,7 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
     "mut-client-second-reconciliation": (reconciliations_at_once, 1, 2),
     "mut-client-signs-at-creation": (epoch_of_a_retried_commit, 2, 1),
     "platformatic-267": (resets_after_a_stale_offset_fetch, 0, 1),
+    "sim-lost-pattern-withdrawal": (pattern_field_after_a_lost_withdrawal, ["", ""], ["", None]),
 }
 
 
@@ -410,4 +428,11 @@ def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
 
 
 def test_the_default_rules_override_nothing() -> None:
-    assert SEMANTICS["kafka-4.3"].member is MemberRules
+    assert SEMANTICS["kip-848"].member is MemberRules
+
+
+def test_the_shipped_member_has_the_defects_that_its_version_names_and_no_other() -> None:
+    shipped = SEMANTICS["kafka-4.3"]
+    of_members = [name for name in shipped.shipped_defects if name in MEMBER_DEFECTS]
+    assert of_members == ["sim-lost-pattern-withdrawal"]
+    assert pattern_field_after_a_lost_withdrawal(shipped.member) == ["", None]
