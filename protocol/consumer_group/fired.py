@@ -11,11 +11,14 @@ from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.regexes import resolve
 from protocol.consumer_group.removal import remove_members
 from protocol.consumer_group.target import compute_target
-from protocol.errors import ProtocolBug
-from protocol.outcome import Outcome, TimerKey
+from protocol.errors import GroupError, ProtocolBug
+from protocol.outcome import Outcome, ScheduleTimer, TimerKey
 from protocol.records import ConsumerGroupMetadata, GroupMetadataValue
 
-__all__ = ["fired"]
+__all__ = ["RETRY_AFTER_FAILURE_MS", "fired"]
+
+RETRY_AFTER_FAILURE_MS = 500
+"""When an operation of a timer that failed is tried again (section 4.1)."""
 
 
 def fired(
@@ -38,7 +41,7 @@ def fired(
         case "metadata":
             return _notice_topics(context, group)
         case "assignment":
-            return _assign(context, group, now_ms)
+            return _assign(context, group, key, now_ms)
         case "regex":
             return resolve(context, group, asked_at_ms=epoch)
     raise ProtocolBug(f"unknown timer {key}")
@@ -61,14 +64,21 @@ def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome
     return Outcome(None, (ConsumerGroupMetadata(group.group_id, value),))
 
 
-def _assign(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> Outcome:
+def _assign(
+    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
+) -> Outcome:
+    """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
+    again after a while, as a timer whose write fails is (section 4.1)."""
     if group.group_epoch <= group.target_assignment_epoch or not group.members:
         return Outcome()
-    target = compute_target(
-        context,
-        group,
-        group_epoch=group.group_epoch,
-        subscription_type=group.subscription_type,
-        now_ms=now_ms,
-    )
+    try:
+        target = compute_target(
+            context,
+            group,
+            group_epoch=group.group_epoch,
+            subscription_type=group.subscription_type,
+            now_ms=now_ms,
+        )
+    except GroupError:
+        return Outcome(timers=(ScheduleTimer(key, now_ms + RETRY_AFTER_FAILURE_MS),))
     return Outcome(None, target.records)

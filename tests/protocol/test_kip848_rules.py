@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from coordinator_builders import Bench, assert_accepted, assert_refused, parts
+from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused, parts
 
+from protocol.assignors import UniformAssignor
 from protocol.consumer_group.kip848 import LazyKip848Rules
 from protocol.consumer_group.rules import Kafka41Rules
 from protocol.messages import ConsumerGroupHeartbeatResponse
@@ -48,6 +49,20 @@ def test_row_10_the_coordinator_computes_the_target_by_itself() -> None:
     bench.wait(0)
     assert bench.wrote == "7A 6"
     assert bench.join("A").assignment == parts("foo[0-2]")
+
+
+def test_row_10_a_computation_that_fails_is_tried_again() -> None:
+    assignors: dict[str, object] = {"uniform": FailingAssignor()}
+    rules = type("Rules", (EAGER.coordinator,), {"assignors": assignors})
+    bench = Bench(replace(EAGER, coordinator=rules))
+    bench.join("A")
+    bench.wait(0)
+    assert bench.epochs == (1, 0)
+    assignors["uniform"] = UniformAssignor()
+    bench.wait(499)
+    assert bench.epochs == (1, 0)
+    bench.wait(1)
+    assert bench.epochs == (1, 1)
 
 
 def test_row_10_also_after_leaves_and_expiries() -> None:
