@@ -192,7 +192,7 @@ class ClassicRequests:
                 # The records were never replayed, and the consumer group is as it was.
                 self._classic.pop(value.group_id, None)
             case _Creation() if (group := self._classic.pop(value.group_id, None)) is not None:
-                self._answer_parked(op, group, error)
+                op.answer_parked(group, error)
         return op.outcome()
 
     # -- timers, load, unload --------------------------------------------------------------
@@ -230,17 +230,9 @@ class ClassicRequests:
         op = self._operation(now_ms)
         for group_id in sorted(self._classic):
             group = self._classic[group_id]
-            self._answer_parked(op, group, ErrorCode.NOT_COORDINATOR)
+            op.answer_parked(group, ErrorCode.NOT_COORDINATOR)
             group.apply(Event.UNLOADED, now_ms=now_ms)
         return tuple(op.completions)
-
-    @staticmethod
-    def _answer_parked(op: Operation, group: ClassicGroup, error: ErrorCode) -> None:
-        for member_id in sorted(group.members):
-            member = group.members[member_id]
-            refusal = JoinGroupResponse(error_code=error, member_id=member_id)
-            op.complete_join(group, member, refusal)
-            op.complete_sync(group, member, error=error)
 
 
 def _missing(group_id: str) -> ErrorCode:

@@ -102,6 +102,14 @@ class Operation:
         self.answer(token, sync_response(group, error=error, assignment=assignment))
         return True
 
+    def answer_parked(self, group: ClassicGroup, error: ErrorCode) -> None:
+        """Answer everybody who waits in this group with an error."""
+        for member_id in sorted(group.members):
+            member = group.members[member_id]
+            refusal = JoinGroupResponse(error_code=error, member_id=member_id)
+            self.complete_join(group, member, refusal)
+            self.complete_sync(group, member, error=error)
+
     # -- timers ----------------------------------------------------------------------------
 
     def arm(self, key: TimerKey, after_ms: int, epoch: int = 0) -> None:

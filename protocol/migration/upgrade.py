@@ -15,7 +15,7 @@ from protocol.consumer_group.member import Member
 from protocol.consumer_group.timers import session_key
 from protocol.embedded import Assignment, EmbeddedMetadata, Subscription, partitions_of
 from protocol.errors import ErrorCode, GroupError
-from protocol.messages_classic import ClassicMemberMetadata, JoinGroupResponse
+from protocol.messages_classic import ClassicMemberMetadata
 from protocol.outcome import CancelTimer, ScheduleTimer, TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -43,7 +43,8 @@ def upgrade(context: CoordinatorContext, classic: ClassicGroup, op: Operation) -
     if the conversion fails in the end. Raises GroupError where it must not, or cannot, happen.
     """
     _validate(context, classic)
-    _answer_parked(classic, op)
+    # Whoever waits is to start over, and will find the consumer group.
+    op.answer_parked(classic, ErrorCode.REBALANCE_IN_PROGRESS)
     members = [_convert(context, classic, classic.members[i]) for i in sorted(classic.members)]
     _check_single_owners(members)
     records = _records(context, classic, members)
@@ -75,15 +76,6 @@ def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
         ErrorCode.GROUP_ID_NOT_FOUND,
         f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
     )
-
-
-def _answer_parked(classic: ClassicGroup, op: Operation) -> None:
-    """Whoever waits is to start over, and will find the consumer group."""
-    code = ErrorCode.REBALANCE_IN_PROGRESS
-    for member_id in sorted(classic.members):
-        member = classic.members[member_id]
-        op.complete_join(classic, member, JoinGroupResponse(error_code=code, member_id=member_id))
-        op.complete_sync(classic, member, error=code)
 
 
 def _convert(context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember) -> Member:
