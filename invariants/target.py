@@ -226,7 +226,8 @@ class TargetCurrent(Invariant):
 
 
 class InvertedTarget(Invariant):
-    """C12."""
+    """C12. While a partition stands in two targets there is no inverse to compare with;
+    ``target.exclusive`` speaks up then."""
 
     promise = Promise(
         id="target.inverted",
@@ -238,7 +239,7 @@ class InvertedTarget(Invariant):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the touched partitions with the books, and the size."""
         group, ledger = change.group, change.ledger
-        if group is None or not change.targets:
+        if group is None or not change.targets or ledger.target_rivals:
             return None
         if len(group.inverted_target) != len(ledger.target_owner):
             return self._judge(group, ledger.target_owner)
@@ -253,9 +254,11 @@ class InvertedTarget(Invariant):
         group = self.books.acting_group()
         if group is None:
             return None
-        return self._judge(
-            group, {p: m for m in sorted(group.target_assignment) for p in group.target_of(m)}
-        )
+        targets = group.target_assignment
+        inverse = {p: m for m in sorted(targets) for p in targets[m]}
+        if len(inverse) < sum(len(target) for target in targets.values()):
+            return None
+        return self._judge(group, inverse)
 
     def _judge(self, group: ConsumerGroup, expected: dict[TopicPartition, str]) -> Finding | None:
         if group.inverted_target == expected:
