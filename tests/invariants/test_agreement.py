@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from coordinator_world import GROUP, CoordinatorWorld
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_history import ACTIONS, RANDOM_CONFIG, play
 
@@ -153,6 +153,8 @@ def test_both_checks_find_an_ownership_entry_that_was_lost_with_its_step(before,
         for m, member in sorted(group.members.items())
         if lost in member.assigned or lost in member.pending_revocation
     )
+    # A member that is away sends no heartbeat, so there is no step to lose the entry with.
+    assume(group.members[owner].member_epoch > 0)
     del group.current_partition_epoch[lost]
     world.heartbeat(owner, group.members[owner].member_epoch, rack_id=f"rack-{number}")
     assert world.found_by_steps == world.found_by_full
