@@ -131,16 +131,20 @@ class OwnershipMap(Invariant):
         return None
 
     def full(self, view: WorldView) -> Finding | None:
-        """Derive the map anew from all members."""
+        """Derive the map anew from all members. Where two hold a partition the map can have only
+        one epoch, and either will do; ``coordinator.exclusive_ownership`` speaks up then."""
         group = self.books.acting_group()
         if group is None:
             return None
-        expected = {p: group.members[m].member_epoch for m, p in _all_held(group)}
+        expected: dict[TopicPartition, set[int]] = {}
+        for member_id, partition in _all_held(group):
+            expected.setdefault(partition, set()).add(group.members[member_id].member_epoch)
         epochs = group.current_partition_epoch
-        if expected == epochs:
+        odd = [p for p, of_holders in expected.items() if epochs.get(p, NOBODY) not in of_holders]
+        odd += epochs.keys() - expected.keys()
+        if not odd:
             return None
-        odd = min(p for p, _ in expected.items() ^ epochs.items())
-        return self._found(odd, expected.get(odd, NOBODY), epochs)
+        return self._found(min(odd), min(expected.get(min(odd), {NOBODY})), epochs)
 
     def _found(
         self, partition: TopicPartition, expected: int, epochs: dict[TopicPartition, int]
