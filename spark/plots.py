@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_plots"]
 
 PLOT_FOLDER = "report"
-METRICS_DRAWN = 12
+METRICS_DRAWN = 24
 SITUATIONS_DRAWN = 40
 GREEN, RED, GREY, BLUE = "#3a7d44", "#b23a48", "#8d99ae", "#33658a"
 
@@ -63,6 +63,7 @@ def _metrics(metrics: pd.DataFrame) -> Figure:
         axes.set_title(name, fontsize=9)
         axes.set_ylabel("runs", fontsize=8)
         axes.tick_params(labelsize=8)
+        axes.locator_params(axis="x", nbins=4)
     for axes in grid:  # the cells that are left over
         axes.set_axis_off()
     return figure

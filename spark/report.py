@@ -294,8 +294,12 @@ def _metric_rows(summary: SweepSummary) -> list[list[str]]:
     rows = [["metric", "runs", "mean", "± 95 %", "p50", "p95", "p99", "max"]]
     for metric in summary.metrics:
         numbers = (metric.mean, metric.ci95, metric.p50, metric.p95, metric.p99, metric.max)
-        rows.append([metric.name, f"{metric.runs:,}", *(f"{number:,.4g}" for number in numbers)])
+        rows.append([metric.name, f"{metric.runs:,}", *map(_number, numbers)])
     return rows
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _coverage_rows(summary: SweepSummary) -> list[list[str]]:
