@@ -8,7 +8,8 @@ Read in this order:
 - ``network``: TCP connections. ``messages``: what clients ask of any broker.
 - ``controller``, ``broker``, ``replication``, ``log``: elections, in-sync replicas, high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
-- ``client``, ``client_lines``, ``client_conditions``, ``fleet``: processes around a member.
+- ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around a
+  member.
 - ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
 - ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and the checker.
 - ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.

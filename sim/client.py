@@ -1,13 +1,13 @@
-"""One client process: an application that polls, and a network thread, around a pure member.
+"""One client process: an application thread and a network thread around a pure member.
 
 Source: consumer-client.md, section 0.1. The process hands events to the member and carries out
-what it wants. No event is made for a ``poll`` that would only restart the poll timer.
+what it wants; ``application.py`` has what the application does.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
@@ -31,12 +31,9 @@ from protocol.member import (
     HeartbeatAnswered,
     MetadataKnown,
     OffsetFetchAnswered,
-    Poll,
     PollingResumed,
-    PollingStopped,
     PositionsKnown,
     RaiseError,
-    RecordsReturned,
     RequestMetadata,
     ResetPositions,
     RunCallback,
@@ -49,7 +46,7 @@ from protocol.member import (
 )
 from protocol.messages import ConsumerGroupHeartbeatResponse
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
-from protocol.topics import TopicPartition
+from sim.application import Application
 from sim.client_lines import ClientLines
 from sim.clock import Call
 from sim.messages import (
@@ -70,7 +67,6 @@ if TYPE_CHECKING:
 __all__ = ["ClientProcess"]
 
 _TICK = Tick()
-_POLL = Poll()
 
 _LOOKUP_RETRY_MS = 100
 """``retry.backoff.ms``, for the host's own requests."""
@@ -111,16 +107,10 @@ class ClientProcess:
             now_ms=self._clock.now_ms,
         )
         self._pick_broker = world.streams.get(f"bootstrap/{name}").random
-        phase = world.streams.get(f"poll-phase/{name}").random()
-        self._poll_phase_ms = self._clock.now_ms + int(phase * spec.poll_interval_ms)
+        self.application = Application(world, self, conditions)
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
-        self._poll_at_ms: int | None = None
-        self._is_blocked = False
-        self._to_do: deque[Event] = deque()
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._is_exiting = False
-        self._is_going_on = False
         self._own_requests: dict[int, Any] = {}
         self._next_own_id = -1
 
@@ -137,19 +127,18 @@ class ClientProcess:
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
-        if not self._conditions.is_paused and not self._conditions.is_stalled:
-            self._deliver()
+        self.application.end()
         self.is_alive = False
         self._lines.close()
-        self._to_do.clear()
         self._deferred.clear()
 
     def call(self, event: Event) -> None:
         """Let the application make a call as soon as it is free to; ``close`` is its last one."""
-        if self.is_alive and not self._is_exiting:
-            self._is_exiting = isinstance(event, Close)
-            self._to_do.append(event)
-            self._go_on()
+        self.application.call(event)
+
+    def look_at_conditions(self) -> None:
+        """A stall or a pause began or ended."""
+        self.application.look_at_conditions()
 
     # --- a process that does not run (``ClientPause``) --------------------------------------------
 
@@ -167,20 +156,19 @@ class ClientProcess:
         while self._deferred and self.is_alive:
             function, arguments = self._deferred.popleft()
             function(*arguments)
-        self.look_at_conditions()
+        self.application.look_at_conditions()
 
     # --- events in, effects out -------------------------------------------------------------------
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
-        self._apply(event)
+        self.apply(event)
         if self.is_alive:
             self._arm_tick()
-            self._arm_poll()
-            if self._to_do or self._conditions.is_stalled:
-                self._go_on()
+            self.application.after_event()
 
-    def _apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
+        """The first half of ``take``, for an event that another one follows at once."""
         effects = self.member.on_event(event, now_ms=self._clock.now_ms)
         self._world.steps.client_event(self, event, effects)
         for effect in effects:
@@ -212,94 +200,6 @@ class ClientProcess:
             self._schedule_tick(deadline_ms)
             return
         self.take(_TICK)
-
-    # --- polling ----------------------------------------------------------------------------------
-
-    @property
-    def _application_is_free(self) -> bool:
-        return not self._is_blocked and self.member.running_callback is None
-
-    def _arm_poll(self) -> None:
-        """Wake the application at its first ``poll`` that does more than restart the timer."""
-        due_ms = self.member.poll_due_ms
-        if due_ms is None or not self.member.is_polling:
-            return
-        earliest_ms = max(due_ms, self._clock.now_ms + 1)
-        interval_ms = self.spec.poll_interval_ms
-        count = -((self._poll_phase_ms - earliest_ms) // interval_ms)
-        at_ms = self._poll_phase_ms + count * interval_ms
-        if self._poll_at_ms is None or at_ms < self._poll_at_ms:
-            self._schedule_poll(at_ms)
-
-    def _schedule_poll(self, at_ms: int) -> None:
-        self._poll_at_ms = at_ms
-        self._clock.call_at(at_ms, self.tie_break(), self._on_poll, at_ms)
-
-    def _on_poll(self, call: Call) -> None:
-        if call.argument != self._poll_at_ms or self.defers(self._on_poll, call):
-            return
-        self._poll_at_ms = None
-        due_ms = self.member.poll_due_ms
-        if due_ms is None or not self.member.is_polling or not self._application_is_free:
-            return
-        if due_ms > self._clock.now_ms:
-            self._arm_poll()
-            return
-        self._return_records()
-        self.take(_POLL)
-
-    def _return_records(self) -> None:
-        """Tell the member what earlier polls have handed out; another event follows at once."""
-        positions = self._deliver()
-        if positions:
-            self._apply(RecordsReturned(positions=positions))
-
-    def _deliver(self) -> Mapping[TopicPartition, int]:
-        """Count what the application has been handed since this was last asked."""
-        world = self._world
-        positions = world.topic_logs.positions_after_polling(self.member, self._clock.now_ms)
-        for partition, position in positions.items():
-            start = self.member.assigned[partition].position
-            world.metrics.deliveries.add(partition, start, position)
-        return positions
-
-    def look_at_conditions(self) -> None:
-        """A stall or a pause began or ended."""
-        conditions = self._conditions
-        if not self.is_alive or conditions.is_paused:
-            return
-        if not conditions.is_stalled and not self.member.is_polling:
-            self.take(PollingResumed())
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """The application does what it has been told to do, as far as nothing keeps it."""
-        if self._is_going_on:
-            return
-        self._is_going_on = True
-        while self._may_act():
-            if self._conditions.is_stalled:
-                if not self.member.is_polling:
-                    break
-                self._return_records()
-                self.take(PollingStopped())
-            elif self._to_do:
-                self._act(self._to_do.popleft())
-            else:
-                break
-        self._is_going_on = False
-
-    def _may_act(self) -> bool:
-        return self.is_alive and not self._conditions.is_paused and self._application_is_free
-
-    def _act(self, event: Event) -> None:
-        """One call of the application; all but ``subscribe`` block it."""
-        if isinstance(event, Subscribe):
-            self._ask(MetadataRequest())
-        else:
-            self._return_records()
-            self._is_blocked = True
-        self.take(event)
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -358,7 +258,8 @@ class ClientProcess:
         request = FindCoordinatorRequest(group_id=self._world.group_id)
         self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
 
-    def _request_metadata(self, effect: RequestMetadata) -> None:
+    def request_metadata(self, effect: RequestMetadata | None = None) -> None:
+        """Refresh the metadata: the member wants it, or the application has subscribed anew."""
         self._ask(MetadataRequest())
 
     def _validate(self, effect: ValidatePositions) -> None:
@@ -390,14 +291,12 @@ class ClientProcess:
         """An application that is told of a fatal error gives up; others log it and go on."""
         restart_ms = self.spec.restart_after_fatal_ms
         is_fatal = self.member.state is ClientState.FATAL
-        if is_fatal and restart_ms is not None and not self._is_exiting:
+        if is_fatal and restart_ms is not None and not self.application.is_exiting:
             self._world.fleet.restart_later(self.name, restart_ms)
-            self._to_do.clear()
-            self._to_do.append(Close(timeout_ms=self.spec.close_timeout_ms))
-            self._is_exiting = True
+            self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
 
     def _on_returned(self, effect: CallReturned) -> None:
-        self._is_blocked = False
+        self.application.is_blocked = False
         if effect.call is BlockingCall.CLOSE:
             self._world.fleet.on_process_end(self)
 
@@ -407,7 +306,7 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     SendCommit: ClientProcess._send,
     SendOffsetFetch: ClientProcess._send,
     FindCoordinator: ClientProcess._find_coordinator,
-    RequestMetadata: ClientProcess._request_metadata,
+    RequestMetadata: ClientProcess.request_metadata,
     ValidatePositions: ClientProcess._validate,
     ResetPositions: ClientProcess._reset,
     RunCallback: ClientProcess._run_callback,
