@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeGuard
 
-from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.operation import Operation
 from protocol.classic_requests import ClassicRequests
 from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
+from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import (
     CompileRegex,
     CoordinatorContext,
@@ -27,7 +28,8 @@ from protocol.consumer_group.removal import leave, remove_members
 from protocol.consumer_group.timers import rebalance_key, session_key
 from protocol.consumer_group.validation import validate_heartbeat
 from protocol.directory import Directory
-from protocol.errors import ErrorCode, GroupError, ReplayError
+from protocol.errors import ErrorCode, GroupError
+from protocol.group_store import GroupStore
 from protocol.messages import (
     JOIN_EPOCH,
     AlterGroupConfigRequest,
@@ -39,6 +41,7 @@ from protocol.messages import (
     DeleteGroupsRequest,
     ListGroupsRequest,
     Request,
+    Response,
 )
 from protocol.messages_classic import (
     HeartbeatRequest,
@@ -52,7 +55,6 @@ from protocol.messages_offsets import (
     OffsetFetchRequest,
 )
 from protocol.migration.upgrade import upgrade
-from protocol.offsets import OffsetStore
 from protocol.outcome import (
     Completion,
     Outcome,
@@ -62,23 +64,37 @@ from protocol.outcome import (
     Token,
 )
 from protocol.records import (
-    ConsumerGroupMemberMetadata,
     GroupMetadata,
     MemberState,
-    OffsetCommit,
     Record,
 )
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
+from protocol.timeline import Timeline, committed
 from protocol.topics import EMPTY_IMAGE, MetadataImage, Topic
 
-__all__ = ["EXPIRY_KEY", "GroupCoordinator"]
+__all__ = ["EXPIRY_KEY", "GroupCoordinator", "ReadRequest", "is_read"]
 
 EXPIRY_KEY = TimerKey("expiry", "")
 """The shard-wide job that deletes empty groups (section 8.5)."""
 
+ReadRequest = ConsumerGroupDescribeRequest | ListGroupsRequest | OffsetFetchRequest
+
+
+def is_read(request: object) -> TypeGuard[ReadRequest]:
+    """Whether this is a read operation: it shows what is committed, and waits for nothing (9.4).
+
+    An offset fetch that requires stable offsets is a write without records instead (section 8.2).
+    """
+    if isinstance(request, OffsetFetchRequest):
+        return not request.require_stable
+    return isinstance(request, ConsumerGroupDescribeRequest | ListGroupsRequest)
+
 
 class GroupCoordinator:
     """State machine of one shard. Its attributes are read-only for everybody else.
+
+    ``keeps_history`` is for hosts that replay records before they are committed: they say at which
+    offset, and reads then answer from the last committed one. Without, all is committed at once.
 
     ``groups`` are the consumer groups. ``classic_groups`` are all others; theirs is soft state,
     which handlers change in place.
@@ -92,19 +108,22 @@ class GroupCoordinator:
         semantics: Semantics = DEFAULT_SEMANTICS,
         image: MetadataImage = EMPTY_IMAGE,
         compile_regex: CompileRegex = no_regex_engine,
+        keeps_history: bool = False,
     ) -> None:
         self.semantics = semantics
-        self.groups: dict[str, ConsumerGroup] = {}
         self._context = CoordinatorContext(
             config=config,
             rules=semantics.coordinator(),
             image=image,
             new_member_id=new_member_id,
             compile_regex=compile_regex,
+            timeline=Timeline() if keeps_history else None,
         )
-        self.classic_groups: Mapping[str, ClassicGroup] = self._context.classic_groups
-        self.offsets = OffsetStore(self._context)
-        self._directory = Directory(self.groups, self.classic_groups, self.offsets)
+        self._store = GroupStore(self._context)
+        self.groups = self._store.groups
+        self.classic_groups = self._store.classic_groups
+        self.offsets = self._store.offsets
+        self._directory = Directory(self._store)
         self._classic = ClassicRequests(self._context, self.groups)
 
     @property
@@ -143,23 +162,19 @@ class GroupCoordinator:
 
         ``token`` is the host's name for a JoinGroup or SyncGroup: an outcome without a response
         answers it by a completion, at once or later. Raises TypeError where it is missing.
-        Describe and list read this instance as it is; a host that must show committed state only
-        asks an instance that holds no more than that (section 9.4, read operations).
         """
         match request:
             case ConsumerGroupHeartbeatRequest():
                 return self._heartbeat(request, now_ms, client_id, client_host)
             case OffsetCommitRequest():
-                group = self._directory.get(request.group_id)
+                group = self._store.get(request.group_id)
                 return self.offsets.commit(request, group, now_ms=now_ms)
-            case OffsetFetchRequest():
+            case OffsetFetchRequest() if request.require_stable:
                 return Outcome(self.offsets.fetch(request, self.groups.get(request.group_id)))
+            case ConsumerGroupDescribeRequest() | ListGroupsRequest() | OffsetFetchRequest():
+                return Outcome(self.read(request))
             case OffsetDeleteRequest():
-                return self.offsets.delete(request, self._directory.get(request.group_id))
-            case ConsumerGroupDescribeRequest():
-                return Outcome(tuple(self._describe(group_id) for group_id in request.group_ids))
-            case ListGroupsRequest():
-                return Outcome(self._directory.rows(request))
+                return self.offsets.delete(request, self._store.get(request.group_id))
             case DeleteGroupsRequest():
                 return self._directory.delete(request.group_id)
             case AlterGroupConfigRequest():
@@ -169,6 +184,22 @@ class GroupCoordinator:
         if group_of_members is None:
             return outcome
         return self._complete(group_of_members, outcome, now_ms)
+
+    def read(self, request: ReadRequest) -> Response:
+        """Answer a read operation from what is committed (section 9.4).
+
+        The host may let the answer go at once. Where nothing is uncommitted, this is the newest
+        state.
+        """
+        match request:
+            case ConsumerGroupDescribeRequest():
+                return tuple(self._describe(group_id) for group_id in request.group_ids)
+            case ListGroupsRequest():
+                return self._directory.rows(request)
+            case OffsetFetchRequest():
+                group = committed(self.groups).get(request.group_id)
+                view = None if group is None else CommittedGroup(group)
+                return self.offsets.fetch_committed(request, view)
 
     def _handle_classic(
         self, request: Request, token: Token | None, now_ms: int, client_id: str, client_host: str
@@ -267,11 +298,11 @@ class GroupCoordinator:
                 else f"Group {group_id} is not a consumer group.",
             )
         if classic is None:
-            return self._new_group(group_id)
+            return self._store.new_group(group_id)
         if classic.is_empty:
             # An empty classic group gives way; its offsets stay.
             conversion.records.append(GroupMetadata(group_id))
-            return self._new_group(group_id)
+            return self._store.new_group(group_id)
         return upgrade(self._context, classic, conversion)
 
     def _refuse(
@@ -300,10 +331,11 @@ class GroupCoordinator:
         return replace(outcome, records=outcome.records + records, timers=outcome.timers + timers)
 
     def _describe(self, group_id: str) -> ConsumerGroupDescribeResponse:
-        group = self.groups.get(group_id)
+        group = committed(self.groups).get(group_id)
         if group is None:
-            return describe_missing(group_id, is_classic=group_id in self.classic_groups)
-        return describe(self._context, group)
+            is_classic = group_id in committed(self.classic_groups)
+            return describe_missing(group_id, is_classic=is_classic)
+        return describe(self._context, CommittedGroup(group))
 
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
         """Section 10.2. The settings live outside the group log; the host shows them to every
@@ -349,61 +381,26 @@ class GroupCoordinator:
 
     # -- state -----------------------------------------------------------------------------
 
-    def replay(self, record: Record, *, strict: bool = True) -> None:
+    def replay(self, record: Record, *, strict: bool = True, offset: int | None = None) -> None:
         """Apply one record; the only way in which hard state changes.
 
-        ``strict`` is False during a load (section 9.3). Raises ProtocolBug where a live record
+        ``strict`` is False during a load (section 9.3). ``offset`` is that of a record which is not
+        committed yet, for a coordinator that keeps history. Raises ProtocolBug where a live record
         contradicts the state it meets.
         """
-        match record:
-            case OffsetCommit():
-                self.offsets.replay(record)
-                if record.value is not None and self._directory.get(record.group_id) is None:
-                    simple = ClassicGroup(record.group_id, now_ms=None)
-                    self._context.classic_groups[record.group_id] = simple
-                return
-            case GroupMetadata():
-                self._replay_classic(record)
-                return
-        group = self.groups.get(record.group_id)
-        if group is None:
-            if not self._context.rules.tolerates_compacted_log and (
-                record.value is None or not isinstance(record, ConsumerGroupMemberMetadata)
-            ):
-                raise ReplayError(f"group {record.group_id} does not exist")
-            if record.value is None:
-                return
-            self._make_way(record.group_id, strict=strict)
-            group = self.groups[record.group_id] = self._new_group(record.group_id)
-        group.replay(record, strict=strict)
-        if group.is_deleted:
-            del self.groups[record.group_id]
+        self._store.replay(record, strict=strict, offset=offset)
 
-    def _replay_classic(self, record: GroupMetadata) -> None:
-        """Live, the group that wrote the record is newer than the record says."""
-        if record.value is None:
-            self._context.classic_groups.pop(record.group_id, None)
-            return
-        classic = self.classic_groups.get(record.group_id)
-        if classic is None or classic.written is not record.value:
-            first_of = self._context.rules.first_member
-            loaded = ClassicGroup.from_record(record.group_id, record.value, first_of=first_of)
-            self._context.classic_groups[record.group_id] = loaded
-            self.groups.pop(record.group_id, None)
+    def commit_to(self, offset: int) -> None:
+        """The high watermark is at ``offset``: reads see everything below it from now on."""
+        self._store.commit_to(offset)
 
-    def _make_way(self, group_id: str, *, strict: bool) -> None:
-        """A record of a consumer group meets a classic group of its id.
+    def revert_to(self, offset: int) -> None:
+        """Undo everything from ``offset`` on, which could not be written (section 9.4).
 
-        One that only holds offsets gives way: it may be a trace of a group whose tombstone has been
-        compacted away. Any other is an error, live; a load takes the log at its word.
+        Soft state and timers stay as they are (section 15, D14). Raises ValueError for a
+        coordinator that keeps no history.
         """
-        classic = self.classic_groups.get(group_id)
-        if classic is None:
-            return
-        is_simple = classic.is_simple and self._context.rules.replaces_simple_group
-        if not is_simple and (strict or not self._context.rules.replaces_simple_group):
-            raise ReplayError(f"group {group_id} is not a consumer group")
-        del self._context.classic_groups[group_id]
+        self._store.revert_to(offset)
 
     def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
         """Take a new metadata image. Groups subscribed to a changed name look at it at their next
@@ -467,15 +464,6 @@ class GroupCoordinator:
         """Another broker takes over: what parked requests are answered. The host drops this
         instance, and its timers, afterwards (migration, section 8.2)."""
         return self._classic.on_unloaded(now_ms=now_ms)
-
-    def _new_group(self, group_id: str) -> ConsumerGroup:
-        rules = self._context.rules
-        return ConsumerGroup(
-            group_id,
-            initial_epoch=rules.initial_group_epoch,
-            ownership=rules.ownership,
-            tolerates_gaps=rules.tolerates_compacted_log,
-        )
 
 
 def _is_other_topic(old: Topic | None, image: MetadataImage, name: str) -> bool:

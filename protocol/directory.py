@@ -5,22 +5,22 @@ Source: consumer-group-coordinator.md, sections 6.2, 8.5 and 8.6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from protocol.classic_group.group import ClassicGroup
+from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.describe import list_row
 from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.consumer_group.removal import group_tombstones
 from protocol.errors import ErrorCode
+from protocol.group_store import GroupStore
 from protocol.messages import (
     DeleteGroupsResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from protocol.offsets import OffsetStore
 from protocol.outcome import Outcome
 from protocol.records import GroupMetadata, Record
+from protocol.timeline import committed
 
 __all__ = ["Directory"]
 
@@ -28,26 +28,16 @@ __all__ = ["Directory"]
 class Directory:
     """All groups of one coordinator, with their offsets."""
 
-    def __init__(
-        self,
-        groups: Mapping[str, ConsumerGroup],
-        classic_groups: Mapping[str, ClassicGroup],
-        offsets: OffsetStore,
-    ) -> None:
-        self._groups = groups
-        self._classic = classic_groups
-        self._offsets = offsets
-
-    def get(self, group_id: str) -> ConsumerGroup | ClassicGroup | None:
-        """The group of this id, of whichever kind."""
-        return self._groups.get(group_id) or self._classic.get(group_id)
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
 
     def rows(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """One row per group in ascending id, as far as the filters let it pass."""
+        """One row per committed group in ascending id, as far as the filters let it pass."""
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.strip().lower() for kind in request.types_filter}
-        rows = [list_row(group) for group in self._groups.values()]
-        rows += [_classic_row(group) for group in self._classic.values()]
+        rows = [list_row(CommittedGroup(group)) for group in committed(self._store.groups).values()]
+        # The state of a classic group is not in its records: the live one is shown (6.2).
+        rows += [_classic_row(group) for group in committed(self._store.classic_groups).values()]
         return ListGroupsResponse(
             groups=tuple(
                 row
@@ -59,24 +49,26 @@ class Directory:
 
     def delete(self, group_id: str) -> Outcome:
         """An empty group goes with its offsets; any other one is refused."""
-        group = self.get(group_id)
+        group = self._store.get(group_id)
         if group is None:
             code = ErrorCode.GROUP_ID_NOT_FOUND
             return Outcome(DeleteGroupsResponse(group_id=group_id, error_code=code))
         if not _is_empty(group):
             code = ErrorCode.NON_EMPTY_GROUP
             return Outcome(DeleteGroupsResponse(group_id=group_id, error_code=code))
-        records = (*self._offsets.tombstones_of_group(group_id), *_tombstones(group))
+        records = (*self._store.offsets.tombstones_of_group(group_id), *_tombstones(group))
         return Outcome(DeleteGroupsResponse(group_id=group_id), records)
 
     def expired(self, *, now_ms: int) -> list[Record]:
         """Offsets whose retention is over, and empty groups that have none left."""
         records: list[Record] = []
-        for group_id in sorted({*self._groups, *self._classic, *self._offsets.group_ids()}):
-            group = self.get(group_id)
-            gone = self._offsets.expired(group_id, group, now_ms=now_ms)
+        store = self._store
+        ids = {*store.groups, *store.classic_groups, *store.offsets.group_ids()}
+        for group_id in sorted(ids):
+            group = self._store.get(group_id)
+            gone = self._store.offsets.expired(group_id, group, now_ms=now_ms)
             records += gone
-            nothing_is_left = len(gone) == len(self._offsets.of_group(group_id))
+            nothing_is_left = len(gone) == len(self._store.offsets.of_group(group_id))
             if group is not None and nothing_is_left and _is_empty(group):
                 records += _tombstones(group)
         return records

@@ -15,6 +15,7 @@ from protocol.classic_group.offsets import (
     validate_commit,
     validate_delete,
 )
+from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.errors import ErrorCode, GroupError
@@ -29,6 +30,7 @@ from protocol.messages_offsets import (
 )
 from protocol.outcome import Outcome, TimerCommand
 from protocol.records import OffsetCommit, OffsetCommitValue, Record
+from protocol.timeline import committed, new_table
 from protocol.topics import Topic, TopicPartition
 
 __all__ = ["GroupOffsets", "OffsetKey", "OffsetStore"]
@@ -47,11 +49,15 @@ class OffsetStore:
 
     def __init__(self, context: CoordinatorContext) -> None:
         self._context = context
-        self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = {}
+        self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = new_table(context.timeline)
 
     def of_group(self, group_id: str) -> GroupOffsets:
         """Topic name and partition -> committed offset of this group."""
         return self._by_group.get(group_id, {})
+
+    def committed_of_group(self, group_id: str) -> GroupOffsets:
+        """The same at the last committed offset of the log (section 9.4)."""
+        return committed(committed(self._by_group).get(group_id, {}))
 
     def group_ids(self) -> list[str]:
         """Groups that have any offset, ascending."""
@@ -61,7 +67,10 @@ class OffsetStore:
         """Store or forget one offset."""
         key = (record.topic, record.partition)
         if record.value is not None:
-            self._by_group.setdefault(record.group_id, {})[key] = record.value
+            offsets = self._by_group.get(record.group_id)
+            if offsets is None:
+                offsets = self._by_group[record.group_id] = new_table(self._context.timeline)
+            offsets[key] = record.value
             return
         offsets = self._by_group.get(record.group_id)
         if offsets is not None:
@@ -154,10 +163,25 @@ class OffsetStore:
     def fetch(
         self, request: OffsetFetchRequest, group: ConsumerGroup | None
     ) -> OffsetFetchResponse:
-        """Section 8.2. Reads this store as it is; see ``GroupCoordinator.handle``.
+        """Section 8.2, for a request that requires stable offsets: the newest state is shown, and
+        the host lets the answer go when that is committed.
 
         ``group`` is None for a group that checks nobody: a classic one, or none at all.
         """
+        return self._fetch(request, group, self.of_group(request.group_id))
+
+    def fetch_committed(
+        self, request: OffsetFetchRequest, group: CommittedGroup | None
+    ) -> OffsetFetchResponse:
+        """Section 8.2, for any other request: a read at the last committed offset."""
+        return self._fetch(request, group, self.committed_of_group(request.group_id))
+
+    def _fetch(
+        self,
+        request: OffsetFetchRequest,
+        group: ConsumerGroup | CommittedGroup | None,
+        stored: GroupOffsets,
+    ) -> OffsetFetchResponse:
         if group is not None and (request.member_id is not None or request.member_epoch >= 0):
             member = group.members.get(request.member_id or "")
             if member is None:
@@ -165,7 +189,6 @@ class OffsetStore:
             if member.member_epoch != request.member_epoch:
                 code = self._context.rules.stale_epoch_error(member)
                 return OffsetFetchResponse(error_code=code)
-        stored = self.of_group(request.group_id)
         by_id = self._context.image.by_id
         offsets = {}
         for partition in sorted(request.partitions):

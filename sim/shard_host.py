@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from protocol.coordinator import GroupCoordinator
+from protocol.coordinator import GroupCoordinator, is_read
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -133,7 +133,7 @@ class ShardHost:
         if response is None:
             raise ProtocolBug(f"no answer to {type(request).__name__}")
         offset = self._offset_to_await(outcome)
-        if offset <= self._log.high_watermark:
+        if offset <= self._log.high_watermark or self._shows_committed(request):
             self._release(operation, connection, correlation_id, request, response)
         else:
             deadline_ms = self._clock.now_ms + self._commit_timeout_ms
@@ -150,6 +150,7 @@ class ShardHost:
         """The high watermark has moved: let go what waited for it, in order."""
         waiting = self._waiting
         high_watermark = self._log.high_watermark
+        self.coordinator.commit_to(high_watermark)
         while waiting and waiting[0].offset <= high_watermark:
             answer = waiting.popleft()
             self._release(
@@ -166,6 +167,14 @@ class ShardHost:
         return self._rules.offset_to_await(
             self._log.end_offset, self._own_writes_end, len(outcome.records)
         )
+
+    def _shows_committed(self, request: Any) -> bool:
+        """Whether this is a read, whose answer may go although something is not committed yet."""
+        if not is_read(request):
+            return False
+        if not self._world.spec.keeps_history:
+            raise ProtocolBug(f"{type(request).__name__} in a world that keeps no history")
+        return True
 
     def _release(
         self,
@@ -216,10 +225,11 @@ class ShardHost:
 
     def _take(self, outcome: Outcome) -> None:
         if outcome.records:
+            first = self._log.end_offset
             self._log.append(outcome.records, self.leader_epoch)
             self._own_writes_end = self._log.end_offset
-            for record in outcome.records:
-                self.coordinator.replay(record)
+            for offset, record in enumerate(outcome.records, start=first):
+                self.coordinator.replay(record, offset=offset)
         if outcome.timers:
             self._obey(outcome.timers)
 
@@ -282,10 +292,18 @@ class ShardHost:
         if load_count != self._load_count or self.state is not ShardState.LOADING:
             return
         coordinator = self._new_coordinator()
+        # What is not committed has one record for each offset, and comes last.
+        records = (*first, *self._log.remaining(split))
+        base = self._log.end_offset - len(records)
+        high_watermark = self._log.high_watermark
         try:
-            for record in (*first, *self._log.remaining(split)):
+            for offset, record in enumerate(records, start=base):
                 self._rules.check_loaded(record, coordinator)
-                coordinator.replay(record, strict=self._rules.loads_strictly)
+                coordinator.replay(
+                    record,
+                    strict=self._rules.loads_strictly,
+                    offset=None if offset < high_watermark else offset,
+                )
         except ProtocolBug as bug:
             self.state = ShardState.FAILED
             self._steps.unloaded(self, f"the load failed: {bug}")
@@ -356,6 +374,7 @@ class ShardHost:
             image=self._broker.image,
             new_member_id=world.new_member_id,
             compile_regex=compile_re2,
+            keeps_history=world.spec.keeps_history,
         )
 
 

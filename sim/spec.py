@@ -200,6 +200,14 @@ class WorldSpec:
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
 
+    @property
+    def keeps_history(self) -> bool:
+        """Whether coordinators tell what is committed from what is newest, for whoever reads.
+
+        It makes every record dearer, so it is on only where something in this world needs it.
+        """
+        return False
+
     def _check_fault(self, place: str, fault: Fault) -> None:
         if fault.at_ms >= self.duration_ms:
             raise ValueError(

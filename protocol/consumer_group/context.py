@@ -8,6 +8,7 @@ from hashlib import blake2b
 from protocol.classic_group.group import ClassicGroup
 from protocol.config import CoordinatorConfig, GroupConfig
 from protocol.consumer_group.rules import ConsumerGroupRules
+from protocol.timeline import Timeline, new_table
 from protocol.topics import MetadataImage
 
 __all__ = ["CompileRegex", "CoordinatorContext", "metadata_hash", "no_regex_engine"]
@@ -21,6 +22,7 @@ class CoordinatorContext:
     ``newest_topic_version`` is the version of the last image that brought a new topic, and
     ``group_configs`` holds the dynamic settings of groups (they live outside the group log).
     ``classic_groups`` are the coordinator's: soft state that handlers change in place.
+    ``timeline`` is None where nobody needs more than the newest state.
 
     ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
     the reason for a pattern that does not compile.
@@ -35,6 +37,7 @@ class CoordinatorContext:
         "new_member_id",
         "newest_topic_version",
         "rules",
+        "timeline",
     )
 
     def __init__(
@@ -45,6 +48,7 @@ class CoordinatorContext:
         image: MetadataImage,
         new_member_id: Callable[[], str],
         compile_regex: CompileRegex,
+        timeline: Timeline | None = None,
     ) -> None:
         self.config = config
         self.rules = rules
@@ -53,7 +57,8 @@ class CoordinatorContext:
         self.new_member_id = new_member_id
         self.compile_regex = compile_regex
         self.group_configs: dict[str, GroupConfig] = {}
-        self.classic_groups: dict[str, ClassicGroup] = {}
+        self.timeline = timeline
+        self.classic_groups: dict[str, ClassicGroup] = new_table(timeline)
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Of this group: its own setting, else the broker's."""

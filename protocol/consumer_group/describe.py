@@ -1,15 +1,14 @@
 """ConsumerGroupDescribe and ListGroups rows of a consumer group.
 
-Source: consumer-group-coordinator.md, sections 6.2 and 6.3. The host asks a coordinator that holds
-committed state only.
+Source: consumer-group-coordinator.md, sections 6.2 and 6.3. Both show committed state only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import CoordinatorContext
-from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.target import preferred_assignor
 from protocol.errors import ErrorCode
 from protocol.messages import ConsumerGroupDescribeResponse, DescribedMember, ListedGroup
@@ -20,7 +19,7 @@ __all__ = ["describe", "describe_missing", "list_row"]
 _CONSUMER, _CLASSIC = 1, 0
 
 
-def describe(context: CoordinatorContext, group: ConsumerGroup) -> ConsumerGroupDescribeResponse:
+def describe(context: CoordinatorContext, group: CommittedGroup) -> ConsumerGroupDescribeResponse:
     """One group with its members in ascending id; partitions of unknown topics are left out."""
     members = []
     for member_id in sorted(group.members):
@@ -68,7 +67,7 @@ def describe_missing(group_id: str, *, is_classic: bool) -> ConsumerGroupDescrib
     )
 
 
-def list_row(group: ConsumerGroup) -> ListedGroup:
+def list_row(group: CommittedGroup) -> ListedGroup:
     """Type and protocol type of a consumer group are both ``consumer``."""
     return ListedGroup(
         group_id=group.group_id,

@@ -25,9 +25,10 @@ from protocol.records import (
     Record,
     RegularExpressionValue,
 )
+from protocol.timeline import Timeline, TimelineFields, new_table
 from protocol.topics import TopicPartition
 
-__all__ = ["NOBODY", "ConsumerGroup", "GroupState", "subscription_type"]
+__all__ = ["NOBODY", "ConsumerGroup", "GroupState", "group_state", "subscription_type"]
 
 NOBODY = -1
 """Partition epoch of a partition without owner. -2 is a valid owner epoch (section 1.3)."""
@@ -43,6 +44,17 @@ class GroupState(Enum):
     RECONCILING = "Reconciling"
     STABLE = "Stable"
     DEAD = "Dead"
+
+
+def group_state(
+    *, member_count: int, group_epoch: int, target_epoch: int, stable_count: int
+) -> GroupState:
+    """Section 6.1. ``stable_count``: how many members are STABLE at the target epoch."""
+    if not member_count:
+        return GroupState.EMPTY
+    if group_epoch > target_epoch:
+        return GroupState.ASSIGNING
+    return GroupState.RECONCILING if stable_count < member_count else GroupState.STABLE
 
 
 def subscription_type(
@@ -77,13 +89,14 @@ def recount(counts: dict[str, int], before: Sequence[str], after: Sequence[str])
         counts[key] = counts.get(key, 0) + 1
 
 
-class ConsumerGroup:
+class ConsumerGroup(TimelineFields):
     """Hard and derived state of a group. Changed by ``replay`` only, read by everybody.
 
     Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
     ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
     ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2),
     ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4).
+    Everything else is on the coordinator's timeline, if there is one (section 9.4).
     """
 
     def __init__(
@@ -93,44 +106,46 @@ class ConsumerGroup:
         initial_epoch: int,
         ownership: OwnershipRules | None = None,
         tolerates_gaps: bool = True,
+        timeline: Timeline | None = None,
     ) -> None:
+        super().__init__(timeline)
         self.group_id = group_id
         self.group_epoch = initial_epoch
         self.metadata_hash = 0
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, Member] = new_table(timeline)
         self.target_assignment_epoch = initial_epoch
         self.target_assignment_timestamp: int | None = None
-        self.target_assignment: dict[str, frozenset[TopicPartition]] = {}
-        self.subscribed_topic_names: dict[str, int] = {}
-        self.subscribed_regexes: dict[str, int] = {}
-        self.resolved_regexes: dict[str, RegularExpressionValue] = {}
+        self.target_assignment: dict[str, frozenset[TopicPartition]] = new_table(timeline)
+        self.subscribed_topic_names: dict[str, int] = new_table(timeline)
+        self.subscribed_regexes: dict[str, int] = new_table(timeline)
+        self.resolved_regexes: dict[str, RegularExpressionValue] = new_table(timeline)
         self.is_resolving_regexes = False
-        self.server_assignors: dict[str, int] = {}
-        self.static_members: dict[str, str] = {}
+        self.server_assignors: dict[str, int] = new_table(timeline)
+        self.static_members: dict[str, str] = new_table(timeline)
         self.classic_member_count = 0
-        self.classic_protocols: dict[str, int] = {}
+        self.classic_protocols: dict[str, int] = new_table(timeline)
         self.awaited_rejoins: set[str] = set()
-        self.current_partition_epoch: dict[TopicPartition, int] = {}
-        self.inverted_target: dict[TopicPartition, str] = {}
+        self.current_partition_epoch: dict[TopicPartition, int] = new_table(timeline)
+        self.inverted_target: dict[TopicPartition, str] = new_table(timeline)
         self.metadata_refresh_deadline_ms = 0
         self.metadata_refresh_epoch = 0
         self.is_deleted = False
         self._ownership = ownership or OwnershipRules()
         self._tolerates_gaps = tolerates_gaps
-        self._stable_at: dict[int, int] = {}
+        self.stable_at: dict[int, int] = new_table(timeline)
 
     # -- reading ---------------------------------------------------------------------------
 
     @property
     def state(self) -> GroupState:
         """The function of section 6.1, in constant time."""
-        if not self.members:
-            return GroupState.EMPTY
-        if self.group_epoch > self.target_assignment_epoch:
-            return GroupState.ASSIGNING
-        if self._stable_at.get(self.target_assignment_epoch, 0) < len(self.members):
-            return GroupState.RECONCILING
-        return GroupState.STABLE
+        target_epoch = self.target_assignment_epoch
+        return group_state(
+            member_count=len(self.members),
+            group_epoch=self.group_epoch,
+            target_epoch=target_epoch,
+            stable_count=self.stable_at.get(target_epoch, 0),
+        )
 
     @property
     def subscription_type(self) -> SubscriptionType:
@@ -215,25 +230,25 @@ class ConsumerGroup:
 
     def _replay_epoch(self, record: ConsumerGroupMetadata, *, strict: bool) -> None:
         if record.value is not None:
-            self.group_epoch = record.value.epoch
-            self.metadata_hash = record.value.metadata_hash
+            self.set_field("group_epoch", record.value.epoch)
+            self.set_field("metadata_hash", record.value.metadata_hash)
             return
         is_settled = self.target_assignment_epoch == -1 and not self.target_assignment
         if strict and (self.members or not is_settled):
             raise ReplayError(f"group {self.group_id} is deleted while members or targets remain")
-        self.is_deleted = True
+        self.set_field("is_deleted", True)
 
     def _replay_target_epoch(
         self, record: ConsumerGroupTargetAssignmentMetadata, *, strict: bool
     ) -> None:
         if record.value is not None:
-            self.target_assignment_epoch = record.value.assignment_epoch
-            self.target_assignment_timestamp = record.value.assignment_timestamp
+            self.set_field("target_assignment_epoch", record.value.assignment_epoch)
+            self.set_field("target_assignment_timestamp", record.value.assignment_timestamp)
             return
         if strict and self.target_assignment:
             raise ReplayError(f"group {self.group_id}: target epoch removed while targets remain")
-        self.target_assignment_epoch = -1
-        self.target_assignment_timestamp = None
+        self.set_field("target_assignment_epoch", -1)
+        self.set_field("target_assignment_timestamp", None)
 
     def _replay_target(self, record: ConsumerGroupTargetAssignmentMember) -> None:
         member_id = record.member_id
@@ -325,14 +340,14 @@ class ConsumerGroup:
         self._map_instance(old, new)
         self._ownership.update(self.current_partition_epoch, old, new, strict=strict)
         if old is not None and old.state is MemberState.STABLE:
-            left = self._stable_at[old.member_epoch] - 1
+            left = self.stable_at[old.member_epoch] - 1
             if left:
-                self._stable_at[old.member_epoch] = left
+                self.stable_at[old.member_epoch] = left
             else:
-                del self._stable_at[old.member_epoch]
+                del self.stable_at[old.member_epoch]
         if new is not None:
             if new.state is MemberState.STABLE:
-                self._stable_at[new.member_epoch] = self._stable_at.get(new.member_epoch, 0) + 1
+                self.stable_at[new.member_epoch] = self.stable_at.get(new.member_epoch, 0) + 1
             self.members[new.member_id] = new
         elif old is not None:
             del self.members[old.member_id]
@@ -344,7 +359,8 @@ class ConsumerGroup:
             [name for name, _ in before.supported_protocols] if before else [],
             [name for name, _ in after.supported_protocols] if after else [],
         )
-        self.classic_member_count += (after is not None) - (before is not None)
+        joined = (after is not None) - (before is not None)
+        self.set_field("classic_member_count", self.classic_member_count + joined)
         if after is None and old is not None:
             self.awaited_rejoins.discard(old.member_id)
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.assignors import GroupSpec, MemberSpec, PartitionAssignorError, SubscriptionType
+from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
@@ -119,7 +120,7 @@ def _install(
 
 def preferred_assignor(
     context: CoordinatorContext,
-    group: ConsumerGroup,
+    group: ConsumerGroup | CommittedGroup,
     *,
     updated: Member | None = None,
     stored: Member | None = None,

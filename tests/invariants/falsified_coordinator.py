@@ -197,7 +197,7 @@ def grant_while_revoking() -> CoordinatorWorld:
 @mutant
 def corrupt_state() -> CoordinatorWorld:
     world = settled()
-    world.group._stable_at[3] = 1
+    world.group.stable_at[3] = 1
     world.heartbeat("a", 3, rack_id="elsewhere")
     return world
 

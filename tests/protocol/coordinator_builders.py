@@ -69,6 +69,8 @@ _SOFT = {
     "metadata_refresh_epoch",
     "is_resolving_regexes",
     "_ownership",
+    "_timeline",
+    "befores",
 }
 
 

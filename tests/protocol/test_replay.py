@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from committed_state import assert_reads_and_reverts_at_every_batch
 from coordinator_builders import (
     GROUP_ID,
     Bench,
@@ -331,6 +332,7 @@ class RandomHistory(RuleBasedStateMachine):
         assert again.shard.batches == self.bench.shard.batches
         assert again.shard.timers == self.bench.shard.timers
         self.loads_what_compaction_leaves()
+        assert_reads_and_reverts_at_every_batch(self.bench)
 
     def loads_what_compaction_leaves(self) -> None:
         live = hard_state(self.bench.shard.coordinator.groups)
