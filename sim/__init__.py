@@ -6,15 +6,17 @@ Read in this order:
 - ``world``: ``World``, which holds everything, and its result.
 - ``clock``, ``streams``: simulated time on SimPy, and named random streams.
 - ``network``: TCP connections. ``messages``: what clients ask of any broker.
-- ``controller``, ``broker``, ``replication``, ``log``: elections, in-sync replicas, high watermark.
+- ``controller``, ``registration``, ``broker``: elections, in-sync replicas, and who hears of them.
+- ``offsets_topic``, ``replica``, ``replication``, ``log``: a broker's replica of each partition of
+  ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
 - ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around a
   member.
 - ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
-- ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and the checker.
+- ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and, by
+  ``routing``, to checkers.
 - ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
-segments, request handler queues. All groups but one, and all offsets partitions but one, are left
-out as well.
+segments, request handler queues. All groups but one are left out as well.
 """

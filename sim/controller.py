@@ -1,4 +1,4 @@
-"""The controller of the cluster: who leads, who is in sync, which topics exist; and who is told.
+"""The controller of the cluster: who leads which partition, which topics exist; and who is told.
 
 A broker learns of a decision after a delay of its own, in order, as one snapshot of everything. One
 that is dead or cut off learns nothing until it is back.
@@ -7,33 +7,41 @@ that is dead or cut off learns nothing until it is back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.topics import EMPTY_IMAGE, MetadataImage
 from sim.clock import Call, Clock
+from sim.registration import PartitionRegistration
 from sim.streams import Streams, delay_sampler
 
 if TYPE_CHECKING:
     from sim.broker import Broker
     from sim.spec import BrokerSpec
 
-__all__ = ["ClusterMetadata", "Controller"]
+__all__ = ["ClusterMetadata", "Controller", "PartitionLeader"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMetadata:
-    """What the controller has decided, as one version. ``leader_id`` None: nobody can lead."""
+class PartitionLeader(NamedTuple):
+    """Who leads a partition, since which epoch; ``leader_id`` None: nobody can."""
 
-    version: int
-    image: MetadataImage
     leader_id: int | None
     leader_epoch: int
 
 
-class Controller:
-    """Elections and the in-sync set of the group's offsets partition, and the topics.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """What the controller has decided, as one version; ``leaders`` by partition of
+    ``__consumer_offsets``."""
 
-    No unclean elections: only an in-sync replica may lead. ``in_sync`` is in ascending order.
+    version: int
+    image: MetadataImage
+    leaders: tuple[PartitionLeader, ...]
+
+
+class Controller:
+    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, and the topics.
+
+    What befalls a broker is decided for all its partitions in one version.
     """
 
     def __init__(self, clock: Clock, spec: BrokerSpec, streams: Streams) -> None:
@@ -46,43 +54,26 @@ class Controller:
         ]
         self._last_arrival_ms = [0] * spec.count
         self.brokers: list[Broker] = []
-        self.in_sync = list(range(spec.count))
-        self.metadata = ClusterMetadata(
-            version=0, image=EMPTY_IMAGE, leader_id=None, leader_epoch=-1
-        )
-
-    @property
-    def leader(self) -> Broker | None:
-        """The broker that was elected last, whether it knows yet or not."""
-        leader_id = self.metadata.leader_id
-        return None if leader_id is None else self.brokers[leader_id]
+        self.partitions = [
+            PartitionRegistration(self, partition, spec.count)
+            for partition in range(spec.offsets_partition_count)
+        ]
+        self.metadata = ClusterMetadata(version=0, image=EMPTY_IMAGE, leaders=())
 
     # --- elections --------------------------------------------------------------------------------
 
     def start(self, image: MetadataImage) -> None:
-        """The first leader, known to every broker from the start."""
-        self.metadata = ClusterMetadata(version=1, image=image, leader_id=0, leader_epoch=0)
+        """The first leaders, known to every broker from the start."""
+        for partition in self.partitions:
+            partition.elect(self.brokers[partition.preferred_leader_id])
+        self.metadata = self._next_version(image)
         for broker in self.brokers:
             broker.learn(self.metadata)
 
-    def successor(self) -> Broker | None:
-        """The next replica that may take over from the leader: live, in sync, and in touch."""
-        count = self._spec.count
-        leader_id = self.metadata.leader_id
-        first = 0 if leader_id is None else leader_id + 1
-        for step in range(count):
-            broker = self.brokers[(first + step) % count]
-            if broker.node_id != leader_id and self.may_lead(broker):
-                return broker
-        return None
-
-    def elect(self, broker: Broker | None) -> None:
-        """Make a broker the leader at the next epoch; None: nobody leads."""
-        self._decide(
-            image=self.metadata.image,
-            leader_id=None if broker is None else broker.node_id,
-            leader_epoch=self.metadata.leader_epoch + 1,
-        )
+    def move(self, partition: int, broker: Broker) -> None:
+        """Make a broker the leader of one partition."""
+        self.partitions[partition].elect(broker)
+        self._publish(self.metadata.image)
 
     def on_broker_down(self, broker: Broker) -> None:
         """A broker died; its session runs out later, unless it is back by then."""
@@ -96,53 +87,23 @@ class Controller:
         self._clock.call_at(at_ms, self._tie_break(), on_session_end)
 
     def fence(self, broker: Broker) -> None:
-        """Take a broker out of the in-sync set, and elect another if it led.
-
-        The last in-sync replica stays in the set; nobody leads while it is dead.
-        """
-        successor = self.successor()
-        if broker is self.leader and successor is None:
-            if not broker.is_alive:
-                self.elect(None)
-            return
-        if broker.node_id in self.in_sync and len(self.in_sync) > 1:
-            self.shrink(broker)
-        if broker is self.leader:
-            self.elect(successor)
+        """Take a broker out of the in-sync sets, and elect others where it led."""
+        has_moved = [partition.fence(broker) for partition in self.partitions]
+        if any(has_moved):
+            self._publish(self.metadata.image)
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
-        if broker is self.leader:
-            successor = self.successor()
-            self.elect(broker if successor is None else successor)
-        elif self.metadata.leader_id is None and broker.node_id in self.in_sync:
-            self.elect(broker)
+        has_moved = [partition.take_back(broker) for partition in self.partitions]
+        if any(has_moved):
+            self._publish(self.metadata.image)
         self.tell(broker)
-
-    def may_lead(self, broker: Broker) -> bool:
-        """Whether a replica is live, in touch, and in sync."""
-        is_reachable = broker.is_alive and not broker.is_cut_off and not broker.is_stopping
-        return is_reachable and broker.node_id in self.in_sync
-
-    # --- in-sync replicas -------------------------------------------------------------------------
-
-    def shrink(self, broker: Broker) -> None:
-        """A replica is no longer in sync: the leader need not wait for it."""
-        self.in_sync = [node_id for node_id in self.in_sync if node_id != broker.node_id]
-        leader = self.leader
-        if leader is not None:
-            leader.replication.advance()
-
-    def expand(self, broker: Broker) -> None:
-        """A replica has caught up."""
-        self.in_sync = sorted([*self.in_sync, broker.node_id])
 
     # --- topics, and telling ----------------------------------------------------------------------
 
     def set_image(self, image: MetadataImage) -> None:
         """Topics were created, grown or deleted."""
-        metadata = self.metadata
-        self._decide(image=image, leader_id=metadata.leader_id, leader_epoch=metadata.leader_epoch)
+        self._publish(image)
 
     def tell(self, broker: Broker) -> None:
         """Let a broker learn the newest state."""
@@ -157,12 +118,14 @@ class Controller:
         self._last_arrival_ms[node_id] = at_ms
         self._clock.call_at(at_ms, self._tie_break(), on_arrival)
 
-    def _decide(self, *, image: MetadataImage, leader_id: int | None, leader_epoch: int) -> None:
-        self.metadata = ClusterMetadata(
-            version=self.metadata.version + 1,
-            image=image,
-            leader_id=leader_id,
-            leader_epoch=leader_epoch,
-        )
+    def _publish(self, image: MetadataImage) -> None:
+        self.metadata = self._next_version(image)
         for broker in self.brokers:
             self.tell(broker)
+
+    def _next_version(self, image: MetadataImage) -> ClusterMetadata:
+        return ClusterMetadata(
+            version=self.metadata.version + 1,
+            image=image,
+            leaders=tuple(PartitionLeader(p.leader_id, p.leader_epoch) for p in self.partitions),
+        )

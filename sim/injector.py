@@ -16,6 +16,7 @@ from sim.faults import Fault
 
 if TYPE_CHECKING:
     from sim.broker import Broker
+    from sim.registration import PartitionRegistration
     from sim.world import World
 
 __all__ = ["Injector", "fault_kind"]
@@ -131,10 +132,15 @@ class Injector:
 
     # --- brokers ----------------------------------------------------------------------------------
 
+    def _registration(self) -> PartitionRegistration:
+        """The partition of the group."""
+        world = self._world
+        return world.controller.partitions[world.partition_of(world.group_id)]
+
     def _broker(self, node_id: int | None) -> Broker | None:
         if node_id is not None:
             return self._world.brokers[node_id]
-        return self._world.controller.leader
+        return self._registration().leader
 
     def _broker_isolation(self, fault: faults.BrokerIsolation) -> _End | bool:
         broker = self._broker(fault.broker)
@@ -155,7 +161,8 @@ class Injector:
         def end() -> None:
             world.replication_factor //= fault.factor
             for broker in world.brokers:
-                broker.replication.fetch_anew()
+                for replica in broker.replicas:
+                    replica.replication.fetch_anew()
 
         return end
 
@@ -198,39 +205,44 @@ class Injector:
         self._later(back_ms + fault.gap_ms, lambda: self._bounce_broker(fault, node_id + 1))
 
     def _coordinator_move(self, fault: faults.CoordinatorMove) -> bool:
-        controller = self._world.controller
-        old = controller.leader
+        world = self._world
+        registration = self._registration()
+        old = registration.leading_replica
         if fault.to_broker is None:
-            new = controller.successor()
+            broker = registration.successor()
         else:
-            new = self._world.brokers[fault.to_broker]
-            if not controller.may_lead(new):
+            broker = world.brokers[fault.to_broker]
+            if not registration.may_lead(broker):
                 return False
-        if old is None or new is None or new is old:
+        if old is None or broker is None or broker is old.broker:
             return False
+        new = broker.replicas[registration.partition]
         if fault.keeps_tail:
             old.replication.hand_over(new)
         else:
-            new.tail_cut_epoch = controller.metadata.leader_epoch + 1
-        controller.elect(new)
+            new.tail_cut_epoch = registration.leader_epoch + 1
+        world.controller.move(registration.partition, broker)
         return True
 
     def _log_compaction(self, fault: faults.LogCompaction) -> bool:
         brokers = self._world.brokers
         chosen = brokers if fault.broker is None else [brokers[fault.broker]]
         dropped = 0
-        for broker in chosen:
-            log = broker.log
-            dropped += log.compact(
-                log.high_watermark * fault.cleaned_percent // 100,
-                drops_tombstones=fault.drops_tombstones,
-                everybody_has_to=min(other.log.divergence_from(log) for other in brokers),
-            )
+        for partition in range(len(self._world.controller.partitions)):
+            logs = [broker.replicas[partition].log for broker in brokers]
+            for broker in chosen:
+                log = logs[broker.node_id]
+                dropped += log.compact(
+                    log.high_watermark * fault.cleaned_percent // 100,
+                    drops_tombstones=fault.drops_tombstones,
+                    everybody_has_to=min(other.divergence_from(log) for other in logs),
+                )
         return dropped > 0
 
     def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:
         controller = self._world.controller
-        old, new = controller.leader, controller.successor()
+        registration = self._registration()
+        old, new = registration.leader, registration.successor()
         if old is None or new is None or not old.is_alive:
             return False
         old.cut_off_count += 1

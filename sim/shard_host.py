@@ -32,8 +32,8 @@ from sim.re2_engine import compile_re2
 from sim.streams import delay_sampler
 
 if TYPE_CHECKING:
-    from sim.broker import Broker
     from sim.network import Connection
+    from sim.replica import Replica
 
 __all__ = ["ShardHost", "ShardState"]
 
@@ -61,27 +61,29 @@ class _Waiting(NamedTuple):
 
 
 class ShardHost:
-    """The group coordinator of one broker for the one offsets partition of the world."""
+    """The group coordinator of one broker for one partition of ``__consumer_offsets``."""
 
-    def __init__(self, broker: Broker) -> None:
-        world = broker.world
-        self.name = f"broker-{broker.node_id}"
-        self.node_id = broker.node_id
+    def __init__(self, replica: Replica) -> None:
+        world = replica.world
+        self.name = replica.name
+        self.node_id = replica.node_id
+        self.partition = replica.partition
+        self.number = replica.number
         self.state = ShardState.INITIAL
         self.is_active = False
         self.leader_epoch = -1
         self.armed_timers: dict[TimerKey, ScheduleTimer] = {}
         self.operation_count = 0
-        self._broker = broker
+        self._replica = replica
         self._world = world
         self._clock = world.clock
         self._steps = world.steps
-        self._log = broker.log
+        self._log = replica.log
         self._rules = world.broker_rules
-        self._tie_break = broker.tie_break
-        load = world.streams.get(f"load/{self.name}")
+        self._tie_break = replica.tie_break
+        load = world.streams.get(f"load/{replica.actor}")
         self._load_ms = delay_sampler(world.spec.brokers.load, load)
-        self._split_draw = world.streams.get(f"load-split/{self.name}").random
+        self._split_draw = world.streams.get(f"load-split/{replica.actor}").random
         self._commit_timeout_ms = world.config.offsets_commit_timeout_ms
         self._load_count = 0
         self._own_writes_end = 0
@@ -144,7 +146,7 @@ class ShardHost:
             )
             self._watch_deadlines()
         if outcome.records:
-            self._broker.replication.on_append()
+            self._replica.replication.on_append()
 
     def on_committed(self) -> None:
         """The high watermark has moved: let go what waited for it, in order."""
@@ -162,7 +164,7 @@ class ShardHost:
             )
 
     def _offset_to_await(self, outcome: Outcome) -> int:
-        if self._rules.serves_after_resignation and not self._broker.replication.is_leading:
+        if self._rules.serves_after_resignation and not self._replica.replication.is_leading:
             return 0
         return self._rules.offset_to_await(
             self._log.end_offset, self._own_writes_end, len(outcome.records)
@@ -268,7 +270,7 @@ class ShardHost:
         self._take(outcome)
         self._steps.timer(self, key, outcome)
         if outcome.records:
-            self._broker.replication.on_append()
+            self._replica.replication.on_append()
 
     # --- load and unload --------------------------------------------------------------------------
 
@@ -312,7 +314,7 @@ class ShardHost:
         self._own_writes_end = 0
         self.state = ShardState.ACTIVE
         self.is_active = True
-        self._world.on_shards_changed()
+        self._world.on_shards_changed(self.partition)
         timers = coordinator.on_loaded(now_ms=self._clock.now_ms)
         self._obey(timers)
         self._steps.loaded(self, timers)
@@ -328,7 +330,7 @@ class ShardHost:
     def _on_late_unload(self, call: Call) -> None:
         if self.is_active:
             self._resign()
-            self._broker.pump_both_ways()
+            self._replica.pump_both_ways()
 
     def _resign(self) -> None:
         waiting = self._unload("resigned")
@@ -348,7 +350,9 @@ class ShardHost:
     def on_image(self) -> None:
         """The broker has a new metadata image; a shard that is not active takes it when it is."""
         if self.is_active:
-            timers = self.coordinator.update_image(self._broker.image, now_ms=self._clock.now_ms)
+            timers = self.coordinator.update_image(
+                self._replica.broker.image, now_ms=self._clock.now_ms
+            )
             self._obey(timers)
             self._steps.metadata(self, timers)
 
@@ -362,7 +366,7 @@ class ShardHost:
         waiting = list(self._waiting)
         self._waiting.clear()
         if was_active:
-            self._world.on_shards_changed()
+            self._world.on_shards_changed(self.partition)
             self._steps.unloaded(self, detail)
         return waiting
 
@@ -371,8 +375,8 @@ class ShardHost:
         return GroupCoordinator(
             config=world.config,
             semantics=world.semantics,
-            image=self._broker.image,
-            new_member_id=world.new_member_id,
+            image=self._replica.broker.image,
+            new_member_id=self._replica.new_member_id,
             compile_regex=compile_re2,
             keeps_history=world.spec.keeps_history,
         )

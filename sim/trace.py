@@ -195,7 +195,7 @@ _VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {
 
 def _shard_number(step: Step) -> int:
     shard: Any = step.shard
-    return -1 if shard is None else shard.node_id
+    return -1 if shard is None else shard.number
 
 
 _Encoder = Callable[[Trace, Step, int], bytes]

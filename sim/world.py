@@ -29,8 +29,10 @@ from sim.fleet import Fleet
 from sim.injector import Injector
 from sim.metrics import Metrics
 from sim.network import Network
+from sim.offsets_topic import partition_for
 from sim.re2_engine import compile_re2
 from sim.records import TopicLogs
+from sim.routing import OnePartition
 from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
 from sim.steps import Checker, Steps
@@ -100,13 +102,17 @@ class World:
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
         self._is_calm = False
-        self._acting: ShardHost | None = None
-        self._acting_epoch = 0
+        self._partitions: dict[str, int] = {}
+        self._acting: list[ShardHost | None] = [None] * spec.brokers.offsets_partition_count
+        self._acting_epochs = [0] * spec.brokers.offsets_partition_count
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
         self._next_budget_check = _BUDGET_EVERY_STEPS
         if make_checker is not None:
             self.steps.checker = make_checker(self)
+            if len(self.controller.partitions) > 1:
+                own = self.partition_of(self.group_id)
+                self.steps.checker = OnePartition(self.steps.checker, own)
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -172,8 +178,9 @@ class World:
         return self.clock.now_ms
 
     def acting_shard(self) -> ShardHost | None:
-        """The active shard with the highest leader epoch there has been, or None."""
-        return self._acting
+        """The active shard of the group's partition with the highest leader epoch there has been,
+        or None."""
+        return self._acting[self.partition_of(self.group_id)]
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""
@@ -181,33 +188,40 @@ class World:
 
     def is_stable(self) -> bool:
         """Whether a shard serves the group, and calls it stable, or has none."""
-        if self._acting is None:
+        shard = self.acting_shard()
+        if shard is None:
             return False
-        group = self._acting.coordinator.groups.get(self.group_id)
+        group = shard.coordinator.groups.get(self.group_id)
         return group is None or group.state in (GroupState.STABLE, GroupState.EMPTY)
 
     # --- what the parts of the world ask for ------------------------------------------------------
 
-    def on_shards_changed(self) -> None:
-        """A shard became active, or is so no longer.
+    def partition_of(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` that holds a group."""
+        partition = self._partitions.get(group_id)
+        if partition is None:
+            count = self.spec.brokers.offsets_partition_count
+            partition = self._partitions[group_id] = partition_for(group_id, count)
+        return partition
+
+    def on_shards_changed(self, partition: int) -> None:
+        """A shard of a partition became active, or is so no longer.
 
         When the newest one has resigned, an older one that has not heard of its own end yet is
         not the coordinator again.
         """
-        active = [broker.shard for broker in self.brokers if broker.shard.is_active]
+        shards = [broker.replicas[partition].shard for broker in self.brokers]
+        active = [shard for shard in shards if shard.is_active]
         newest = max(active, key=lambda shard: shard.leader_epoch, default=None)
-        if newest is not None and newest.leader_epoch >= self._acting_epoch:
-            self._acting, self._acting_epoch = newest, newest.leader_epoch
+        if newest is not None and newest.leader_epoch >= self._acting_epochs[partition]:
+            self._acting[partition] = newest
+            self._acting_epochs[partition] = newest.leader_epoch
         else:
-            self._acting = None
+            self._acting[partition] = None
 
     def number_of(self, client_name: str) -> int:
         """Place of a client in ascending name."""
         return self._numbers[client_name]
-
-    def new_member_id(self) -> str:
-        """A member id that a coordinator makes up."""
-        return f"{self.streams.get('member-id/coordinator').getrandbits(32):08x}"
 
     def new_client_member_id(self, name: str, incarnation: int) -> str:
         """A member id that a client makes up: random in front, so that ids sort anyhow."""

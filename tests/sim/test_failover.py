@@ -84,9 +84,9 @@ def test_a_follower_that_lags_too_long_no_longer_holds_commits_back() -> None:
     )
     committed = [s for s in watched.steps(StepKind.LOG_COMMITTED) if s["at_ms"] > 12_000]
     assert committed[0]["at_ms"] == written["at_ms"] + 30_000
-    assert watched.world.controller.in_sync == [0, 1]
+    assert watched.world.controller.partitions[0].in_sync == [0, 1]
     watched.run()
-    assert watched.world.controller.in_sync == [0, 1, 2]
+    assert watched.world.controller.partitions[0].in_sync == [0, 1, 2]
 
 
 def test_a_dead_leader_is_replaced_when_its_session_has_run_out() -> None:
@@ -112,11 +112,11 @@ def test_a_failover_keeps_or_loses_the_tail_that_was_not_committed(
     )
     watched = Watched(spec(client("a"), client("b", start_ms=30_000), faults=faults))
     watched.advance_to(30_400)
-    leader = watched.world.brokers[0].log
+    leader = watched.world.brokers[0].replicas[0].log
     assert leader.end_offset > leader.high_watermark
     end_offset, high_watermark = leader.end_offset, leader.high_watermark
     watched.advance_to(30_506)
-    new = watched.world.brokers[1].log
+    new = watched.world.brokers[1].replicas[0].log
     assert new.end_offset == (end_offset if keeps_tail else high_watermark)
     watched.advance_to(30_600)
     assert len(watched.steps(StepKind.LOG_TRUNCATED, shard="broker-0")) == lost
@@ -159,9 +159,9 @@ def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:
     )
     watched = Watched(spec(client("a"), faults=faults))
     watched.advance_to(39_000)
-    zombie, leader = watched.world.brokers[0], watched.world.brokers[1]
-    assert zombie.shard.is_active and leader.shard.is_active
-    assert watched.world.acting_shard() is leader.shard
+    zombie, leader = (broker.replicas[0].shard for broker in watched.world.brokers[:2])
+    assert zombie.is_active and leader.is_active
+    assert watched.world.acting_shard() is leader
     answered = [
         step
         for step in watched.steps(StepKind.RESPONSE_RELEASED, shard="broker-0")
@@ -172,7 +172,7 @@ def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:
     committed = watched.steps(StepKind.LOG_COMMITTED, shard="broker-0")
     assert all(step["at_ms"] < 20_000 for step in committed)
     watched.run()
-    assert not zombie.shard.is_active
+    assert not zombie.is_active
     assert watched.fetchable("a") == set(range(12))
 
 
@@ -197,11 +197,11 @@ def test_no_leader_is_elected_from_replicas_that_are_not_in_sync() -> None:
     )
     watched = Watched(spec(client("a"), faults=faults))
     watched.advance_to(41_000)
-    assert watched.world.controller.in_sync == [0]
+    assert watched.world.controller.partitions[0].in_sync == [0]
     watched.advance_to(55_000)
-    assert watched.world.controller.leader is None
+    assert watched.world.controller.partitions[0].leader is None
     assert watched.world.acting_shard() is None
     watched.advance_to(58_000)
-    assert watched.world.controller.leader is watched.world.brokers[0]
+    assert watched.world.controller.partitions[0].leader is watched.world.brokers[0]
     watched.run()
     assert watched.fetchable("a") == set(range(12))

@@ -28,7 +28,7 @@ from sim.world import World
 
 class StubShard:
     name = "broker-0"
-    node_id = 0
+    number = 0
     leader_epoch = 3
     log_end_offset = 10
     high_watermark = 8

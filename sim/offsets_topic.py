@@ -1,0 +1,48 @@
+"""The topic ``__consumer_offsets``: which partition a group lives in, and where replicas stand.
+
+Source: consumer-group-coordinator.md, section 9.4 (one state machine for each partition that a
+broker leads); the rule for groups was read off the logs of a broker (Apache Kafka 4.3.1).
+"""
+
+from __future__ import annotations
+
+__all__ = ["partition_for", "replica_order"]
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """The partition that holds a group: Java's hash of its id, made positive, modulo the count.
+
+    Kafka takes the absolute value (0 for the least integer, which has none); it does not mask the
+    sign away, which would give other partitions.
+    """
+    return _positive(_java_hash(group_id)) % partition_count
+
+
+def replica_order(partition: int, broker_count: int) -> tuple[int, ...]:
+    """Node ids in the order in which they are preferred as leaders of a partition.
+
+    Leaders go round the brokers, and so do the brokers that come after them, with a shift that
+    grows each time that all brokers have had their turn: what one broker led does not all move to
+    the same next one. Partition 0 has the brokers in ascending id.
+    """
+    first = partition % broker_count
+    shift = partition // broker_count
+    others = broker_count - 1
+    return (
+        first,
+        *((first + 1 + (shift + place) % others) % broker_count for place in range(others)),
+    )
+
+
+def _java_hash(text: str) -> int:
+    """``String.hashCode`` of Java, over UTF-16 code units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _positive(number: int) -> int:
+    """Kafka's absolute value of a 32-bit integer."""
+    return 0 if number == -(1 << 31) else abs(number)
