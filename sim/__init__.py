@@ -10,8 +10,8 @@ Read in this order:
 - ``offsets_topic``, ``replica``, ``replication``, ``log``: a broker's replica of each partition of
   ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
-- ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around a
-  member.
+- ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around
+  a member.
 - ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
 - ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and, by
   ``routing``, to checkers.
