@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from conformance.broker_shape import check_log, check_steps, check_topics
 from conformance.errors import TraceError
 from protocol.config import CoordinatorConfig
 from protocol.semantics import SEMANTICS, Semantics
@@ -87,11 +88,9 @@ def _check_shape(path: str | Path, data: Mapping[str, Any]) -> None:
         if not isinstance(data[key], kind):
             found = type(data[key]).__name__
             raise TraceError(f"{path}: {key!r} must be a {kind.__name__}, found {found}")
-    for key, wanted in (("steps", ("op", "at_ms")), ("log", ("at_ms", "records"))):
-        for number, item in enumerate(data[key], start=1):
-            if not isinstance(item, dict) or any(name not in item for name in wanted):
-                place = f"{key.removesuffix('s')} {number}"
-                raise TraceError(f"{path}: {place} needs {' and '.join(map(repr, wanted))}")
+    check_topics(path, data["topics"])
+    check_steps(path, data["steps"], data["topics"])
+    check_log(path, data["log"])
 
 
 def _semantics(path: str | Path, broker: str) -> Semantics:

@@ -18,6 +18,7 @@ from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
 from protocol.member import MEMBER_DEFECTS, MemberRules
 
 _Rules = TypeVar("_Rules")
+_MIXED = "WithDefects"
 
 ASSIGNOR_DEFECTS = frozenset({*UNIFORM_DEFECTS, *RANGE_DEFECTS})
 
@@ -63,16 +64,19 @@ class Semantics:
         of_assignors = [n for n in (*self.defects, *names) if n in ASSIGNOR_DEFECTS]
         if of_assignors:
             assignors = {"assignors": assignors_with_defects(of_assignors)}
-            coordinator = type("WithAssignorDefects", (result.coordinator,), assignors)
+            coordinator = type(result.coordinator.__name__, (result.coordinator,), assignors)
             result = replace(result, coordinator=coordinator)
         return result
 
 
 def _mix(mixin: type, base: type[_Rules]) -> type[_Rules]:
-    """A class with the mixin's overrides in front of the base's rules."""
+    """A class with the mixin's overrides in front of the base's rules.
+
+    Its name says whose rules they are; which mixins are in front stands in ``__mro__``.
+    """
     if issubclass(base, mixin):
         return base
-    return type(f"{mixin.__name__}{base.__name__}", (mixin, base), {})
+    return type(f"{base.__name__.removesuffix(_MIXED)}{_MIXED}", (mixin, base), {})
 
 
 _SHIPPED_IN_4_3 = (

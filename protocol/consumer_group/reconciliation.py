@@ -116,7 +116,7 @@ def reconcile(step: Reconciliation) -> Member:
         raise IllegalTransition(f"{member.state.name} x {situation.name}")
     match transition.effect:
         case Effect.NOTHING:
-            return _clear_nothing(step, situation)
+            return _stay(step, situation)
         case Effect.REVOKE:
             after = _revoke(step)
         case Effect.GRANT:
@@ -168,7 +168,8 @@ def _unsubscribed(step: Reconciliation) -> Situation | None:
     return Situation.UNSUBSCRIBED_RELEASED
 
 
-def _clear_nothing(step: Reconciliation, situation: Situation) -> Member:
+def _stay(step: Reconciliation, situation: Situation) -> Member:
+    """Nothing changes, as a rule."""
     # An oddity of 4.3 (section 3.4): whoever now subscribes to no name, and has nothing, has its
     # record rewritten all the same when only the previous epoch differs. The section says "no
     # existing topic"; a broker looks at the names, whether such topics exist or not.

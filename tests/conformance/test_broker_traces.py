@@ -235,7 +235,7 @@ BROKEN = {
     "no log": (without("log"), "has no 'log'"),
     "unknown broker": (with_value("broker", "Apache Kafka 3.9.0"), "'Apache Kafka 3.9.0'"),
     "no broker": (with_value("broker", None), "'broker'"),
-    "no records": (with_value("log", [{"at_ms": 0}]), "log 1 needs 'at_ms' and 'records'"),
+    "no records": (with_value("log", [{"at_ms": 0}]), "log 1: field 'records'"),
     "steps no list": (with_value("steps", {}), "'steps'"),
     "topics no object": (with_value("topics", []), "'topics'"),
     "step without op": (with_first_step({"at_ms": 0}), "step 1"),
@@ -275,10 +275,3 @@ def assert_refused(path: Path, complaint: str) -> None:
     assert message.startswith(f"{path}: ")
     assert complaint in message
     assert "\n" not in message
-
-
-def test_an_operation_that_the_replay_does_not_know_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "newer.json"
-    path.write_text(with_first_step({"op": "dance", "at_ms": 0}), encoding="utf-8")
-    with pytest.raises(TraceError, match="operation 'dance' at 0 ms is not known"):
-        replay_broker_trace(load_broker_trace(path))

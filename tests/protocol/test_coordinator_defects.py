@@ -350,3 +350,11 @@ def test_what_4_3_shipped_with_shows_in_it() -> None:
 def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ValueError, match=f"unknown defect '{name}'; known are: .*KAFKA-16147"):
         SEMANTICS["kafka-4.3"].with_defects(name)
+
+
+def test_a_class_with_many_defects_is_named_after_its_version() -> None:
+    for version in SEMANTICS.values():
+        everything = version.with_defects(*ZOO)
+        clean = version.coordinator.__name__.removesuffix("WithDefects")
+        assert everything.coordinator.__name__ == f"{clean}WithDefects"
+        assert everything.member.__name__ == "MemberRulesWithDefects"
