@@ -15,8 +15,9 @@ from invariants.clients import ClientEntry
 from invariants.coverage import Visits
 from invariants.known import known_defect
 from invariants.ledger import Change, GroupLedger, MemberEntry
+from invariants.listeners import Listener, Listeners
 from invariants.liveness import Liveness
-from invariants.promise import TRIGGERS, Finding, Invariant, Violation
+from invariants.promise import Finding, Invariant, Violation
 from invariants.registry import INVARIANTS
 from invariants.step import ClientView, ShardView, Step, StepKind, WorldView, shard_of
 from protocol.errors import ErrorCode
@@ -51,9 +52,6 @@ _STABLE = MemberState.STABLE
 FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
 
-Listener = Callable[..., Finding | None]
-"""A bound method of an invariant; what it takes depends on the trigger."""
-
 
 class Checker:
     """Checks one world.
@@ -86,14 +84,10 @@ class Checker:
         self._stop_at_first = stop_at_first
         self._full_every = full_every
         self._next_full = full_every
-        watchers: list[Any] = [kind(self.books) for kind in invariants]
-        self._invariants: list[Invariant] = list(watchers)
-        self._owners: dict[Listener, Invariant] = {}
-        self._on: dict[str, tuple[Listener, ...]] = {}
-        for name in TRIGGERS:
-            bound = [(getattr(w, name), w) for w in (*watchers, self.visits) if hasattr(w, name)]
-            self._on[name] = tuple(listener for listener, _ in bound)
-            self._owners.update(bound)
+        self._invariants = [kind(self.books) for kind in invariants]
+        self._listeners = Listeners(self._invariants, self.visits)
+        self._on = self._listeners.of
+        self._heeding = self._listeners.heeding
         self._ledgers = self.books.ledgers
         self._entries = self.books.clients
         self._on_request = self._on["on_request"]
@@ -159,7 +153,7 @@ class Checker:
             ledger = self.books.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
         if step.records:
-            self._run("on_append", step)
+            self._ask(self._on["on_append"], step)
         if (
             type(request) is ConsumerGroupHeartbeatRequest
             and type(response) is ConsumerGroupHeartbeatResponse
@@ -169,7 +163,12 @@ class Checker:
             else:
                 self._heartbeat(step, request, response, ledger, shard)
         elif type(request) is OffsetCommitRequest:
-            self._run("on_commit", step)
+            errors = response.errors
+            stored = [partition for partition, code in errors.items() if not code]
+            if stored:
+                self._ask(self._on["on_commit"], step, stored)
+            if len(stored) < len(errors):
+                self._ask(self._on["on_commit_refused"], step)
         elif step.records:
             self._change(step, ledger, shard)
         for listener in self._on_request:
@@ -221,9 +220,9 @@ class Checker:
                 ledger.heard_ms[sender] = step.at_ms
         if ledger.classic_count:
             return
-        self._run("on_refused" if is_refused else "on_heartbeat", step, before)
+        self._ask(self._on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if step.timers:
-            self._run("on_timers", step)
+            self._ask(self._on["on_timers"], step)
 
     def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
         change = ledger.apply(step.records)
@@ -235,9 +234,9 @@ class Checker:
             request = step.request
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
             self.books.note_releases(change, by_full_request=is_full)
-        self._run("on_change", step, change)
+        self._ask(self._on["on_change"], step, change)
         if self.books.contested:
-            self._run("on_ownership", step)
+            self._ask(self._on["on_ownership"], step)
         return change
 
     def _timer(self, step: Step) -> None:
@@ -247,13 +246,13 @@ class Checker:
             ledger = self.books.open_ledger(shard, without_last=len(step.records))
         change = None
         if step.records:
-            self._run("on_append", step)
+            self._ask(self._on["on_append"], step)
             change = self._change(step, ledger, shard)
         if ledger.classic_count or (change is not None and change.is_mixed):
             return
-        self._run("on_timer_fired", step, change)
+        self._ask(self._on["on_timer_fired"], step, change)
         if step.timers:
-            self._run("on_timers", step)
+            self._ask(self._on["on_timers"], step)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
@@ -263,16 +262,16 @@ class Checker:
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
         self.liveness.on_disturbance(step.at_ms)
         if not ledger.classic_count:
-            self._run("on_loaded", step, ledger)
+            self._ask(self._on["on_loaded"], step, ledger)
         if self.books.contested:
-            self._run("on_ownership", step)
+            self._ask(self._on["on_ownership"], step)
 
     def _unloaded(self, step: Step) -> None:
-        self._run("on_unloaded", step)
+        self._ask(self._on["on_unloaded"], step)
         self.books.ledgers.pop(shard_of(step).name, None)
 
     def _committed(self, step: Step) -> None:
-        self._run("on_committed", step)
+        self._ask(self._on["on_committed"], step)
 
     def _truncated(self, step: Step) -> None:
         shard = shard_of(step)
@@ -282,7 +281,7 @@ class Checker:
             for member_id in ledger.members:
                 ledger.heard_ms[member_id] = old.heard_ms.get(member_id, step.at_ms)
                 ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
-        self._run("on_truncated", step)
+        self._ask(self._on["on_truncated"], step)
 
     def _released(self, step: Step) -> None:
         for listener in self._on_released:
@@ -291,9 +290,9 @@ class Checker:
                 self._found(step, listener, finding)
 
     def _metadata(self, step: Step) -> None:
-        self._run("on_metadata", step)
+        self._ask(self._on["on_metadata"], step)
         if step.timers:
-            self._run("on_timers", step)
+            self._ask(self._on["on_timers"], step)
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -311,14 +310,14 @@ class Checker:
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._run("on_event", step, entry)
+            self._ask(self._heeding("on_event", (kind,)), step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
             self._moved(step, entry)
             entry.catch_up()
         if not is_routine:
-            self._run("on_handled", step, entry)
+            self._ask(self._on["on_handled"], step, entry)
 
     def _answered(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer before anything is judged."""
@@ -353,7 +352,8 @@ class Checker:
             elif type(effect) is CommitReturned:
                 entry.sync_commits.discard(effect.commit_id)
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
-            self._run("on_effects", step, entry)
+            kinds = tuple(map(type, step.effects))
+            self._ask(self._heeding("on_effects", kinds), step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -397,13 +397,13 @@ class Checker:
         request: ConsumerGroupHeartbeatRequest,
         state: ClientState,
     ) -> None:
-        self._run("on_sent", step, entry, request, state)
+        self._ask(self._on["on_sent"], step, entry, request, state)
         if request.topic_partitions is not None:
-            self._run("on_sent_owned", step, entry, request)
+            self._ask(self._on["on_sent_owned"], step, entry, request)
         if request.member_epoch == JOIN_EPOCH:
-            self._run("on_joining", step, entry, request)
+            self._ask(self._on["on_joining"], step, entry, request)
         elif request.member_epoch < JOIN_EPOCH:
-            self._run("on_leaving", step, entry, request)
+            self._ask(self._on["on_leaving"], step, entry, request)
 
     def _moved(self, step: Step, entry: ClientEntry) -> None:
         books = self.books
@@ -411,7 +411,7 @@ class Checker:
         if member.member_id != entry.member_id:
             books.by_member_id.pop(entry.member_id, None)
             books.by_member_id[member.member_id] = entry
-        self._run("on_moved", step, entry)
+        self._ask(self._on["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
@@ -419,7 +419,7 @@ class Checker:
             if fetchable is not entry.fetchable:
                 books.refresh_fetchers(entry, fetchable)
         if books.contested:
-            self._run("on_ownership", step)
+            self._ask(self._on["on_ownership"], step)
 
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         books = self.books
@@ -428,7 +428,7 @@ class Checker:
         if entry.member_id:
             books.by_member_id[entry.member_id] = entry
         books.refresh_fetchers(entry, client.member.fetchable)
-        self._run("on_client_started", step, entry)
+        self._ask(self._on["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:
@@ -451,19 +451,19 @@ class Checker:
             return
         entry = self.books.clients.get(step.client.name)
         if entry is not None:
-            self._run("on_client_gone", step, entry)
+            self._ask(self._on["on_client_gone"], step, entry)
         self._close_client(step.client.name)
 
     # -- findings --------------------------------------------------------------------------
 
-    def _run(self, trigger: str, *args: Any) -> None:
-        for listener in self._on[trigger]:
+    def _ask(self, listeners: Iterable[Listener], *args: Any) -> None:
+        for listener in listeners:
             finding = listener(*args)
             if finding is not None:
                 self._found(args[0], listener, finding)
 
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
-        self._report(step, self._owners[listener], finding)
+        self._report(step, self._listeners.owner_of(listener), finding)
 
     def _report(self, step: Step, invariant: Invariant, finding: Finding) -> None:
         if self.is_stopped:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
-from invariants.promise import Finding, Invariant, Promise
+from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
 from protocol.member import ClientState, Close, MembershipOperation
 from protocol.messages import (
@@ -222,6 +222,7 @@ class LeaveOnce(Invariant):
         clauses=("client C21", "client 6.2", "zoo S7", "zoo S9"),
         broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
     )
+    heeds = Heeds(events=(Close,))
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)

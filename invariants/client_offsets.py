@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
-from invariants.promise import Finding, Invariant, Promise
+from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
 from protocol.errors import ErrorCode
 from protocol.member import (
@@ -34,6 +34,7 @@ class CommitEpoch(Invariant):
         clauses=("client C22", "client 7"),
         broken_by=("mut-client-signs-at-creation",),
     )
+    heeds = Heeds(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -68,6 +69,7 @@ class CommitOwned(Invariant):
         clauses=("client C24",),
         broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
+    heeds = Heeds(events=(CommitOffsets,), effects=(SendCommit,))
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -114,6 +116,7 @@ class PositionSource(Invariant):
         clauses=("client C25", "zoo S4"),
         broken_by=("platformatic-267",),
     )
+    heeds = Heeds(events=(OffsetFetchAnswered,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the positions asked for with the answer."""
@@ -158,6 +161,7 @@ class PollTimer(Invariant):
         clauses=("client C26", "client 6.1"),
         broken_by=("test:impatient-poll-timer",),
     )
+    heeds = Heeds(effects=(StateChanged,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A client that went stale must have had a reason."""

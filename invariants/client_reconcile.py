@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
-from invariants.promise import Finding, Invariant, Promise
+from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step, WorldView
 from protocol.member import (
     CallbackCompleted,
@@ -41,6 +41,7 @@ class SingleReconciliation(Invariant):
         clauses=("client C8", "client 4.3"),
         broken_by=("mut-client-second-reconciliation",),
     )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -169,6 +170,7 @@ class FetchSubset(Invariant):
         clauses=("client C11", "client 8", "zoo S1"),
         broken_by=("mut-client-fetches-during-callback",),
     )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -222,8 +224,8 @@ class FetchSubset(Invariant):
         return None
 
     def _judge(self, name: str, member: ConsumerMember) -> Finding | None:
-        foreign = member.fetchable - member.assigned.keys()
-        if foreign:
+        if not member.fetchable <= member.assigned.keys():
+            foreign = member.fetchable - member.assigned.keys()
             return Finding(f"{name} may fetch {self.books.names_of(foreign)}, not assigned to it")
         running = member.running_callback
         if running is None or running.kind is _LOST:
@@ -246,6 +248,7 @@ class DeliverOwned(Invariant):
         clauses=("client C12", "zoo S1", "zoo S4"),
         broken_by=("KAFKA-20332",),
     )
+    heeds = Heeds(events=(RecordsReturned,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of the records, as they stood before the event."""
@@ -280,6 +283,7 @@ class CallbackBalance(Invariant):
         clauses=("client C13",),
         broken_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
     )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -344,6 +348,7 @@ class CallbackIdentity(Invariant):
             "mut-client-rejoins-before-lost",
         ),
     )
+    heeds = Heeds(effects=(RunCallback,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Has the client an identity as the callback starts?"""

@@ -62,15 +62,20 @@ class ExclusiveConsumption(Invariant):
     def full(self, view: WorldView) -> Finding | None:
         """Look at every living client."""
         group = self.books.acting_group()
-        fetchers: dict[TopicPartition, list[str]] = {}
+        fetchable: dict[str, frozenset[TopicPartition]] = {}
         for name, client in view.clients().items():
             member = client.member
             if not client.is_alive or group is None:
                 continue
             stored = group.members.get(member.member_id)
             if stored is not None and 0 < member.member_epoch == stored.member_epoch:
-                for partition in member.fetchable:
-                    fetchers.setdefault(partition, []).append(name)
+                fetchable[name] = member.fetchable
+        if len(frozenset().union(*fetchable.values())) == sum(map(len, fetchable.values())):
+            return None
+        fetchers: dict[TopicPartition, list[str]] = {}
+        for name, partitions in fetchable.items():
+            for partition in partitions:
+                fetchers.setdefault(partition, []).append(name)
         shared = sorted(p for p, names in fetchers.items() if len(names) > 1)
         return self._found(shared[0], fetchers[shared[0]]) if shared else None
 
@@ -170,6 +175,8 @@ class AssignedIsHeld(Invariant):
             if not client.is_alive or stored is None or member.member_epoch <= 0:
                 continue
             if stored.member_epoch == member.member_epoch:
+                if member.assigned.keys() <= stored.assigned.keys():
+                    continue
                 held = stored.assigned.keys() | stored.pending_revocation.keys()
                 extra = set(member.assigned.keys() - held)
                 if extra:

@@ -5,11 +5,13 @@ Sources: consumer-group-coordinator.md, sections 8.1 and 14; bug-zoo.md, S4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from invariants.ledger import MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, shard_of
 from protocol.errors import ErrorCode
-from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages_offsets import OffsetCommitRequest
 from protocol.topics import TopicPartition
 
 __all__ = ["CommitFenced", "CommitOfOwner", "RightfulCommitAccepted"]
@@ -28,12 +30,9 @@ class CommitFenced(Invariant):
         broken_by=("mut-commit-no-fence", "KAFKA-19274"),
     )
 
-    def on_commit(self, step: Step) -> Finding | None:
+    def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
         request: OffsetCommitRequest = step.request
-        stored = _partitions_with(step.response, ErrorCode.NONE)
-        if not stored:
-            return None
         ledger = self.books.ledger_of(shard_of(step))
         epoch = request.generation_id_or_member_epoch
         entry = ledger.members.get(request.member_id)
@@ -70,24 +69,24 @@ class CommitOfOwner(Invariant):
         ),
     )
 
-    def on_commit(self, step: Step) -> Finding | None:
+    def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look for another holder of each partition that was stored."""
-        request: OffsetCommitRequest = step.request
+        committer = step.request.member_id
         owner = self.books.ledger_of(shard_of(step)).owner
-        for partition in sorted(_partitions_with(step.response, ErrorCode.NONE)):
-            holder = owner.get(partition, request.member_id)
-            if holder != request.member_id:
-                who = self.books.who
-                return Finding(
-                    f"a commit of {who(request.member_id)} for {self.books.name_of(partition)} was "
-                    f"stored; {who(holder)} holds it",
-                    {
-                        "partition": partition,
-                        "members": (request.member_id, holder),
-                        "was_given_away": self.books.gave_away(request.member_id, {partition}),
-                    },
-                )
-        return None
+        foreign = [p for p in stored if owner.get(p, committer) != committer]
+        if not foreign:
+            return None
+        partition = min(foreign)
+        holder, who = owner[partition], self.books.who
+        return Finding(
+            f"a commit of {who(committer)} for {self.books.name_of(partition)} was stored; "
+            f"{who(holder)} holds it",
+            {
+                "partition": partition,
+                "members": (committer, holder),
+                "was_given_away": self.books.gave_away(committer, {partition}),
+            },
+        )
 
 
 class RightfulCommitAccepted(Invariant):
@@ -103,13 +102,12 @@ class RightfulCommitAccepted(Invariant):
         broken_by=("KAFKA-20066",),
     )
 
-    def on_commit(self, step: Step) -> Finding | None:
+    def on_commit_refused(self, step: Step) -> Finding | None:
         """Look at every partition that was refused as stale."""
         request: OffsetCommitRequest = step.request
-        if not self.books.tolerates_older_commits:
-            return None
-        refused = _partitions_with(step.response, ErrorCode.STALE_MEMBER_EPOCH)
-        if not refused:
+        errors = step.response.errors
+        refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
+        if not refused or not self.books.tolerates_older_commits:
             return None
         entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
         epoch = request.generation_id_or_member_epoch
@@ -123,13 +121,7 @@ class RightfulCommitAccepted(Invariant):
         )
 
 
-def _partitions_with(response: object, code: ErrorCode) -> list[TopicPartition]:
-    if type(response) is not OffsetCommitResponse:
-        return []
-    return [p for p, found in response.errors.items() if found is code]
-
-
-def _kept_since(entry: MemberEntry, epoch: int, partitions: list[TopicPartition]) -> bool:
+def _kept_since(entry: MemberEntry, epoch: int, partitions: Sequence[TopicPartition]) -> bool:
     """Whether the member has had all of these since this epoch; it says so in record 8."""
     if entry.current is None or epoch < 0:
         return False

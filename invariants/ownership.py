@@ -45,8 +45,11 @@ class ExclusiveOwnership(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all members."""
+        group = self.books.acting_group()
+        if group is None or _is_held_once(group):
+            return None
         holders: dict[TopicPartition, str] = {}
-        for member_id, partition in _all_held(self.books.acting_group()):
+        for member_id, partition in _all_held(group):
             other = holders.setdefault(partition, member_id)
             if other != member_id:
                 return self._found(partition, other, member_id)
@@ -134,7 +137,7 @@ class OwnershipMap(Invariant):
         """Derive the map anew from all members. Where two hold a partition the map can have only
         one epoch, and either will do; ``coordinator.exclusive_ownership`` speaks up then."""
         group = self.books.acting_group()
-        if group is None:
+        if group is None or self._is_exact(group):
             return None
         expected: dict[TopicPartition, set[int]] = {}
         for member_id, partition in _all_held(group):
@@ -145,6 +148,15 @@ class OwnershipMap(Invariant):
         if not odd:
             return None
         return self._found(min(odd), min(expected.get(min(odd), {NOBODY})), epochs)
+
+    @staticmethod
+    def _is_exact(group: ConsumerGroup) -> bool:
+        """Whether each partition is held once, and the map is exactly that."""
+        expected: dict[TopicPartition, int] = {}
+        for member in group.members.values():
+            expected |= dict.fromkeys(member.assigned, member.member_epoch)
+            expected |= dict.fromkeys(member.pending_revocation, member.member_epoch)
+        return expected == group.current_partition_epoch and _is_held_once(group)
 
     def _found(
         self, partition: TopicPartition, expected: int, epochs: dict[TopicPartition, int]
@@ -321,6 +333,13 @@ class SubscribedOnly(Invariant):
             for p in suspects
             if (topic := by_id.get(p.topic_id)) is not None and topic.name not in names
         }
+
+
+def _is_held_once(group: ConsumerGroup) -> bool:
+    """Whether no partition is held twice: the cheap answer to the common case."""
+    members = group.members.values()
+    held = [m.assigned for m in members] + [m.pending_revocation for m in members]
+    return len(set().union(*held)) == sum(map(len, held))
 
 
 def _all_held(group: ConsumerGroup | None) -> Iterable[tuple[str, TopicPartition]]:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from invariants.books import Books
 from invariants.step import WorldView
 
-__all__ = ["TRIGGERS", "Finding", "Invariant", "Promise", "Violation"]
+__all__ = ["TRIGGERS", "Finding", "Heeds", "Invariant", "Promise", "Violation"]
 
 _NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
 
@@ -72,7 +72,8 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_timers": "a shard armed or cancelled timers, beyond the session of the sender",
         "on_timer_fired": "a shard's timer fired",
         "on_request": "a shard handled any request",
-        "on_commit": "a shard handled a commit",
+        "on_commit": "a shard stored offsets of a commit",
+        "on_commit_refused": "a shard refused offsets of a commit",
         "on_loaded": "a shard became active",
         "on_unloaded": "a shard gave up",
         "on_truncated": "a log lost its tail",
@@ -95,6 +96,18 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
 """Method that an invariant may define -> when the checker calls it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heeds:
+    """Of what a client takes and wants, the types that matter to an invariant; None: all of them.
+
+    ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
+    where one of these is among them.
+    """
+
+    events: tuple[type, ...] | None = None
+    effects: tuple[type, ...] | None = None
+
+
 class Invariant:
     """Watches over one promise.
 
@@ -104,6 +117,7 @@ class Invariant:
     """
 
     promise: ClassVar[Promise]
+    heeds: ClassVar[Heeds] = Heeds()
 
     def __init__(self, books: Books) -> None:
         self.books = books

@@ -203,58 +203,73 @@ class CommittedKept(Invariant):
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
-        self._end = 0
+        self._committed: list[Record | None] = []
+        """Every record that was ever committed, by offset; None where nobody looked in time."""
         self._latest: dict[RecordKey, Record] = {}
-        """What compaction would keep of everything below ``_end``, the highest commit so far."""
-        self._by_offset: dict[int, Record] = {}
+        """What compaction would keep of the first ``_entered`` of them; caught up with at loads."""
+        self._entered = 0
         self._tails: dict[str, tuple[int, list[Record]]] = {}
         """Shard -> first offset that was not committed when last seen, and the records from it."""
 
     def on_append(self, step: Step) -> Finding | None:
         """Remember what was appended."""
         shard = shard_of(step)
-        first, records = self._tails.setdefault(
-            shard.name, (shard.log_end_offset - len(step.records), [])
-        )
+        end = shard.log_end_offset
+        tail = self._tails.get(shard.name)
+        if tail is None:
+            tail = self._tails[shard.name] = end - len(step.records), []
+        first, records = tail
         records.extend(step.records)
-        if first + len(records) != shard.log_end_offset:
+        if first + len(records) != end:
             self._read_tail(shard)
         return None
 
     def on_committed(self, step: Step) -> Finding | None:
         """Enter what a leader committed; offsets that were committed before must agree."""
         shard = shard_of(step)
-        first, records = self._tails.get(shard.name, (shard.high_watermark, []))
-        count = shard.high_watermark - first
+        end = shard.high_watermark
+        first, records = self._tails.get(shard.name, (end, []))
+        count = end - first
         if count <= 0:
             return None
-        self._tails[shard.name] = shard.high_watermark, records[count:]
-        for offset, record in enumerate(records[:count], start=first):
-            known = self._by_offset.setdefault(offset, record)
-            if known is not record and known != record:
-                return _differs(shard, f"offset {offset}", record, known)
-            if offset == self._end:
-                self._end += 1
-                _keep_latest(self._latest, record)
+        self._tails[shard.name] = end, records[count:]
+        del records[count:]
+        committed = self._committed
+        again = len(committed) - first
+        if again > 0:
+            known = committed[first : first + count]
+            if known != records[:again]:
+                for offset, (record, other) in enumerate(zip(records, known, strict=False), first):
+                    if other is not None and other != record:
+                        return _differs(shard, f"offset {offset}", record, other)
+                committed[first : first + len(known)] = records[:again]
+            del records[:again]
+        if again >= 0:
+            committed += records
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new leader must have everything that was ever committed."""
         shard = shard_of(step)
         records = self._read_tail(shard)
-        if shard.log_end_offset < self._end:
+        committed = self._committed
+        if shard.log_end_offset < len(committed):
             return Finding(
                 f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
-                f"committed was {self._end}",
+                f"committed was {len(committed)}",
                 {"shard": shard.name},
             )
+        for entered in committed[self._entered :]:
+            if entered is not None:
+                _keep_latest(self._latest, entered)
         # A new leader may not know yet how far the old one had committed.
-        end = max(self._end, shard.high_watermark)
+        end = self._entered = max(len(committed), shard.high_watermark)
         latest: dict[RecordKey, Record] = {}
         for record in records[: len(records) - (shard.log_end_offset - end)]:
             _keep_latest(latest, record)
-        if end > self._end:
-            self._end, self._latest = end, latest  # Committed before anybody looked.
+        if end > len(committed):  # Committed before anybody looked.
+            self._latest = latest
+            committed += [None] * (end - len(committed))
         elif latest != self._latest:
             keys = {*latest, *self._latest}
             key = min(k for k in keys if latest.get(k) != self._latest.get(k))

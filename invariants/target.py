@@ -46,8 +46,11 @@ class TargetExclusive(Invariant):
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all targets."""
         group = self.books.acting_group()
+        targets = group.target_assignment if group else {}
+        if len(frozenset().union(*targets.values())) == sum(map(len, targets.values())):
+            return None
         owners: dict[TopicPartition, str] = {}
-        for member_id, partitions in sorted(group.target_assignment.items()) if group else ():
+        for member_id, partitions in sorted(targets.items()):
             for partition in sorted(partitions):
                 other = owners.setdefault(partition, member_id)
                 if other != member_id:

@@ -74,9 +74,14 @@ class GroupStore:
         match record:
             case OffsetCommit():
                 self.offsets.replay(record)
-                if record.value is not None and self.get(record.group_id) is None:
-                    simple = ClassicGroup(record.group_id, now_ms=None)
-                    self._context.classic_groups[record.group_id] = simple
+                group_id = record.group_id
+                if (
+                    group_id not in self.groups
+                    and group_id not in self.classic_groups
+                    and record.value is not None
+                ):
+                    simple = ClassicGroup(group_id, now_ms=None)
+                    self._context.classic_groups[group_id] = simple
                 return
             case GroupMetadata():
                 self._replay_classic(record)

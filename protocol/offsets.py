@@ -65,18 +65,16 @@ class OffsetStore:
 
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
-        key = (record.topic, record.partition)
-        if record.value is not None:
-            offsets = self._by_group.get(record.group_id)
+        group_id, topic, partition, value = record
+        offsets = self._by_group.get(group_id)
+        if value is not None:
             if offsets is None:
-                offsets = self._by_group[record.group_id] = new_table(self._context.timeline)
-            offsets[key] = record.value
-            return
-        offsets = self._by_group.get(record.group_id)
-        if offsets is not None:
-            offsets.pop(key, None)
+                offsets = self._by_group[group_id] = new_table(self._context.timeline)
+            offsets[topic, partition] = value
+        elif offsets is not None:
+            offsets.pop((topic, partition), None)
             if not offsets:
-                del self._by_group[record.group_id]
+                del self._by_group[group_id]
 
     # -- commit ----------------------------------------------------------------------------
 
@@ -89,41 +87,43 @@ class OffsetStore:
     ) -> Outcome:
         """Section 8.1. The whole request is refused, or each partition is stored on its own."""
         errors: dict[TopicPartition, ErrorCode] = {}
-        known: dict[TopicPartition, tuple[Topic, int]] = {}
-        by_id = self._context.image.by_id
-        for partition, offset in request.offsets.items():
+        known: dict[TopicPartition, Topic] = {}
+        by_id, metadata = self._context.image.by_id, request.metadata
+        for partition in request.offsets:
             topic = by_id.get(partition.topic_id)
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif self._is_too_long(request.metadata.get(partition, "")):
+            elif metadata and self._is_too_long(metadata.get(partition, "")):
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                known[partition] = (topic, offset)
+                known[partition] = topic
         try:
             self._check_commit(request, group, list(known))
         except GroupError as refusal:
             errors.update(dict.fromkeys(known, refusal.code))
             return Outcome(OffsetCommitResponse(errors=errors))
-        writes_topic_id = self._context.rules.writes_topic_id_of_offsets
-        records = tuple(
-            OffsetCommit(
-                request.group_id,
-                topic.name,
-                partition.partition,
-                OffsetCommitValue(
-                    offset=offset,
-                    commit_timestamp=now_ms,
-                    metadata=request.metadata.get(partition, ""),
-                    topic_id=topic.topic_id if writes_topic_id else None,
-                ),
-            )
-            for partition, (topic, offset) in known.items()
-        )
         errors.update(dict.fromkeys(known, ErrorCode.NONE))
         timers: tuple[TimerCommand, ...] = ()
         if known and isinstance(group, ClassicGroup):
             timers = renewed_session(group, request.member_id, now_ms=now_ms)
+        records = self._records_of(request, known, now_ms)
         return Outcome(OffsetCommitResponse(errors=errors), records, timers)
+
+    def _records_of(
+        self, request: OffsetCommitRequest, known: Mapping[TopicPartition, Topic], now_ms: int
+    ) -> tuple[Record, ...]:
+        """One record for each partition."""
+        group_id, offsets, metadata = request.group_id, request.offsets, request.metadata
+        writes_topic_id = self._context.rules.writes_topic_id_of_offsets
+        records: list[Record] = []
+        for partition, topic in known.items():
+            topic_id, number = partition
+            text = metadata.get(partition, "") if metadata else ""
+            stored_id = topic_id if writes_topic_id else None
+            # By place: by name would take half as long again, and this is every commit.
+            value = OffsetCommitValue(offsets[partition], now_ms, -1, text, None, stored_id)
+            records.append(OffsetCommit(group_id, topic.name, number, value))
+        return tuple(records)
 
     def _is_too_long(self, metadata: str) -> bool:
         # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.

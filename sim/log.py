@@ -8,7 +8,6 @@ log before it; compaction leaves holes, in each replica by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from functools import cache
 from typing import Any
 
@@ -53,9 +52,9 @@ class ReplicaLog:
         if up_to > start:
             self.records.extend(leader.records[start:up_to])
             self.epochs.extend(leader.epochs[start:up_to])
-        self.high_watermark = max(
-            self.high_watermark, min(leader.high_watermark, len(self.records))
-        )
+        known = min(leader.high_watermark, len(self.records))
+        if known > self.high_watermark:
+            self.high_watermark = known
 
     def divergence_from(self, leader: ReplicaLog) -> int:
         """The first offset at which this log does not agree with the leader's."""
@@ -109,4 +108,4 @@ def _key_of(record: Record) -> object:
 
 @cache
 def _key_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name != "value")
+    return tuple(name for name in kind.__match_args__ if name != "value")

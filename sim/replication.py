@@ -64,7 +64,8 @@ class Replication:
             return
         if node_id not in self._behind_since_ms:
             self._behind_since_ms[node_id] = self._replica.world.clock.now_ms
-            self._watch_lag(follower)
+            if node_id not in self._watched:
+                self._watch_lag(follower)
         if node_id in self._fetching or not self._can_fetch(follower):
             return
         if follower.synced_epoch != self.epoch:
@@ -77,14 +78,16 @@ class Replication:
         started_ms = world.clock.now_ms
         delay_ms = self._delay_ms() * world.replication_factor
         self._fetch_count += 1
-        self._fetching[follower.node_id] = number = self._fetch_count
+        self._fetching[follower.node_id] = self._fetch_count
+        argument = follower, up_to, started_ms, self._fetch_count
+        at_ms = started_ms + delay_ms
+        world.clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
 
-        def on_fetched(call: Call) -> None:
-            if self.is_leading and self._fetching.get(follower.node_id) == number:
-                del self._fetching[follower.node_id]
-                self._on_fetched(follower, up_to, started_ms)
-
-        world.clock.call_at(started_ms + delay_ms, self._tie_break(), on_fetched)
+    def _on_fetch_done(self, call: Call) -> None:
+        follower, up_to, started_ms, number = call.argument
+        if self.is_leading and self._fetching.get(follower.node_id) == number:
+            del self._fetching[follower.node_id]
+            self._on_fetched(follower, up_to, started_ms)
 
     def fetch_anew(self) -> None:
         """Replication has become faster: do not wait for fetches that began when it was slow."""
@@ -125,17 +128,17 @@ class Replication:
     def _on_fetched(self, follower: Replica, up_to: int, started_ms: int) -> None:
         if not self._can_fetch(follower):
             return
-        node_id = follower.node_id
-        follower.log.fetch_from(self._replica.log, up_to)
+        node_id, log = follower.node_id, self._replica.log
+        follower.log.fetch_from(log, up_to)
         self._reached[node_id] = up_to
-        if up_to == self._replica.log.end_offset:
+        if up_to == log.end_offset:
             self._behind_since_ms.pop(node_id, None)
         else:
             self._behind_since_ms[node_id] = started_ms
         registration = self._replica.registration
         if (
             node_id not in registration.in_sync
-            and up_to >= self._replica.log.high_watermark
+            and up_to >= log.high_watermark
             and self._may_alter_in_sync()
             and not follower.broker.is_stopping
         ):
@@ -159,8 +162,6 @@ class Replication:
         One call at a time looks at a follower, so that appends cost no event.
         """
         node_id = follower.node_id
-        if node_id in self._watched:
-            return
         self._watched[node_id] = None
         world = self._replica.world
         limit_ms = world.spec.brokers.replica_lag_time_max_ms

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
 from struct import Struct
 from typing import Any, get_args
@@ -149,21 +150,28 @@ def _encode_fault(trace: Trace, step: Step, code: int) -> bytes:
 
 def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
     """Everything that a record says, as one number for each."""
-    parts = []
+    code_of = trace.code_of
+    numbers: list[int] = []
     for record in records:
         type_id = record.type_id
         if type(record) is OffsetCommit:
-            code = trace.code_of((record.topic, record.partition))
+            _, topic, partition, offset = record
+            code = code_of((topic, partition))
+            if offset is not None:
+                code ^= (offset.offset << 24) ^ offset.commit_timestamp ^ code_of(offset.metadata)
         else:
-            code = trace.code_of(getattr(record, "member_id", ""))
-        value = record.value
-        if value is not None:
-            code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
-        parts.append(_RECORD.pack(type_id, code & 0x7FFFFFFFFFFFFFFF))
-    return b"".join(parts)
+            value = record.value
+            code = code_of(getattr(record, "member_id", ""))
+            if value is not None:
+                code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
+        numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
+    return _records_struct(len(records)).pack(*numbers)
 
 
-_RECORD = Struct("<Bq")
+@cache
+def _records_struct(count: int) -> Struct:
+    """Type and number of each of so many records."""
+    return Struct("<" + "Bq" * count)
 
 
 def _plain_code(trace: Trace, value: Any) -> int:
@@ -181,13 +189,7 @@ def _current_code(trace: Trace, value: Any) -> int:
     return code ^ (trace.fold(value.pending_revocation) << 2)
 
 
-def _offset_code(trace: Trace, value: Any) -> int:
-    code: int = (value.offset << 24) ^ value.commit_timestamp
-    return code ^ trace.code_of(value.metadata)
-
-
 _VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {
-    1: _offset_code,
     7: _target_code,
     8: _current_code,
 }

@@ -93,8 +93,8 @@ class Commits:
         "_interval_commit_is_open",
         "_is_closing",
         "_search",
-        "_waiting",
         "interval_deadline_ms",
+        "waiting",
     )
 
     def __init__(
@@ -103,7 +103,8 @@ class Commits:
         self._core = core
         self._application = application
         self._search = search
-        self._waiting: list[_Commit] = []
+        self.waiting: list[_Commit] = []
+        """Commits that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: dict[int, _Commit] = {}
         self._interval_commit_is_open = False
         self._is_closing = False
@@ -190,7 +191,7 @@ class Commits:
         deadline_ms: int | None,
         on_done: Callable[[ErrorCode | None], None],
     ) -> None:
-        self._waiting.append(
+        self.waiting.append(
             _Commit(
                 kind,
                 offsets,
@@ -209,22 +210,17 @@ class Commits:
     @property
     def has_open_async_commit(self) -> bool:
         """Whether a ``commitAsync`` is still to be answered."""
-        return any(commit.kind is _Kind.ASYNC for commit in self._waiting) or any(
+        return any(commit.kind is _Kind.ASYNC for commit in self.waiting) or any(
             commit.kind is _Kind.ASYNC for commit in self._in_flight.values()
         )
 
     # --- the manager ------------------------------------------------------------------------------
 
     @property
-    def has_work(self) -> bool:
-        """Whether ``run`` could do anything."""
-        return bool(self._waiting)
-
-    @property
     def deadline_ms(self) -> int | None:
         """When a waiting commit may be retried, or runs out of time."""
         earliest: int | None = None
-        for commit in self._waiting:
+        for commit in self.waiting:
             candidates = []
             if self._core.coordinator_id is not None and commit.pacer.backoff_until_ms is not None:
                 candidates.append(commit.pacer.backoff_until_ms)
@@ -237,7 +233,7 @@ class Commits:
     def run(self) -> None:
         """Send what may be sent, give up what has run out of time."""
         core = self._core
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         backing_off: list[_Commit] = []
         for commit in waiting:
             if self._has_timed_out(commit):
@@ -251,7 +247,7 @@ class Commits:
             else:
                 backing_off.append(commit)
         # What a finished commit led to comes first: retries queue behind fresh commits.
-        self._waiting.extend(backing_off)
+        self.waiting.extend(backing_off)
 
     def _can_time_out(self, commit: _Commit) -> bool:
         """A request expires only after an attempt; the application's own wait expires anyway."""
@@ -301,11 +297,11 @@ class Commits:
         commit = self._in_flight.pop(correlation_id, None)
         if commit is None:
             raise ProtocolBug(f"an answer to commit {correlation_id}, which is not in flight")
-        for partition in sorted(response.errors):
-            error_code = response.errors[partition]
-            if error_code is not ErrorCode.NONE:
-                self._fail(commit, error_code)
-                return
+        errors = response.errors
+        if any(errors.values()):
+            first = min(partition for partition, error_code in errors.items() if error_code)
+            self._fail(commit, errors[first])
+            return
         commit.pacer.on_success(self._core.now_ms)
         commit.finish(None)
 
@@ -340,4 +336,4 @@ class Commits:
         if commit.deadline_ms is None or self._core.now_ms >= commit.deadline_ms:
             commit.finish(error_code)
         else:
-            self._waiting.append(commit)
+            self.waiting.append(commit)

@@ -25,6 +25,7 @@ from protocol.member.membership import Membership
 from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.reconciliation import Reconciler
 from protocol.member.rules import MemberRules
+from protocol.member.states import ClientState
 from protocol.member.values import Call, PartitionState
 from protocol.topics import TopicPartition
 
@@ -136,13 +137,14 @@ class ConsumerMember(MemberCore):
                 self._search.run()
             if self._acts_outside_poll:
                 self._commits.on_poll()
-            if self._commits.has_work:
+            if self._commits.waiting:
                 self._commits.run()
             self._heartbeats.run()
-            self._reconciler.run(in_poll=False)
+            if self.state is ClientState.RECONCILING:
+                self._reconciler.run(in_poll=False)
             if self._acts_outside_poll:
                 self._commits.run()
-            if self._lookup.has_work:
+            if self._lookup.waiting:
                 self._lookup.run()
             if transitions == self.transition_count:
                 return
@@ -238,9 +240,9 @@ class ConsumerMember(MemberCore):
         earliest = self._heartbeats.deadline_ms
         for deadline_ms in (
             self._search.deadline_ms if self.coordinator_id is None else None,
-            self._commits.deadline_ms if self._commits.has_work else None,
+            self._commits.deadline_ms if self._commits.waiting else None,
             self._commits.interval_poll_due_ms if self._acts_outside_poll else None,
-            self._lookup.deadline_ms if self._lookup.has_work else None,
+            self._lookup.deadline_ms if self._lookup.waiting else None,
             self._reconciler.deadline_ms,
             self._calls.deadline_ms if self._application.running is None else None,
         ):
@@ -259,8 +261,8 @@ class ConsumerMember(MemberCore):
             return None
         if (
             application.has_work
+            or (self.state is ClientState.RECONCILING and self._reconciler.waits_for_poll)
             or self._membership.wants_poll
-            or self._reconciler.waits_for_poll
             or self._lookup.wants_poll
         ):
             return self.now_ms

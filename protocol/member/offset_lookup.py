@@ -47,7 +47,7 @@ class _Lookup:
 class OffsetLookup:
     """All offset fetches of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = ("_application", "_core", "_in_flight", "_search", "_waiting")
+    __slots__ = ("_application", "_core", "_in_flight", "_search", "waiting")
 
     def __init__(
         self, core: MemberCore, application: Application, search: CoordinatorSearch
@@ -55,7 +55,8 @@ class OffsetLookup:
         self._core = core
         self._application = application
         self._search = search
-        self._waiting: list[_Lookup] = []
+        self.waiting: list[_Lookup] = []
+        """Lookups that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: dict[int, _Lookup] = {}
 
     @property
@@ -72,23 +73,18 @@ class OffsetLookup:
             return
         config = core.config
         deadline_ms = core.now_ms + max(config.max_poll_interval_ms, config.default_api_timeout_ms)
-        self._waiting.append(_Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
+        self.waiting.append(_Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
 
     def stop(self) -> None:
         """``close``: queued lookups are dropped."""
-        self._waiting.clear()
+        self.waiting.clear()
 
     def _is_pending(self, partitions: frozenset[TopicPartition]) -> bool:
-        return any(lookup.partitions == partitions for lookup in self._waiting) or any(
+        return any(lookup.partitions == partitions for lookup in self.waiting) or any(
             lookup.partitions == partitions for lookup in self._in_flight.values()
         )
 
     # --- the manager ------------------------------------------------------------------------------
-
-    @property
-    def has_work(self) -> bool:
-        """Whether ``run`` could do anything."""
-        return bool(self._waiting)
 
     @property
     def deadline_ms(self) -> int | None:
@@ -98,7 +94,7 @@ class OffsetLookup:
         return min(
             (
                 lookup.pacer.backoff_until_ms
-                for lookup in self._waiting
+                for lookup in self.waiting
                 if lookup.pacer.backoff_until_ms is not None
             ),
             default=None,
@@ -109,12 +105,12 @@ class OffsetLookup:
         core = self._core
         if core.coordinator_id is None:
             return
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for lookup in waiting:
             if lookup.pacer.may_send(core.now_ms):
                 self._send(lookup)
             else:
-                self._waiting.append(lookup)
+                self.waiting.append(lookup)
 
     def _send(self, lookup: _Lookup) -> None:
         core = self._core
@@ -200,4 +196,4 @@ class OffsetLookup:
         """Try again after a backoff; past the deadline the next ``poll`` begins anew."""
         lookup.pacer.on_failure(self._core.now_ms)
         if self._core.now_ms < lookup.deadline_ms:
-            self._waiting.append(lookup)
+            self.waiting.append(lookup)

@@ -353,7 +353,7 @@ def compacted(records: Iterable[Record], *, keeps_tombstones: bool) -> list[Reco
     """The last record of each key, in order; tombstones go once a log was cleaned long ago."""
     last: dict[Any, Record] = {}
     for record in records:
-        names = [n for n in record.__dataclass_fields__ if n != "value"]
+        names = [n for n in record.__match_args__ if n != "value"]
         key = (record.type_id, *(getattr(record, name) for name in names))
         last.pop(key, None)
         last[key] = record
