@@ -59,6 +59,10 @@ class OffsetStore:
         """The same at the last committed offset of the log (section 9.4)."""
         return committed(committed(self._by_group).get(group_id, {}))
 
+    def committed_count(self) -> int:
+        """How many offsets there are at the last committed offset of the log."""
+        return sum(len(committed(offsets)) for offsets in committed(self._by_group).values())
+
     def group_ids(self) -> list[str]:
         """Groups that have any offset, ascending."""
         return sorted(self._by_group)

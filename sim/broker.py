@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
 from protocol.topics import EMPTY_IMAGE, MetadataImage
+from sim.coordinator_metrics import CoordinatorMetrics
 from sim.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -29,7 +30,8 @@ class Broker:
 
     ``is_isolated``: no replication traffic passes. ``is_cut_off``: it hears nothing from the
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
-    and may neither lead nor be in sync.
+    and may neither lead nor be in sync. ``meters`` are those of its group coordinator, None where
+    nobody reads them.
     """
 
     def __init__(self, world: World, node_id: int) -> None:
@@ -42,6 +44,7 @@ class Broker:
         self.cut_off_count = 0
         self.image: MetadataImage = EMPTY_IMAGE
         self.connections: dict[Connection, None] = {}
+        self.meters = self._new_meters()
         count = world.spec.brokers.offsets_partition_count
         self.replicas = [Replica(self, partition) for partition in range(count)]
         self._metadata_version = 0
@@ -109,6 +112,7 @@ class Broker:
         self.incarnation += 1
         for replica in self.replicas:
             replica.on_crash()
+        self.meters = self._new_meters()
         for connection in list(self.connections):
             connection.abandon()
         self.world.controller.on_broker_down(self)
@@ -127,3 +131,9 @@ class Broker:
         """Replication to and from this broker may be possible again."""
         for replica in self.replicas:
             replica.pump_both_ways()
+
+    def _new_meters(self) -> CoordinatorMetrics | None:
+        if not self.world.sampler.is_on:
+            return None
+        timeout_ms = self.world.config.offsets_commit_timeout_ms
+        return CoordinatorMetrics(commit_timeout_ms=timeout_ms)

@@ -16,6 +16,7 @@ from protocol.outcome import TimerKey
 from protocol.records import ConsumerGroupMetadata, Record
 from protocol.topics import TopicPartition
 from sim.clock import Clock
+from sim.epoch_delays import EpochDelays
 
 __all__ = ["Metrics"]
 
@@ -37,16 +38,19 @@ class Metrics:
         self.last_unrest_ms = 0
         self.ownership = _Ownership(clock)
         self.deliveries = _Deliveries()
+        self.epoch_delays = EpochDelays()
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
         """A leader wrote records."""
         self.records_written += len(records)
-        for record in records:
-            if record.type_id <= 1:
-                continue
-            self.last_unrest_ms = self._clock.now_ms
+        of_groups = tuple(record for record in records if record.type_id > 1)
+        if not of_groups:
+            return
+        self.last_unrest_ms = self._clock.now_ms
+        for record in of_groups:
             if type(record) is ConsumerGroupMetadata and record.value is not None:
                 self.rebalances += 1
+        self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
     def on_timer(self, key: TimerKey) -> None:
         """A timer of a coordinator changed something."""
@@ -84,7 +88,10 @@ class Metrics:
         change of the group or a client; -1 if the group is not stable at the end."""
         self.ownership.close()
         settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
+        delays = self.epoch_delays
         return {
+            "assignment_delay_ms": delays.assignment_ms,
+            "assignment_delay_ms_max": delays.longest_assignment_ms,
             "callbacks_run": self.callbacks_run,
             "commits_sent": self.commits_sent,
             "fences": self.fences,
@@ -93,12 +100,15 @@ class Metrics:
             "partition_moves": self.ownership.move_count,
             "rebalance_timeouts": self.rebalance_timeouts,
             "rebalances": self.rebalances,
+            "reconciliation_delay_ms": delays.reconciliation_ms,
+            "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
             "records_delivered": self.deliveries.delivered,
             "records_redelivered": self.deliveries.redelivered,
             "records_skipped": self.deliveries.skipped,
             "records_written": self.records_written,
             "session_timeouts": self.session_timeouts,
             "settling_ms": settling_ms if is_stable else -1,
+            "targets_computed": delays.target_count,
             "unowned_partition_ms": self.ownership.unowned_ms,
             "unowned_partition_ms_max": self.ownership.longest_unowned_ms,
         }
@@ -136,18 +146,28 @@ class _Ownership:
         self.longest_unowned_ms = 0
         self.overlap_ms = 0
         self.move_count = 0
+        self.unowned_count = 0
+        self.overlap_count = 0
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions that ought to have an owner now."""
+        return len(self._owner_count)
 
     def add(self, partition: TopicPartition) -> None:
         """From now on this partition ought to have an owner."""
         if partition not in self._owner_count:
             self._owner_count[partition] = 0
             self._since_ms[partition] = self._clock.now_ms
+            self.unowned_count += 1
 
     def remove(self, partition: TopicPartition) -> None:
         """The partition is deleted."""
         if partition in self._owner_count:
             self._account(partition)
-            del self._owner_count[partition]
+            count = self._owner_count.pop(partition)
+            self.unowned_count -= count == 0
+            self.overlap_count -= count > 1
             del self._since_ms[partition]
 
     def look_at(self, client: ClientView) -> None:
@@ -182,7 +202,10 @@ class _Ownership:
     def _count(self, partition: TopicPartition, by: int) -> None:
         if partition in self._owner_count:
             self._account(partition)
-            self._owner_count[partition] += by
+            before = self._owner_count[partition]
+            after = self._owner_count[partition] = before + by
+            self.unowned_count += (after == 0) - (before == 0)
+            self.overlap_count += (after > 1) - (before > 1)
 
     def _account(self, partition: TopicPartition) -> None:
         now_ms = self._clock.now_ms

@@ -86,6 +86,7 @@ class ShardHost:
         self._split_draw = world.streams.get(f"load-split/{replica.actor}").random
         self._commit_timeout_ms = world.config.offsets_commit_timeout_ms
         self._load_count = 0
+        self._load_began_ms = 0
         self._own_writes_end = 0
         self._waiting: deque[_Waiting] = deque()
         self._wakes: dict[TimerKey, int] = {}
@@ -130,6 +131,9 @@ class ShardHost:
         )
         self.operation_count = operation = self.operation_count + 1
         self._take(outcome)
+        meters = self._replica.broker.meters
+        if meters is not None and outcome.records:
+            meters.on_request(request, outcome, self._clock.now_ms)
         self._steps.request(self, operation, request, outcome)
         response = outcome.response
         if response is None:
@@ -145,6 +149,8 @@ class ShardHost:
                 )
             )
             self._watch_deadlines()
+            if meters is not None:
+                meters.on_deferred(self.partition, offset, self._clock.now_ms)
         if outcome.records:
             self._replica.replication.on_append()
 
@@ -153,6 +159,9 @@ class ShardHost:
         waiting = self._waiting
         high_watermark = self._log.high_watermark
         self.coordinator.commit_to(high_watermark)
+        meters = self._replica.broker.meters
+        if meters is not None:
+            meters.on_committed(self.partition, high_watermark, self._clock.now_ms)
         while waiting and waiting[0].offset <= high_watermark:
             answer = waiting.popleft()
             self._release(
@@ -174,7 +183,7 @@ class ShardHost:
         """Whether this is a read, whose answer may go although something is not committed yet."""
         if not is_read(request):
             return False
-        if not self._world.spec.keeps_history:
+        if not self._world.keeps_history:
             raise ProtocolBug(f"{type(request).__name__} in a world that keeps no history")
         return True
 
@@ -269,6 +278,10 @@ class ShardHost:
         outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=self._clock.now_ms)
         self._take(outcome)
         self._steps.timer(self, key, outcome)
+        meters = self._replica.broker.meters
+        if meters is not None and outcome.records:
+            meters.on_timer(key, outcome, self._clock.now_ms)
+            meters.on_deferred(self.partition, self._log.end_offset, self._clock.now_ms)
         if outcome.records:
             self._replica.replication.on_append()
 
@@ -282,6 +295,7 @@ class ShardHost:
         self.leader_epoch = epoch
         self.state = ShardState.LOADING
         self._load_count += 1
+        self._load_began_ms = self._clock.now_ms
         # A load reads the log piece by piece; compaction may come in between.
         split = int(self._split_draw() * self._log.end_offset)
         first = self._log.remaining(0, split)
@@ -312,6 +326,9 @@ class ShardHost:
             return
         self.coordinator = coordinator
         self._own_writes_end = 0
+        meters = self._replica.broker.meters
+        if meters is not None:
+            meters.on_loaded(self._load_began_ms, self._clock.now_ms)
         self.state = ShardState.ACTIVE
         self.is_active = True
         self._world.on_shards_changed(self.partition)
@@ -363,6 +380,9 @@ class ShardHost:
         self._load_count += 1
         self.armed_timers.clear()
         self._wakes.clear()
+        meters = self._replica.broker.meters
+        if meters is not None:
+            meters.on_unloaded(self.partition, self._clock.now_ms)
         waiting = list(self._waiting)
         self._waiting.clear()
         if was_active:
@@ -378,7 +398,7 @@ class ShardHost:
             image=self._replica.broker.image,
             new_member_id=self._replica.new_member_id,
             compile_regex=compile_re2,
-            keeps_history=world.spec.keeps_history,
+            keeps_history=world.keeps_history,
         )
 
 

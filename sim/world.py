@@ -30,9 +30,11 @@ from sim.injector import Injector
 from sim.metrics import Metrics
 from sim.network import Network
 from sim.offsets_topic import partition_for
+from sim.probes import register_probes
 from sim.re2_engine import compile_re2
 from sim.records import TopicLogs
 from sim.routing import OnePartition
+from sim.sampling import MetricSample, Sampler
 from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
 from sim.steps import Checker, Steps
@@ -57,6 +59,7 @@ class WorldResult:
     ties: int
     metrics: Mapping[str, float]
     coverage: Mapping[str, int]
+    samples: tuple[MetricSample, ...] = ()
 
 
 class World:
@@ -64,7 +67,8 @@ class World:
 
     ``make_checker`` is called with this world and returns what looks at every step.
     ``max_steps`` bounds the run deterministically; ``is_over_budget`` is asked every 1,024 steps
-    and may read a wall clock.
+    and may read a wall clock. ``metrics_interval_ms``: how often metrics are sampled, None for
+    never; a world that is sampled goes exactly the same way.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class World:
         trace: Trace | None = None,
         max_steps: int | None = None,
         is_over_budget: Callable[[], bool] | None = None,
+        metrics_interval_ms: int | None = None,
     ) -> None:
         semantics, of_brokers = split_defects(SEMANTICS[spec.semantics], spec.defects)
         self.spec = spec
@@ -86,6 +91,8 @@ class World:
         self.streams = Streams(spec.seed)
         self.trace = Trace() if trace is None else trace
         self.metrics = Metrics(self.clock)
+        self.sampler = Sampler(metrics_interval_ms)
+        self.keeps_history = spec.keeps_history or self.sampler.is_on
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
@@ -108,6 +115,7 @@ class World:
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
         self._next_budget_check = _BUDGET_EVERY_STEPS
+        register_probes(self)
         if make_checker is not None:
             self.steps.checker = make_checker(self)
             if len(self.controller.partitions) > 1:
@@ -137,10 +145,18 @@ class World:
         if not self._has_started:
             self._start()
         if not self._is_calm and at_ms >= self.spec.duration_ms:
-            if not self.clock.run_until(self.spec.duration_ms, self._may_go_on):
+            if not self._run_until(self.spec.duration_ms):
                 return False
             self._is_calm = True
             self.injector.heal()
+        return self._run_until(at_ms)
+
+    def _run_until(self, at_ms: int) -> bool:
+        sampler = self.sampler
+        while sampler.next_ms <= at_ms:
+            if not self.clock.run_until(sampler.next_ms, self._may_go_on):
+                return False
+            sampler.take(self.clock.now_ms)
         return self.clock.run_until(at_ms, self._may_go_on)
 
     def result(self) -> WorldResult:
@@ -153,6 +169,7 @@ class World:
             ties=self.clock.tie_count,
             metrics=self.metrics.as_dict(is_stable=self.is_stable()),
             coverage=self.coverage.counts(),
+            samples=tuple(self.sampler.samples),
         )
 
     def _start(self) -> None:
@@ -181,6 +198,10 @@ class World:
         """The active shard of the group's partition with the highest leader epoch there has been,
         or None."""
         return self._acting[self.partition_of(self.group_id)]
+
+    def acting_shards(self) -> list[ShardHost]:
+        """The same for every partition that has one, in ascending partition."""
+        return [shard for shard in self._acting if shard is not None]
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""

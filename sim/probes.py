@@ -1,0 +1,49 @@
+"""What every world shows when it is sampled: its brokers' metrics, and how its groups stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from protocol.consumer_group.committed import CommittedGroup
+from protocol.timeline import committed
+from sim.sampling import Reading
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+__all__ = ["register_probes"]
+
+
+def register_probes(world: World) -> None:
+    """Let the sampler of a world read what is known of brokers, groups and partitions."""
+
+    def of_brokers(at_ms: int) -> Iterator[Reading]:
+        for broker in world.brokers:
+            if broker.is_alive and broker.meters is not None:
+                yield from broker.meters.readings(broker, at_ms)
+
+    def of_group(at_ms: int) -> Iterator[Reading]:
+        return _group_readings(world)
+
+    def of_partitions(at_ms: int) -> Iterator[Reading]:
+        ownership = world.metrics.ownership
+        yield Reading("partitions", ownership.partition_count)
+        yield Reading("unowned_partitions", ownership.unowned_count)
+        yield Reading("overlap_partitions", ownership.overlap_count)
+
+    world.sampler.register(of_brokers)
+    world.sampler.register(of_group)
+    world.sampler.register(of_partitions)
+
+
+def _group_readings(world: World) -> Iterator[Reading]:
+    """Groups as their acting coordinators have them committed; nothing where there is none."""
+    for shard in world.acting_shards():
+        groups = committed(shard.coordinator.groups)
+        for group_id in sorted(groups):
+            group = CommittedGroup(groups[group_id])
+            tags = (("group", group_id),)
+            yield Reading("group_epoch", group.group_epoch, None, tags)
+            yield Reading("assignment_epoch", group.target_assignment_epoch, None, tags)
+            yield Reading("members", len(group.members), None, tags)
