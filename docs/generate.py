@@ -16,6 +16,12 @@ from typing import Any, get_args
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
 from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
+from protocol.consumer_group.client_side_rules import ClientSideRules
+from protocol.consumer_group.computation import (
+    COMPUTATION_TRANSITIONS,
+    ComputationEvent,
+    ComputationStep,
+)
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
@@ -88,10 +94,30 @@ def classic_table() -> str:
     return _table(("state", "event", "next state", "generation"), rows)
 
 
+def computation_diagram() -> str:
+    """The computation of a client-side target as a Mermaid state diagram."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> NONE"]
+    for (step, event), after in COMPUTATION_TRANSITIONS.items():
+        if after is not step:
+            lines.append(f"    {step.name} --> {after.name}: {event.name.lower()}")
+    return "\n".join([*lines, "```", ""])
+
+
+def computation_table() -> str:
+    """The computation table as it stands in the code, and what its words mean."""
+    rows = [
+        (step.name, event.name.lower(), after.name)
+        for (step, event), after in COMPUTATION_TRANSITIONS.items()
+    ]
+    words = [(one.name, one.value) for one in ComputationStep]
+    words += [(one.name.lower(), one.value) for one in ComputationEvent]
+    return _table(("step", "event", "next step"), rows) + "\n" + _table(("word", "meaning"), words)
+
+
 def setting_table() -> str:
     """Rules that are plain values, where versions differ."""
     rows = []
-    inherited = (ConsumerGroupRules, ClassicGroupRules, MigrationRules)
+    inherited = (ConsumerGroupRules, ClassicGroupRules, MigrationRules, ClientSideRules)
     for name, value in ((n, v) for rules in inherited for n, v in vars(rules).items()):
         values = [getattr(rules, name) for rules in _RULES.values()]
         if isinstance(value, bool | int) and len(set(values)) > 1:
@@ -164,6 +190,8 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "transition-table": transition_table,
     "situation-table": situation_table,
     "classic-table": classic_table,
+    "computation-diagram": computation_diagram,
+    "computation-table": computation_table,
     "setting-table": setting_table,
     "method-table": method_table,
     "defect-table": defect_table,

@@ -14,6 +14,8 @@ from typing import TypeGuard
 from protocol.classic_group.operation import Operation
 from protocol.classic_requests import ClassicRequests
 from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
+from protocol.consumer_group.assignment_requests import answer_assignment_request
+from protocol.consumer_group.client_side import validate_assignors
 from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import (
     CompileRegex,
@@ -42,6 +44,10 @@ from protocol.messages import (
     ListGroupsRequest,
     Request,
     Response,
+)
+from protocol.messages_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
 )
 from protocol.messages_classic import (
     HeartbeatRequest,
@@ -179,6 +185,8 @@ class GroupCoordinator:
                 return self._directory.delete(request.group_id)
             case AlterGroupConfigRequest():
                 return Outcome(self._alter_config(request))
+            case ConsumerGroupPrepareAssignmentRequest() | ConsumerGroupInstallAssignmentRequest():
+                return answer_assignment_request(self._context, self.groups, request, now_ms=now_ms)
         outcome = self._handle_classic(request, token, now_ms, client_id, client_host)
         group_of_members = self.groups.get(request.group_id)
         if group_of_members is None:
@@ -249,6 +257,7 @@ class GroupCoordinator:
                     context.rules.refuses_non_positive_rebalance_timeout
                 ),
             )
+            validate_assignors(request, is_known_field=context.rules.has_client_assignors)
             group = self.groups.get(request.group_id)
             if group is None:
                 conversion = Operation(context.config, context.rules, now_ms=now_ms)

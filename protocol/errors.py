@@ -45,6 +45,8 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_ASSIGNOR = 112
     STALE_MEMBER_EPOCH = 113
     INVALID_REGULAR_EXPRESSION = 128
+    # KIP-848 names it and gives it no number; no broker has it, and this is no number of Kafka's.
+    INVALID_ASSIGNMENT = 10_001
 
     @property
     def wire_name(self) -> str:

@@ -11,6 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.errors import ErrorCode
+from protocol.messages_assignment import (
+    AssignmentMetadata,
+    ClientAssignor,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from protocol.messages_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -65,6 +73,8 @@ class ConsumerGroupHeartbeatRequest:
 
     ``topics_without_partitions``: topics that the owned list names with no partition. No client
     sends such, but a broker looks at them (section 2.8).
+
+    ``client_assignors``, most preferred first, exist in the KIP's text only (section 12.1).
     """
 
     group_id: str
@@ -79,6 +89,7 @@ class ConsumerGroupHeartbeatRequest:
     topic_partitions: frozenset[TopicPartition] | None = None
     topics_without_partitions: frozenset[str] = frozenset()
     api_version: int = 1
+    client_assignors: tuple[ClientAssignor, ...] | None = None
 
     @property
     def is_full(self) -> bool:
@@ -94,7 +105,9 @@ class ConsumerGroupHeartbeatRequest:
 class ConsumerGroupHeartbeatResponse:
     """Answer to api key 68. An error answer carries nothing but code and message.
 
-    ``pending_topic_partitions`` exists in the KIP's text only (section 13, row 1).
+    The last three fields exist in the KIP's text only: ``pending_topic_partitions`` (section 13,
+    row 1); ``should_compute_assignment`` and ``assignment_metadata``, which is None unless a
+    client-side assignor made the assignment (sections 12.3 and 12.7).
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -105,6 +118,8 @@ class ConsumerGroupHeartbeatResponse:
     assignment: frozenset[TopicPartition] | None = None
     pending_topic_partitions: frozenset[TopicPartition] | None = None
     throttle_time_ms: int = 0
+    should_compute_assignment: bool = False
+    assignment_metadata: AssignmentMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +240,8 @@ Request = (
     | SyncGroupRequest
     | HeartbeatRequest
     | LeaveGroupRequest
+    | ConsumerGroupPrepareAssignmentRequest
+    | ConsumerGroupInstallAssignmentRequest
 )
 Response = (
     ConsumerGroupHeartbeatResponse
@@ -239,5 +256,7 @@ Response = (
     | SyncGroupResponse
     | HeartbeatResponse
     | LeaveGroupResponse
+    | ConsumerGroupPrepareAssignmentResponse
+    | ConsumerGroupInstallAssignmentResponse
     | ErrorResponse
 )

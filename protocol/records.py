@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple
 
+from protocol.messages_assignment import AssignmentMetadata, ClientAssignor
 from protocol.messages_classic import ClassicMemberMetadata
 from protocol.records_classic import ClassicGroupValue, classic_group_dict
 from protocol.topics import TopicPartition, group_by_topic
 
 __all__ = [
+    "VALUE_FIELDS",
     "ConsumerGroupCurrentMemberAssignment",
     "ConsumerGroupMemberMetadata",
     "ConsumerGroupMetadata",
@@ -36,6 +38,10 @@ __all__ = [
     "TargetMetadataValue",
     "to_dict",
 ]
+
+
+VALUE_FIELDS = frozenset({"value", "metadata"})
+"""Fields of a record that compaction does not look at; the type and all others are its key."""
 
 
 class MemberState(IntEnum):
@@ -59,7 +65,8 @@ class GroupMetadataValue:
 class MemberMetadataValue:
     """What a member told about itself; everything but epochs and assignments.
 
-    ``classic_member_metadata`` is None for a member that uses the consumer protocol.
+    ``classic_member_metadata`` is None for a member that uses the consumer protocol,
+    ``client_assignors`` for one that offers none (section 12.7).
     """
 
     instance_id: str | None
@@ -71,6 +78,7 @@ class MemberMetadataValue:
     rebalance_timeout_ms: int
     server_assignor: str | None
     classic_member_metadata: ClassicMemberMetadata | None = None
+    client_assignors: tuple[ClientAssignor, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,8 @@ class TargetMetadataValue:
 class CurrentAssignmentValue:
     """Epochs, state and both partition sets of a member; each partition with its assignment epoch.
 
-    ``with_epochs`` says whether the simulated version writes the assignment epochs (4.3).
+    ``with_epochs`` says whether the simulated version writes the assignment epochs (4.3);
+    ``metadata`` is what a client-side assignor gave the member at this epoch (section 12.7).
     """
 
     member_epoch: int
@@ -94,6 +103,7 @@ class CurrentAssignmentValue:
     assigned: Mapping[TopicPartition, int]
     pending_revocation: Mapping[TopicPartition, int]
     with_epochs: bool = True
+    metadata: AssignmentMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,12 +204,13 @@ class ConsumerGroupTargetAssignmentMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupTargetAssignmentMember:
-    """Record 7: the target of one member."""
+    """Record 7: the target of one member, with what a client-side assignor says beside it."""
 
     type_id: ClassVar[int] = 7
     group_id: str
     member_id: str
     value: frozenset[TopicPartition] | None
+    metadata: AssignmentMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +264,10 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
             return out
         case ConsumerGroupTargetAssignmentMember(value=frozenset() as partitions):
             rows = group_by_topic(partitions).items()
-            return {"topic_partitions": [{"topic_id": t, "partitions": ps} for t, ps in rows]}
+            return {
+                "topic_partitions": [{"topic_id": t, "partitions": ps} for t, ps in rows],
+                **_metadata_dict(record.metadata),
+            }
         case ConsumerGroupCurrentMemberAssignment(value=CurrentAssignmentValue() as current):
             epochs = current.with_epochs
             return {
@@ -264,6 +278,7 @@ def _value_dict(record: Record) -> dict[str, Any] | None:
                 "partitions_pending_revocation": _partition_list(
                     current.pending_revocation, epochs
                 ),
+                **_metadata_dict(current.metadata),
             }
         case ConsumerGroupRegularExpression(value=RegularExpressionValue() as resolved):
             return {"topics": list(resolved.topics), "timestamp": resolved.timestamp}
@@ -287,7 +302,30 @@ def _member_dict(member: MemberMetadataValue) -> dict[str, Any]:
     if member.classic_member_metadata is not None:
         timeout_ms = member.classic_member_metadata.session_timeout_ms
         out["classic_member_metadata"] = {"session_timeout_ms": timeout_ms}
+    if member.client_assignors is not None:
+        out["assignors"] = [
+            {
+                "name": assignor.name,
+                "minimum_version": assignor.minimum_version,
+                "maximum_version": assignor.maximum_version,
+                "reason": assignor.reason,
+                "version": assignor.metadata_version,
+                "metadata": assignor.metadata_bytes.hex(),
+            }
+            for assignor in member.client_assignors
+        ]
     return out
+
+
+def _metadata_dict(metadata: AssignmentMetadata | None) -> dict[str, Any]:
+    """The extra fields of records 7 and 8; none where a broker's own assignor was at work."""
+    if metadata is None:
+        return {}
+    return {
+        "error": metadata.error,
+        "metadata_version": metadata.metadata_version,
+        "metadata": metadata.metadata_bytes.hex(),
+    }
 
 
 def _offset_dict(commit: OffsetCommitValue) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from protocol.records import Record
+from protocol.records import VALUE_FIELDS, Record
 
 __all__ = ["ReplicaLog"]
 
@@ -108,4 +108,4 @@ def _key_of(record: Record) -> object:
 
 @cache
 def _key_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(name for name in kind.__match_args__ if name != "value")
+    return tuple(name for name in kind.__match_args__ if name not in VALUE_FIELDS)

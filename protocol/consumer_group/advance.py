@@ -8,6 +8,7 @@ classic-group-and-migration.md, section 7.5.
 from __future__ import annotations
 
 from protocol.assignors import SubscriptionType
+from protocol.consumer_group.client_side import check_assignors
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup, given, recount, subscription_type
 from protocol.consumer_group.member import Member
@@ -103,7 +104,8 @@ class Advance:
         """Has the subscription changed, and does that raise the group epoch at once?
 
         A pattern raises it only if its topics are known already, or if it is dropped (7.2). A
-        pattern that nobody has any more gets its tombstone. Raises GroupError for a bad pattern.
+        pattern that nobody has any more gets its tombstone. What is said to client-side assignors
+        raises it too (12.1). Raises GroupError for a bad pattern or assignors that do not fit.
         """
         before, after = self.stored, self.member
         if after is before:
@@ -123,6 +125,10 @@ class Advance:
                 self.records.append(
                     ConsumerGroupRegularExpression(group.group_id, gone_regex, None)
                 )
+        if after.client_assignors is not before.client_assignors:
+            check_assignors(group, before, after, replaced_id=self._replaced_id)
+            offered = before.client_assignors, after.client_assignors
+            bump = bump or self._context.rules.asks_for_assignment(*offered)
         self.is_bumped, self.is_subscription_changed = bump, changed
 
     # -- H8, H9 ----------------------------------------------------------------------------
@@ -237,6 +243,7 @@ class Advance:
             return member
         names = group.names_of(member)
         subscribed = self._context.topic_ids(names)
+        target_id = self._replaced_id or member.member_id
         return reconcile(
             Reconciliation(
                 member=member,
@@ -247,5 +254,6 @@ class Advance:
                 gives_up=rules.gives_up(member, subscribed) if forces_subscription else None,
                 subscribes_to_nothing=not names,
                 revoking_epoch=rules.revoking_epoch(member),
+                target_metadata=group.target_metadata.get(target_id),
             )
         )

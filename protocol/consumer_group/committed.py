@@ -54,6 +54,11 @@ class CommittedGroup:
         return committed(self._group.server_assignors)
 
     @property
+    def client_assignors(self) -> Mapping[str, int]:
+        """How many of the committed members offer each client-side assignor."""
+        return committed(self._group.client_assignors)
+
+    @property
     def state(self) -> GroupState:
         """Section 6.1."""
         target_epoch = self.target_assignment_epoch

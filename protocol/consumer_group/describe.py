@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from protocol.consumer_group.client_side import plan_of
 from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.target import preferred_assignor
@@ -47,9 +48,15 @@ def describe(context: CoordinatorContext, group: CommittedGroup) -> ConsumerGrou
         state=group.state.value,
         group_epoch=group.group_epoch,
         assignment_epoch=group.target_assignment_epoch,
-        assignor=preferred_assignor(context, group),
+        assignor=assignor_of(context, group),
         members=tuple(members),
     )
+
+
+def assignor_of(context: CoordinatorContext, group: CommittedGroup) -> str:
+    """The assignor that the group uses: one of its members', else one of the broker's."""
+    plan = plan_of(group.members.values()) if group.client_assignors else None
+    return preferred_assignor(context, group) if plan is None else plan.assignor_name
 
 
 def describe_missing(group_id: str, *, is_classic: bool) -> ConsumerGroupDescribeResponse:

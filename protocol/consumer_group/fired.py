@@ -1,11 +1,12 @@
 """What happens when a timer of a consumer group fires.
 
-Sources: consumer-group-coordinator.md, sections 4.1, 4.2, 7.2 and 13;
+Sources: consumer-group-coordinator.md, sections 4.1, 4.2, 7.2, 12.3 and 13;
 classic-group-and-migration.md, section 7.7.
 """
 
 from __future__ import annotations
 
+from protocol.consumer_group.client_side import delegate, expire
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.regexes import resolve
@@ -42,6 +43,8 @@ def fired(
             return _notice_topics(context, group)
         case "assignment":
             return _assign(context, group, key, now_ms)
+        case "computation":
+            return expire(context, group, now_ms)
         case "regex":
             return resolve(context, group, asked_at_ms=epoch)
     raise ProtocolBug(f"unknown timer {key}")
@@ -68,9 +71,14 @@ def _assign(
     context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
 ) -> Outcome:
     """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
-    again after a while, as a timer whose write fails is (section 4.1)."""
+    again after a while, as a timer whose write fails is (section 4.1). A group with a client-side
+    assignor has one of its members compute (section 12.3)."""
     if group.group_epoch <= group.target_assignment_epoch or not group.members:
         return Outcome()
+    if group.client_assignors or group.computation is not None:
+        delegated = delegate(context, group)
+        if delegated is not None:
+            return delegated
     try:
         target = compute_target(
             context,

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from protocol.assignors import SubscriptionType
+from protocol.consumer_group.computation import Computation
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.refusals import unknown_member
 from protocol.errors import ReplayError
+from protocol.messages_assignment import AssignmentMetadata
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -95,7 +97,8 @@ class ConsumerGroup(TimelineFields):
     Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
     ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
     ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2),
-    ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4).
+    ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4),
+    ``computation`` says which member computes a target for the group, if one does (section 12.3).
     Everything else is on the coordinator's timeline, if there is one (section 9.4).
     """
 
@@ -116,11 +119,14 @@ class ConsumerGroup(TimelineFields):
         self.target_assignment_epoch = initial_epoch
         self.target_assignment_timestamp: int | None = None
         self.target_assignment: dict[str, frozenset[TopicPartition]] = new_table(timeline)
+        self.target_metadata: dict[str, AssignmentMetadata] = new_table(timeline)
         self.subscribed_topic_names: dict[str, int] = new_table(timeline)
         self.subscribed_regexes: dict[str, int] = new_table(timeline)
         self.resolved_regexes: dict[str, RegularExpressionValue] = new_table(timeline)
         self.is_resolving_regexes = False
         self.server_assignors: dict[str, int] = new_table(timeline)
+        self.client_assignors: dict[str, int] = new_table(timeline)
+        self.computation: Computation | None = None
         self.static_members: dict[str, str] = new_table(timeline)
         self.classic_member_count = 0
         self.classic_protocols: dict[str, int] = new_table(timeline)
@@ -265,6 +271,10 @@ class ConsumerGroup(TimelineFields):
             self.target_assignment.pop(member_id, None)
         else:
             self.target_assignment[member_id] = new
+        if record.metadata is not None:
+            self.target_metadata[member_id] = record.metadata
+        elif self.target_metadata:
+            self.target_metadata.pop(member_id, None)
 
     def _replay_member(self, record: ConsumerGroupMemberMetadata, *, strict: bool) -> None:
         member_id = record.member_id
@@ -335,6 +345,12 @@ class ConsumerGroup(TimelineFields):
             given(old.server_assignor if old else None),
             given(new.server_assignor if new else None),
         )
+        if (old and old.client_assignors) or (new and new.client_assignors):
+            recount(
+                self.client_assignors,
+                [assignor.name for assignor in old.client_assignors] if old else [],
+                [assignor.name for assignor in new.client_assignors] if new else [],
+            )
         if (old and old.classic_metadata) or (new and new.classic_metadata):
             self._recount_classic(old, new)
         self._map_instance(old, new)

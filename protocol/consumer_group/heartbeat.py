@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from protocol.consumer_group.advance import Advance, is_at_rest
+from protocol.consumer_group.client_side import tell
 from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
@@ -67,11 +68,36 @@ def heartbeat(
             request.topic_partitions, forces_subscription=advance.is_subscription_changed
         )
         target_epoch, target = advance.target_epoch, advance.target
+    timers = _timers(context, group, member, updated, after, now_ms)
+    response = _response(context, group.group_id, member, after, request, target_epoch, target)
+    if group.client_assignors:
+        response, timers = _with_client_side(context, group, after, response, timers, now_ms)
     return Outcome(
-        _response(context, group.group_id, member, after, request, target_epoch, target),
+        response,
         tuple(records),
-        _timers(context, group, member, updated, after, now_ms),
+        timers,
     )
+
+
+def _with_client_side(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    after: Member,
+    response: ConsumerGroupHeartbeatResponse,
+    timers: tuple[TimerCommand, ...],
+    now_ms: int,
+) -> tuple[ConsumerGroupHeartbeatResponse, tuple[TimerCommand, ...]]:
+    """Sections 12.3 and 12.7. Nothing can fail any more: a member that is told here is told."""
+    should_compute, more = tell(context, group, after, now_ms)
+    metadata = None
+    if response.assignment is not None:
+        target = group.target_metadata.get(after.member_id)
+        metadata = context.rules.metadata_to_tell(after.assignment_metadata, target)
+    if should_compute or metadata is not None:
+        response = replace(
+            response, should_compute_assignment=should_compute, assignment_metadata=metadata
+        )
+    return response, (*timers, *more)
 
 
 def _timers(
@@ -180,6 +206,7 @@ def _merge(
         and request.subscribed_topic_regex is None
         and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
         and request.server_assignor is None
+        and request.client_assignors is None
         and request.rack_id is None
         and request.instance_id in (None, member.instance_id)
         and member.client_id == client_id
@@ -196,6 +223,13 @@ def _merge(
     regex = member.subscribed_topic_regex
     if request.subscribed_topic_regex is not None:
         regex = request.subscribed_topic_regex
+    server_assignor, client_assignors = member.server_assignor, member.client_assignors
+    if request.server_assignor is not None:  # The two exclude each other (section 12.1).
+        server_assignor, client_assignors = request.server_assignor, ()
+    if request.client_assignors is not None and request.client_assignors != client_assignors:
+        client_assignors = request.client_assignors
+    if client_assignors:
+        server_assignor = None
     updated = replace(
         member,
         subscribed_topic_regex=regex,
@@ -205,9 +239,8 @@ def _merge(
         client_host=client_host,
         rebalance_timeout_ms=timeout_ms,
         subscribed_topic_names=names,
-        server_assignor=(
-            member.server_assignor if request.server_assignor is None else request.server_assignor
-        ),
+        server_assignor=server_assignor,
+        client_assignors=client_assignors,
         classic_metadata=None,
     )
     return member if updated == member else updated

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from protocol.consumer_group.client_side import assignment_key, loses_computing_member
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import Kafka41Rules
-from protocol.outcome import ScheduleTimer, TimerCommand, TimerKey
+from protocol.outcome import ScheduleTimer, TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,
@@ -40,6 +41,7 @@ class Kip848Rules(Kafka41Rules):
     notices_topics_itself = True
     promotes_on_release = True
     converts_in_first_join_phase = True
+    has_client_assignors = True
 
     def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
         """A classic member is called back when there is a target to move to."""
@@ -58,7 +60,8 @@ class Kip848Rules(Kafka41Rules):
     def follow_up(
         self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
     ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
-        """Promote receivers of what was released; compute a target when the epoch rose.
+        """Promote receivers of what was released; compute a target, or look for somebody who does,
+        when the epoch rose or the member that computes is lost.
 
         A group that is converted to a classic one has no more receivers.
         """
@@ -75,9 +78,9 @@ class Kip848Rules(Kafka41Rules):
                 for member in _promotions(group, records)
             )
         raised = any(isinstance(r, ConsumerGroupMetadata) and r.value is not None for r in records)
-        if not raised:
+        if not raised and not loses_computing_member(group, records):
             return more, ()
-        return more, (ScheduleTimer(TimerKey("assignment", group.group_id), now_ms),)
+        return more, (ScheduleTimer(assignment_key(group.group_id), now_ms),)
 
 
 class LazyKip848Rules(Kip848Rules):

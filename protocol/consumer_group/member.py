@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from protocol.messages_assignment import AssignmentMetadata, ClientAssignor
 from protocol.messages_classic import ClassicMemberMetadata
 from protocol.records import CurrentAssignmentValue, MemberMetadataValue, MemberState
 from protocol.topics import TopicPartition
@@ -24,7 +25,8 @@ class Member:
 
     ``classic_metadata`` is None for a member that uses the consumer protocol. ``assigned`` and
     ``pending_revocation`` map each partition to its assignment epoch. Names are sorted and without
-    repetition.
+    repetition. ``client_assignors`` are those that the member offers, most preferred first, and
+    ``assignment_metadata`` what such an assignor gave it at its present epoch (section 12).
     """
 
     member_id: str
@@ -42,6 +44,8 @@ class Member:
     state: MemberState = MemberState.STABLE
     assigned: Mapping[TopicPartition, int] = field(default_factory=lambda: NO_PARTITIONS)
     pending_revocation: Mapping[TopicPartition, int] = field(default_factory=lambda: NO_PARTITIONS)
+    client_assignors: tuple[ClientAssignor, ...] = ()
+    assignment_metadata: AssignmentMetadata | None = None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         """Section 3.1: has the member reached this target epoch with nothing left to wait for?"""
@@ -59,6 +63,7 @@ class Member:
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.server_assignor,
             classic_member_metadata=self.classic_metadata,
+            client_assignors=self.client_assignors or None,
         )
 
     def with_metadata(self, value: MemberMetadataValue) -> Member:
@@ -74,6 +79,7 @@ class Member:
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
             classic_metadata=value.classic_member_metadata,
+            client_assignors=value.client_assignors or (),
         )
 
     def current_assignment(self, *, with_epochs: bool) -> CurrentAssignmentValue:
@@ -85,6 +91,7 @@ class Member:
             assigned=self.assigned,
             pending_revocation=self.pending_revocation,
             with_epochs=with_epochs,
+            metadata=self.assignment_metadata,
         )
 
     def with_current_assignment(self, value: CurrentAssignmentValue) -> Member:
@@ -96,6 +103,7 @@ class Member:
             state=value.state,
             assigned=value.assigned,
             pending_revocation=value.pending_revocation,
+            assignment_metadata=value.metadata,
         )
 
     def without_current_assignment(self) -> Member:
@@ -107,4 +115,5 @@ class Member:
             state=MemberState.STABLE,
             assigned=NO_PARTITIONS,
             pending_revocation=NO_PARTITIONS,
+            assignment_metadata=None,
         )

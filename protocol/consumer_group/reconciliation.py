@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from protocol.consumer_group.member import NO_PARTITIONS, Member
 from protocol.errors import ErrorCode, GroupError, IllegalTransition
+from protocol.messages_assignment import AssignmentMetadata
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -91,6 +92,7 @@ class Reconciliation:
     ``assigned`` whose topic the member has just unsubscribed from, or is None where this request
     does not change the subscription or the version waits for the target. ``revoking_epoch`` is the
     epoch a member carries on when an acknowledged revocation is followed by another (section 3.4).
+    ``target_metadata`` comes with the target and is the member's when it has reached that.
     """
 
     member: Member
@@ -101,6 +103,7 @@ class Reconciliation:
     gives_up: frozenset[TopicPartition] | None = None
     subscribes_to_nothing: bool = False
     revoking_epoch: int | None = None
+    target_metadata: AssignmentMetadata | None = None
 
 
 def reconcile(step: Reconciliation) -> Member:
@@ -215,6 +218,7 @@ def _grant(step: Reconciliation, next_state: MemberState) -> Member:
         previous_member_epoch=member.member_epoch,
         assigned=assigned,
         pending_revocation=NO_PARTITIONS,
+        assignment_metadata=step.target_metadata,
     )
 
 

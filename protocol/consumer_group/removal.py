@@ -142,7 +142,12 @@ def replace_static_member(
         ConsumerGroupTargetAssignmentMember(group_id, old.member_id, None),
         ConsumerGroupMemberMetadata(group_id, old.member_id, None),
         ConsumerGroupMemberMetadata(group_id, new_id, copy.metadata()),
-        ConsumerGroupTargetAssignmentMember(group_id, new_id, group.target_of(old.member_id)),
+        ConsumerGroupTargetAssignmentMember(
+            group_id,
+            new_id,
+            group.target_of(old.member_id),
+            group.target_metadata.get(old.member_id),
+        ),
         ConsumerGroupCurrentMemberAssignment(
             group_id, new_id, copy.current_assignment(with_epochs=with_epochs)
         ),

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from protocol.assignors import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
 from protocol.classic_group.rules import ClassicGroupRules
+from protocol.consumer_group.client_side_rules import ClientSideRules
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
@@ -44,10 +45,11 @@ class Joiner(Protocol):
         ...
 
 
-class ConsumerGroupRules(ClassicGroupRules, MigrationRules):
+class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     """Apache Kafka 4.3 without its known defects. One instance serves one coordinator.
 
-    The decisions of classic groups, and of groups with members of both protocols, are inherited.
+    The decisions of classic groups, of groups with members of both protocols, and about client-side
+    assignors are inherited.
     """
 
     initial_group_epoch = 1

@@ -106,7 +106,11 @@ def _install(
         share = result.get(member_id, frozenset())
         assignment[member_id] = share
         stored = group.target_assignment.get(member_id)
-        if stored is None or (share is not stored and share != stored):
+        if (
+            stored is None
+            or (share is not stored and share != stored)
+            or member_id in group.target_metadata  # Of a client-side assignor, which is not asked.
+        ):
             records.append(ConsumerGroupTargetAssignmentMember(group.group_id, member_id, share))
     timestamp = now_ms if context.rules.writes_assignment_timestamp else None
     records.append(

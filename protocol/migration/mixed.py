@@ -140,6 +140,7 @@ def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_hos
         rebalance_timeout_ms=stored.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         subscribed_topic_names=tuple(sorted(set(subscription.topics))),
         subscribed_topic_regex="",
+        client_assignors=(),
         classic_metadata=ClassicMemberMetadata(
             session_timeout_ms=request.session_timeout_ms, supported_protocols=request.protocols
         ),

@@ -31,7 +31,7 @@ from protocol.messages_offsets import (
     OffsetFetchResponse,
 )
 from protocol.outcome import ScheduleTimer, TimerKey
-from protocol.records import MemberState, OffsetCommit, Record
+from protocol.records import VALUE_FIELDS, MemberState, OffsetCommit, Record
 from protocol.semantics import SEMANTICS, Semantics
 from protocol.shard import Shard
 from protocol.topics import MetadataImage, Topic, TopicPartition
@@ -68,6 +68,7 @@ _SOFT = {
     "metadata_refresh_deadline_ms",
     "metadata_refresh_epoch",
     "is_resolving_regexes",
+    "computation",
     "_ownership",
     "_timeline",
     "befores",
@@ -353,7 +354,7 @@ def compacted(records: Iterable[Record], *, keeps_tombstones: bool) -> list[Reco
     """The last record of each key, in order; tombstones go once a log was cleaned long ago."""
     last: dict[Any, Record] = {}
     for record in records:
-        names = [n for n in record.__match_args__ if n != "value"]
+        names = [n for n in record.__match_args__ if n not in VALUE_FIELDS]
         key = (record.type_id, *(getattr(record, name) for name in names))
         last.pop(key, None)
         last[key] = record
@@ -398,6 +399,7 @@ def recount(group: ConsumerGroup) -> dict[str, Any]:
         "subscribed_topic_names": names,
         "subscribed_regexes": regexes,
         "server_assignors": count(m.server_assignor for m in members),
+        "client_assignors": count(a.name for m in members for a in m.client_assignors),
         "current_partition_epoch": {
             p: m.member_epoch for m in members for p in (*m.assigned, *m.pending_revocation)
         },
