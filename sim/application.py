@@ -1,7 +1,8 @@
 """The application thread of a client process: it polls, makes calls, and is kept by callbacks.
 
 Source: consumer-client.md, sections 0.1 and 6.1. No event is made for a ``poll`` that would only
-restart the poll timer.
+restart the poll timer. With a data plane the batch that a ``poll`` hands out keeps the application
+as well: it is back at ``poll`` when that is processed, and whatever it is to do waits until then.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from protocol.member import (
 )
 from protocol.topics import TopicPartition
 from sim.clock import Call
+from sim.data_plane import positions_after_polling
 
 if TYPE_CHECKING:
     from sim.client import ClientProcess
@@ -36,6 +38,7 @@ class Application:
     """What one process does with its consumer. ``is_blocked``: inside ``unsubscribe`` or ``close``.
 
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
+    ``intake``: the records it takes; None without a data plane.
     """
 
     def __init__(self, world: World, process: ClientProcess, conditions: ClientConditions) -> None:
@@ -52,6 +55,13 @@ class Application:
         self._is_going_on = False
         self.is_blocked = False
         self.is_exiting = False
+        self.intake = world.data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
+        self._wakes_at_ms: int | None = None
+        self._long_batch_at_ms: int | None = None
+        self._is_in_long_batch = False
+        self._away_until_ms = 0
+        if self.intake is not None:
+            self.intake.on_leaders_changed = self.plan_long_batch
 
     # --- what it is told --------------------------------------------------------------------------
 
@@ -60,7 +70,7 @@ class Application:
         if self._process.is_alive and not self.is_exiting:
             self.is_exiting = isinstance(event, Close)
             self._to_do.append(event)
-            self.go_on()
+            self._go_on()
 
     def give_up(self, close: Close) -> None:
         """Forget what was to be called; close instead."""
@@ -70,24 +80,29 @@ class Application:
 
     def end(self) -> None:
         """The process is gone."""
-        if not self._conditions.is_paused and not self._conditions.is_stalled:
+        if self.intake is not None:
+            self._world.data_plane.on_process_end(self._process.name)
+        elif not self._conditions.is_paused and not self._conditions.is_stalled:
             self._deliver()
         self._to_do.clear()
 
     def after_event(self) -> None:
         """The member has taken an event: see what there is to do now, and when to poll next."""
+        if self.intake is not None:
+            self._look_at_records()
         self._arm_poll()
         if self._to_do or self._conditions.is_stalled:
-            self.go_on()
+            self._go_on()
 
     def look_at_conditions(self) -> None:
         """A stall or a pause began or ended."""
         conditions = self._conditions
         if not self._process.is_alive or conditions.is_paused:
             return
-        if not conditions.is_stalled and not self._member.is_polling:
+        is_away = conditions.is_stalled or self._is_in_long_batch
+        if not is_away and not self._member.is_polling:
             self._process.take(PollingResumed())
-        self.go_on()
+        self._go_on()
 
     # --- polling ----------------------------------------------------------------------------------
 
@@ -120,19 +135,24 @@ class Application:
         if due_ms > self._clock.now_ms:
             self._arm_poll()
             return
-        self._return_records()
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._schedule_poll(back_ms)
+            return
+        self.return_records()
         self._process.take(_POLL)
 
-    def _return_records(self) -> None:
-        """Tell the member what earlier polls have handed out; another event follows at once."""
-        positions = self._deliver()
+    def return_records(self) -> None:
+        """Tell the member what polls so far have handed out; another event follows at once."""
+        positions = self._deliver() if self.intake is None else self.intake.positions()
         if positions:
             self._process.apply(RecordsReturned(positions=positions))
 
     def _deliver(self) -> Mapping[TopicPartition, int]:
-        """Count what the application has been handed since this was last asked."""
+        """Count what an application that keeps up was handed since this was last asked."""
         world = self._world
-        positions = world.topic_logs.positions_after_polling(self._member, self._clock.now_ms)
+        now_ms = self._clock.now_ms
+        positions = positions_after_polling(world.topic_logs, self._member, now_ms)
         for partition, position in positions.items():
             start = self._member.assigned[partition].position
             world.metrics.deliveries.add(partition, start, position)
@@ -140,31 +160,120 @@ class Application:
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def go_on(self) -> None:
+    def _go_on(self) -> None:
         """Do what there is to do, as far as nothing keeps the application."""
         if self._is_going_on:
             return
         self._is_going_on = True
-        while self._may_act():
+        while self._has_to_act() and self._may_act():
             if self._conditions.is_stalled:
-                if not self._member.is_polling:
-                    break
-                self._return_records()
+                self.return_records()
                 self._process.take(PollingStopped())
-            elif self._to_do:
-                self._act(self._to_do.popleft())
             else:
-                break
+                self._act(self._to_do.popleft())
         self._is_going_on = False
 
+    def _has_to_act(self) -> bool:
+        """Whether it has to stay away from ``poll``, or to make a call."""
+        return self._member.is_polling if self._conditions.is_stalled else bool(self._to_do)
+
     def _may_act(self) -> bool:
-        return self._process.is_alive and not self._conditions.is_paused and self._is_free
+        if not self._process.is_alive or self._conditions.is_paused or not self._is_free:
+            return False
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._wake_at(back_ms)
+            return False
+        return True
 
     def _act(self, event: Event) -> None:
         """One call of the application; all but ``subscribe`` block it."""
         if isinstance(event, Subscribe):
             self._process.request_metadata()
         else:
-            self._return_records()
+            self.return_records()
             self.is_blocked = True
         self._process.take(event)
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def _back_ms(self) -> int:
+        """When it is back at ``poll``: now, unless a batch keeps it."""
+        if self.intake is None:
+            return self._clock.now_ms
+        return max(self.intake.next_poll_ms(), self._away_until_ms)
+
+    def _wake_at(self, at_ms: int) -> None:
+        if self._wakes_at_ms is None or at_ms < self._wakes_at_ms:
+            self._wakes_at_ms = at_ms
+            self._clock.call_at(at_ms, self._process.tie_break(), self._on_wake, at_ms)
+
+    def _on_wake(self, call: Call) -> None:
+        """The batch is processed, unless something has held it up."""
+        if call.argument != self._wakes_at_ms or self._process.defers(self._on_wake, call):
+            return
+        self._wakes_at_ms = None
+        if self._is_in_long_batch:
+            self._end_long_batch()
+        self._go_on()
+
+    def _look_at_records(self) -> None:
+        """Does the application take records now, and has anything changed in what flows?"""
+        intake = self.intake
+        assert intake is not None
+        is_there = self._member.is_polling or self._is_in_long_batch
+        if intake.look(is_serving=self._is_free and is_there) and intake.overruns_poll_interval:
+            self.plan_long_batch()
+
+    def plan_long_batch(self) -> None:
+        """Foresee the ``poll`` after which the application stays away for too long.
+
+        Only that is an event, because the member's poll timer runs then; and only for a client that
+        can be handed so much.
+        """
+        intake = self.intake
+        if intake is None or not intake.overruns_poll_interval or self._is_in_long_batch:
+            return
+        at_ms = intake.first_long_batch_ms()
+        if at_ms != self._long_batch_at_ms:
+            self._long_batch_at_ms = at_ms
+            if at_ms is not None:
+                self._clock.call_at(at_ms, self._process.tie_break(), self._on_long_batch, at_ms)
+
+    def _on_long_batch(self, call: Call) -> None:
+        if call.argument != self._long_batch_at_ms or self._process.defers(
+            self._on_long_batch, call
+        ):
+            return
+        self._long_batch_at_ms = None
+        intake = self.intake
+        assert intake is not None
+        now_ms = self._clock.now_ms
+        if self._back_ms() == now_ms:
+            self.return_records()
+            self._poll_if_due()
+            lasts_ms = intake.batch_ms()
+            if self._is_free and lasts_ms >= self._process.spec.max_poll_interval_ms:
+                self._is_in_long_batch = True
+                self._away_until_ms = now_ms + lasts_ms
+                self._wake_at(self._away_until_ms)
+                self._process.take(PollingStopped())
+        self.plan_long_batch()
+
+    def _end_long_batch(self) -> None:
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._wake_at(back_ms)
+            return
+        self._is_in_long_batch = False
+        self.return_records()
+        self._process.take(PollingResumed())
+        self._poll_if_due()
+        self.plan_long_batch()
+
+    def _poll_if_due(self) -> None:
+        """The ``poll`` that the application is back at, if it does more than hand out records."""
+        due_ms = self._member.poll_due_ms
+        is_due = due_ms is not None and due_ms <= self._clock.now_ms
+        if is_due and self._member.is_polling and self._is_free:
+            self._process.take(_POLL)

@@ -116,6 +116,7 @@ class Broker:
         for connection in list(self.connections):
             connection.abandon()
         self.world.controller.on_broker_down(self)
+        self.world.data_plane.on_brokers_changed()
 
     def restart(self) -> None:
         """A new process on the same disk, which knows nothing of the cluster yet."""

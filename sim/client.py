@@ -108,6 +108,7 @@ class ClientProcess:
         )
         self._pick_broker = world.streams.get(f"bootstrap/{name}").random
         self.application = Application(world, self, conditions)
+        self.intake = self.application.intake
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -151,8 +152,15 @@ class ClientProcess:
         self._deferred.append((function, arguments))
         return True
 
+    def fall_asleep(self) -> None:
+        """A pause begins."""
+        if self.intake is not None:
+            self.intake.freeze()
+
     def wake_up(self) -> None:
         """After a pause: everything that was kept happens now, in its order."""
+        if self.intake is not None:
+            self.intake.thaw()
         while self._deferred and self.is_alive:
             function, arguments = self._deferred.popleft()
             function(*arguments)
@@ -162,6 +170,8 @@ class ClientProcess:
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
+        if self.intake is not None and self.member.may_commit_outside_poll:
+            self.application.return_records()
         self.apply(event)
         if self.is_alive:
             self._arm_tick()

@@ -88,12 +88,14 @@ class Controller:
 
     def fence(self, broker: Broker) -> None:
         """Take a broker out of the in-sync sets, and elect others where it led."""
+        broker.world.data_plane.on_fenced(broker)
         has_moved = [partition.fence(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish(self.metadata.image)
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
+        broker.world.data_plane.on_broker_up(broker)
         has_moved = [partition.take_back(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish(self.metadata.image)

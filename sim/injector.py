@@ -113,20 +113,28 @@ class Injector:
         network = self._world.network
         where = (fault.client, fault.broker, fault.direction)
         network.block(*where)
-        return lambda: network.unblock(*where)
+        self._world.data_plane.on_network_changed(fault.client)
+
+        def end() -> None:
+            network.unblock(*where)
+            self._world.data_plane.on_network_changed(fault.client)
+
+        return end
 
     def _network_slowdown(self, fault: faults.NetworkSlowdown) -> _End:
         if fault.client is None:
             names = [spec.name for spec in self._world.spec.clients]
         else:
             names = [fault.client]
-        links = [self._world.network.link(name) for name in names]
-        for link in links:
-            link.factor *= fault.factor
+        world = self._world
+        for name in names:
+            world.network.link(name).factor *= fault.factor
+            world.data_plane.on_network_changed(name)
 
         def end() -> None:
-            for link in links:
-                link.factor //= fault.factor
+            for name in names:
+                world.network.link(name).factor //= fault.factor
+                world.data_plane.on_network_changed(name)
 
         return end
 
@@ -282,9 +290,12 @@ class Injector:
         self._later(fault.down_ms + fault.gap_ms, lambda: self._bounce_client(fault, names[1:]))
 
     def _client_pause(self, fault: faults.ClientPause) -> _End | bool:
-        if self._world.fleet.live(fault.client) is None:
+        running = self._world.fleet.live(fault.client)
+        if running is None:
             return False
         conditions = self._world.fleet.conditions[fault.client]
+        if not conditions.is_paused:
+            running.fall_asleep()
         conditions.begin(fault)
 
         def end() -> None:

@@ -141,6 +141,7 @@ class _Ownership:
         self._fetchable: dict[str, frozenset[TopicPartition]] = {}
         self._owner_count: dict[TopicPartition, int] = {}
         self._since_ms: dict[TopicPartition, int] = {}
+        self._unowned_since_ms: dict[TopicPartition, int] = {}
         self._last_owner: dict[TopicPartition, str] = {}
         self.unowned_ms = 0
         self.longest_unowned_ms = 0
@@ -159,6 +160,7 @@ class _Ownership:
         if partition not in self._owner_count:
             self._owner_count[partition] = 0
             self._since_ms[partition] = self._clock.now_ms
+            self._unowned_since_ms[partition] = self._clock.now_ms
             self.unowned_count += 1
 
     def remove(self, partition: TopicPartition) -> None:
@@ -169,6 +171,7 @@ class _Ownership:
             self.unowned_count -= count == 0
             self.overlap_count -= count > 1
             del self._since_ms[partition]
+            del self._unowned_since_ms[partition]
 
     def look_at(self, client: ClientView) -> None:
         """Has this client's set changed?"""
@@ -202,6 +205,7 @@ class _Ownership:
     def _count(self, partition: TopicPartition, by: int) -> None:
         if partition in self._owner_count:
             self._account(partition)
+            self._unowned_since_ms[partition] = self._clock.now_ms
             before = self._owner_count[partition]
             after = self._owner_count[partition] = before + by
             self.unowned_count += (after == 0) - (before == 0)
@@ -214,6 +218,8 @@ class _Ownership:
         count = self._owner_count[partition]
         if count == 0:
             self.unowned_ms += span_ms
-            self.longest_unowned_ms = max(self.longest_unowned_ms, span_ms)
+            # Not the span: whoever looks in between must not cut the longest one in two.
+            unowned_ms = now_ms - self._unowned_since_ms[partition]
+            self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
         elif count > 1:
             self.overlap_ms += span_ms * (count - 1)

@@ -334,6 +334,10 @@ class Network:
         self._blocks.remove((client_name, node_id, direction))
         self._apply_blocks_of(client_name)
 
+    def is_blocked(self, client_name: str, broker_id: int) -> bool:
+        """Whether no request of a client to a broker can be answered."""
+        return any(self._blocked_ways(client_name, broker_id))
+
     def break_coordinator_connection(self, client_name: str) -> bool:
         """Reset the open connections of a client to its coordinator; False if there is none."""
         found = [
@@ -350,11 +354,14 @@ class Network:
             self._apply_blocks(connection)
 
     def _apply_blocks(self, connection: Connection) -> None:
+        up, down = self._blocked_ways(connection.client_name, connection.broker.node_id)
+        connection.set_blocked(up=up, down=down)
+
+    def _blocked_ways(self, client_name: str, broker_id: int) -> tuple[bool, bool]:
+        """Whether nothing passes to the broker, and to the client."""
         up = down = False
-        for client_name, node_id, direction in self._blocks:
-            if client_name != connection.client_name:
-                continue
-            if node_id is None or node_id == connection.broker.node_id:
+        for name, node_id, direction in self._blocks:
+            if name == client_name and node_id in (None, broker_id):
                 up = up or direction is not Direction.TO_CLIENT
                 down = down or direction is not Direction.TO_BROKER
-        connection.set_blocked(up=up, down=down)
+        return up, down

@@ -75,6 +75,11 @@ class ClientSpec:
     the broker matches, in place of ``topics``. A consumer that fails for good is closed by its
     application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
     nobody does). Settings keep Kafka's names.
+
+    The last three are for worlds with a data plane. A ``poll`` hands out at most
+    ``max_poll_records``, and the application processes ``processing_records_per_second`` (None:
+    whatever comes). ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what
+    one fetch brings of a partition, and therefore what is buffered of it.
     """
 
     name: str
@@ -93,6 +98,9 @@ class ClientSpec:
     close_timeout_ms: int = 30_000
     restart_after_fatal_ms: int | None = 10_000
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
+    max_poll_records: int = 500
+    max_partition_fetch_records: int = 1_000
+    processing_records_per_second: int | None = None
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
@@ -101,6 +109,8 @@ class ClientSpec:
         _check_regex(self.topic_regex)
         if self.restart_after_fatal_ms is not None:
             _at_least(self, 1, "restart_after_fatal_ms")
+        if self.processing_records_per_second is not None:
+            _at_least(self, 1, "processing_records_per_second")
         if self.instance_id == "":
             raise ValueError("instance_id must not be empty; leave it out for a dynamic member")
         if len(set(self.topics)) != len(self.topics):
@@ -113,6 +123,8 @@ class ClientSpec:
             "max_poll_interval_ms",
             "auto_commit_interval_ms",
             "request_timeout_ms",
+            "max_poll_records",
+            "max_partition_fetch_records",
         )
 
 
@@ -121,16 +133,18 @@ class NetworkSpec:
     """Connections between clients and brokers.
 
     ``latency`` is one way; a message takes at least 1 ms. ``connect_timeout_ms`` is Kafka's
-    ``socket.connection.setup.timeout.ms``.
+    ``socket.connection.setup.timeout.ms``. ``fetch_latency_ms`` is the time of one fetch, there and
+    back, in a world with a data plane; always the same, but for slow networks.
     """
 
     latency: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=5))
     connect_timeout_ms: int = 10_000
     reconnect_backoff_ms: int = 50
     reconnect_backoff_max_ms: int = 1_000
+    fetch_latency_ms: int = 10
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "connect_timeout_ms", "reconnect_backoff_ms")
+        _at_least(self, 1, "connect_timeout_ms", "reconnect_backoff_ms", "fetch_latency_ms")
         if self.reconnect_backoff_max_ms < self.reconnect_backoff_ms:
             raise ValueError(
                 f"reconnect_backoff_max_ms ({self.reconnect_backoff_max_ms}) must be >= "
@@ -175,7 +189,8 @@ class WorldSpec:
     Faults and changes happen until ``duration_ms``; then everything is healed, and ``calm_ms``
     follows, in which the group must come to rest. ``semantics`` names the protocol version and
     ``defects`` those of the zoo that are switched on, in coordinator, member or broker. ``seed``
-    feeds every random stream.
+    feeds every random stream. ``data_plane``: clients fetch, buffer and process records
+    (``data_plane.py``); without it they keep up with whatever is produced.
     """
 
     seed: int
@@ -190,6 +205,7 @@ class WorldSpec:
     network: NetworkSpec = field(default_factory=NetworkSpec)
     brokers: BrokerSpec = field(default_factory=BrokerSpec)
     faults: tuple[Fault, ...] = ()
+    data_plane: bool = False
 
     def __post_init__(self) -> None:
         _not_empty(self, "group_id")
@@ -206,6 +222,11 @@ class WorldSpec:
                 raise ValueError(
                     f"clients: {client.name} starts at start_ms {client.start_ms}, which must be "
                     f"before duration_ms ({self.duration_ms})"
+                )
+            if client.processing_records_per_second is not None and not self.data_plane:
+                raise ValueError(
+                    f"clients: {client.name} has processing_records_per_second, which means "
+                    "nothing without data_plane: set that to true"
                 )
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)

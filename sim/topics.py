@@ -54,6 +54,7 @@ class TopicAdmin:
             return False
         for number in range(topic.partition_count):
             self._world.metrics.ownership.remove(TopicPartition(topic.topic_id, number))
+        self._world.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)
         self._set(image.without_topic(name))
         return True
 
@@ -72,6 +73,7 @@ class TopicAdmin:
 
     def _begin(self, topic_id: str, name: str, numbers: range) -> None:
         world = self._world
+        world.data_plane.leaders.on_topic_created(topic_id)
         world.topic_logs.create(
             topic_id,
             numbers,

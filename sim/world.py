@@ -25,6 +25,7 @@ from sim.client import ClientProcess
 from sim.clock import Clock
 from sim.controller import Controller
 from sim.coverage import Coverage
+from sim.data_plane import DataPlane
 from sim.fleet import Fleet
 from sim.injector import Injector
 from sim.metrics import Metrics
@@ -32,13 +33,13 @@ from sim.network import Network
 from sim.offsets_topic import partition_for
 from sim.probes import register_probes
 from sim.re2_engine import compile_re2
-from sim.records import TopicLogs
 from sim.routing import OnePartition
 from sim.sampling import MetricSample, Sampler
 from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
 from sim.steps import Checker, Steps
 from sim.streams import Streams
+from sim.topic_logs import TopicLogs
 from sim.topics import TopicAdmin
 from sim.trace import Trace
 
@@ -104,6 +105,7 @@ class World:
         for node_id in range(spec.brokers.count):
             self.brokers.append(Broker(self, node_id))
         self.controller.brokers = self.brokers
+        self.data_plane = DataPlane(self)
         self.fleet = Fleet(self)
         self.injector = Injector(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
@@ -167,10 +169,14 @@ class World:
             simulated_ms=self.clock.now_ms,
             digest=self.trace.digest(),
             ties=self.clock.tie_count,
-            metrics=self.metrics.as_dict(is_stable=self.is_stable()),
+            metrics=self._metrics(),
             coverage=self.coverage.counts(),
             samples=tuple(self.sampler.samples),
         )
+
+    def _metrics(self) -> Mapping[str, float]:
+        of_data_plane = self.data_plane.metrics()
+        return {**self.metrics.as_dict(is_stable=self.is_stable()), **of_data_plane}
 
     def _start(self) -> None:
         self._has_started = True

@@ -269,6 +269,15 @@ class ConsumerMember(MemberCore):
         return self._commits.interval_poll_due_ms
 
     @property
+    def may_commit_outside_poll(self) -> bool:
+        """Whether the next event, of whatever kind, may commit what positions are by then.
+
+        So does a retried commit before a revocation (section 7), and so did every automatic commit
+        before KAFKA-18641. A host that integrates rates says first what was returned meanwhile.
+        """
+        return self._acts_outside_poll or bool(self._commits.waiting)
+
+    @property
     def poll_is_due(self) -> bool:
         """Whether a ``Poll`` at the time of the last event would do more than restart the timer."""
         due_ms = self.poll_due_ms

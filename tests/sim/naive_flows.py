@@ -1,0 +1,122 @@
+"""Flows as they are defined, one millisecond after the other: what ``sim.flows`` is held against.
+
+Nothing here is shared with it but the unit in which records are counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sim.poll_clock import PARTS
+
+
+@dataclass
+class NaiveFlow:
+    """One partition; the fields are those of ``sim.flows.Flow``."""
+
+    rate: int
+    origin_ms: int
+    position: int
+    fetched: int = 0
+    opens_ms: int | None = None
+    is_served: bool = False
+    first_record_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        self.fetched = self.position
+
+
+class NaiveFlows:
+    """Every millisecond by itself; ``batches`` are (time of the poll, ms that it keeps)."""
+
+    def __init__(
+        self,
+        *,
+        fetch_records: int,
+        latency_ms: int,
+        capacity: int | None,
+        batch_records: int | None = None,
+        interval_ms: int = 1,
+        phase_ms: int = 0,
+    ) -> None:
+        self.now_ms = 0
+        self.flows: list[NaiveFlow] = []
+        self.room = fetch_records * PARTS
+        self.latency_ms = latency_ms
+        self.capacity = capacity
+        self.batch_records = batch_records
+        self.interval_ms = interval_ms
+        self.phase_ms = phase_ms
+        self.is_serving = False
+        self.is_frozen = False
+        self.next_poll_ms = 0
+        self.batches: list[tuple[int, int]] = []
+
+    def run(self, until_ms: int) -> None:
+        """Go there in steps of a millisecond."""
+        while self.now_ms < until_ms:
+            if self.is_frozen:
+                self.next_poll_ms += 1
+            else:
+                self._step()
+            self.now_ms += 1
+
+    def _step(self) -> None:
+        now_ms = self.now_ms
+        buffered = sum(flow.fetched - flow.position for flow in self.flows)
+        is_poll = self.batch_records is None or (self.is_serving and self.next_poll_ms == now_ms)
+        if is_poll and self.is_serving:
+            for flow in self.flows:
+                if not flow.is_served and flow.fetched - flow.position >= PARTS:
+                    flow.is_served = True
+                    flow.first_record_ms = now_ms
+        for flow in self.flows:
+            flow.fetched += self._fetched_now(flow)
+        if self.is_serving:
+            self._process()
+            if self.batch_records is not None and is_poll:
+                self._plan_poll(buffered)
+
+    def _fetched_now(self, flow: NaiveFlow) -> int:
+        if flow.opens_ms is None or self.now_ms < flow.opens_ms:
+            return 0
+        end = flow.rate * (self.now_ms + 1 - self.latency_ms - flow.origin_ms)
+        room = self.room - (flow.fetched - flow.position)
+        return max(0, min(end - flow.fetched, self.room // self.latency_ms, room))
+
+    def _process(self) -> None:
+        """Deal out the millisecond: whoever wants no more than an equal share gets what it wants,
+        and the others share the rest."""
+        left = self.capacity
+        waiting = [flow for flow in self.flows if flow.is_served]
+        while waiting:
+            least = min(waiting, key=lambda flow: flow.fetched - flow.position)
+            want = least.fetched - least.position
+            if left is not None and Fraction(left, len(waiting)) < want:
+                for flow in waiting:
+                    flow.position += left // len(waiting)
+                return
+            least.position += want
+            left = None if left is None else left - want
+            waiting.remove(least)
+
+    def _plan_poll(self, buffered: int) -> None:
+        assert self.batch_records is not None
+        assert self.capacity is not None
+        records = min(self.batch_records, buffered // PARTS)
+        lasts_ms = -(-records * PARTS // self.capacity)
+        self.batches.append((self.now_ms, lasts_ms))
+        if lasts_ms > self.interval_ms:
+            self.next_poll_ms = self.now_ms + lasts_ms
+            return
+        at_ms = self.now_ms + 1
+        while (at_ms - self.phase_ms) % self.interval_ms:
+            at_ms += 1
+        self.next_poll_ms = at_ms
+
+    def set_serving(self, is_serving: bool) -> None:
+        """As ``Flows.set_serving``."""
+        self.is_serving = is_serving
+        if is_serving:
+            self.next_poll_ms = self.now_ms

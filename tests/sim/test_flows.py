@@ -1,0 +1,267 @@
+"""Straight lines against what they stand for: single milliseconds, and single records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from naive_flows import NaiveFlow, NaiveFlows
+from record_by_record import Consumer, Partition
+
+from protocol.topics import TopicPartition
+from sim.flows import PARTS_PER_MS, Flow, Flows
+from sim.poll_clock import PARTS, PollClock
+
+
+class Notes:
+    """What a watcher is told."""
+
+    def __init__(self) -> None:
+        self.first_ms: dict[int, int] = {}
+        self.seen: dict[int, int] = {}
+
+    def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
+        assert self.seen.get(flow.partition.partition, from_ms) == from_ms
+        self.seen[flow.partition.partition] = to_ms
+
+    def on_first_record(self, flow: Flow, at_ms: int) -> None:
+        assert flow.partition.partition not in self.first_ms
+        self.first_ms[flow.partition.partition] = at_ms
+
+
+@dataclass
+class Pair:
+    """The same client twice."""
+
+    fetch_records: int
+    latency_ms: int
+    records_per_second: int | None
+    max_poll_records: int = 500
+    interval_ms: int = 100
+    phase_ms: int = 37
+    has_clock: bool = False
+    notes: Notes = field(default_factory=Notes)
+
+    def __post_init__(self) -> None:
+        rate = self.records_per_second
+        capacity = None if rate is None else rate * PARTS_PER_MS
+        clock = None
+        if self.has_clock and capacity is not None:
+            clock = PollClock(
+                interval_ms=self.interval_ms,
+                phase_ms=self.phase_ms,
+                batch=self.max_poll_records * PARTS,
+                capacity=capacity,
+                now_ms=0,
+            )
+        self.clock = clock
+        self.fast = Flows(
+            fetch_records=self.fetch_records,
+            latency_ms=self.latency_ms,
+            capacity=capacity,
+            polls=clock,
+            watcher=self.notes,
+            now_ms=0,
+        )
+        self.naive = NaiveFlows(
+            fetch_records=self.fetch_records,
+            latency_ms=self.latency_ms,
+            capacity=capacity,
+            batch_records=self.max_poll_records if clock else None,
+            interval_ms=self.interval_ms,
+            phase_ms=self.phase_ms,
+        )
+        self.flows: list[Flow] = []
+
+    def go(self, span_ms: int) -> None:
+        until_ms = self.naive.now_ms + span_ms
+        self.naive.run(until_ms)
+        self.fast.roll(until_ms)
+        self.compare()
+
+    def compare(self) -> None:
+        now_ms = self.naive.now_ms
+        for fast, naive in zip(self.flows, self.naive.flows, strict=True):
+            assert self.fast.processed(fast, now_ms) == naive.position // PARTS
+            assert self.fast.fetched(fast, now_ms) == naive.fetched // PARTS
+            assert naive.position <= naive.fetched
+        if self.clock and self.naive.is_serving and not self.naive.is_frozen:
+            assert self.clock.next_ms == self.naive.next_poll_ms
+
+    def settle(self) -> None:
+        """Everything, to the last part of a record."""
+        self.fast.settle(self.naive.now_ms)
+        for number, (fast, naive) in enumerate(zip(self.flows, self.naive.flows, strict=True)):
+            assert (fast.position, fast.fetched) == (naive.position, naive.fetched)
+            first_ms = self.notes.first_ms.get(number)
+            # The millisecond that begins now is still to come where every one is taken by itself.
+            is_over = first_ms is not None and first_ms < self.naive.now_ms
+            assert (first_ms if is_over else None) == naive.first_record_ms
+
+    def look_ahead(self, *, limit_ms: int, horizon_ms: int) -> None:
+        """The first batch that lasts so long, foreseen, and then lived through."""
+        foreseen_ms = self.fast.first_long_batch_ms(limit_ms, horizon_ms)
+        now_ms = self.naive.now_ms
+        self.naive.run(horizon_ms)
+        long_ms = [at for at, lasts in self.naive.batches if at >= now_ms and lasts >= limit_ms]
+        is_able = self.clock and self.naive.is_serving and not self.naive.is_frozen
+        assert foreseen_ms == (long_ms[0] if long_ms and is_able else None)
+
+    def act(self, action: tuple[Any, ...]) -> None:
+        now_ms = self.naive.now_ms
+        match action:
+            case ("add", rate, age_ms, behind):
+                rate *= PARTS_PER_MS
+                end = rate * age_ms // PARTS
+                start = max(0, end - behind) * PARTS
+                number = len(self.flows)
+                flow = Flow(
+                    TopicPartition("t", number),
+                    rate=rate,
+                    origin_ms=now_ms - age_ms,
+                    position=start,
+                )
+                self.flows.append(flow)
+                self.fast.add(flow, now_ms)
+                self.naive.flows.append(
+                    NaiveFlow(rate=rate, origin_ms=now_ms - age_ms, position=start)
+                )
+                self.act(("open", number))
+            case ("open", which) if self.flows:
+                index = which % len(self.flows)
+                self.fast.open(self.flows[index], now_ms)
+                self.naive.flows[index].opens_ms = now_ms + self.naive.latency_ms
+            case ("close", which) if self.flows:
+                index = which % len(self.flows)
+                self.fast.close(self.flows[index], now_ms)
+                self.naive.flows[index].opens_ms = None
+            case ("serve", value) if not self.naive.is_frozen:
+                self.fast.set_serving(value, now_ms)
+                self.naive.set_serving(value)
+            case ("freeze",):
+                if self.naive.is_frozen:
+                    self.fast.thaw(now_ms)
+                else:
+                    self.fast.freeze(now_ms)
+                self.naive.is_frozen = not self.naive.is_frozen
+            case ("latency", value):
+                self.fast.set_latency(value, now_ms)
+                self.naive.latency_ms = value
+            case ("go", span_ms):
+                self.go(span_ms)
+
+
+RATES = st.sampled_from([0, 1, 3, 10, 99, 100, 101, 1_000, 7_777, 100_000])
+ACTIONS = st.one_of(
+    st.tuples(st.just("add"), RATES, st.integers(0, 20_000), st.sampled_from([0, 0, 1, 50, 5_000])),
+    st.tuples(st.just("open"), st.integers(0, 9)),
+    st.tuples(st.just("close"), st.integers(0, 9)),
+    st.tuples(st.just("serve"), st.booleans()),
+    st.tuples(st.just("freeze")),
+    st.tuples(st.just("latency"), st.sampled_from([1, 5, 40])),
+    st.tuples(st.just("go"), st.sampled_from([1, 2, 17, 500, 3_000])),
+)
+
+
+@given(
+    fetch_records=st.sampled_from([1, 7, 100, 1_000]),
+    latency_ms=st.sampled_from([1, 5, 40]),
+    records_per_second=st.sampled_from([None, 1, 50, 100, 333, 2_000, 250_000]),
+    max_poll_records=st.sampled_from([1, 10, 500]),
+    interval_ms=st.sampled_from([1, 50, 100]),
+    has_clock=st.booleans(),
+    actions=st.lists(ACTIONS, max_size=25),
+)
+def test_lines_are_exactly_what_single_milliseconds_add_up_to(
+    fetch_records: int,
+    latency_ms: int,
+    records_per_second: int | None,
+    max_poll_records: int,
+    interval_ms: int,
+    has_clock: bool,
+    actions: list[tuple[Any, ...]],
+) -> None:
+    pair = Pair(
+        fetch_records=fetch_records,
+        latency_ms=latency_ms,
+        records_per_second=records_per_second,
+        max_poll_records=max_poll_records,
+        interval_ms=interval_ms,
+        has_clock=has_clock,
+    )
+    pair.act(("serve", True))
+    pair.act(("add", 100, 1_000, 30))
+    for action in actions:
+        pair.act(action)
+    pair.go(1_000)
+    pair.settle()
+    pair.look_ahead(limit_ms=500, horizon_ms=pair.naive.now_ms + 3_000)
+    # New lines are drawn where something happens, or where a partition's lot changes.
+    changes = len(actions) + 3 * len(pair.flows) * (len(actions) + 1)
+    assert pair.fast.line_count <= 20 + 4 * changes
+
+
+LOGS = st.tuples(
+    st.sampled_from([1, 10, 50, 100, 300]), st.sampled_from([0, 2_000]), st.sampled_from([0, 100])
+)
+PARTITIONS = st.one_of(
+    st.lists(LOGS, min_size=1, max_size=4),
+    st.tuples(LOGS, st.integers(1, 4)).map(lambda alike: [alike[0]] * alike[1]),
+)
+
+
+@given(
+    logs=PARTITIONS,
+    fetch_records=st.sampled_from([50, 100, 500]),
+    latency_ms=st.sampled_from([1, 5, 10]),
+    records_per_second=st.sampled_from([None, 20, 50, 200, 1_000]),
+    max_poll_records=st.sampled_from([1, 10, 50]),
+)
+def test_a_fluid_goes_as_far_as_single_records_within_two_batches(
+    logs: list[tuple[int, int, int]],
+    fetch_records: int,
+    latency_ms: int,
+    records_per_second: int | None,
+    max_poll_records: int,
+) -> None:
+    rate = records_per_second or 0
+    # A partition is fetched again when nothing of it is buffered, so that it misses turns; the fluid
+    # knows nothing of that. All together still process as much, if a fetch takes a fraction of the
+    # time of a batch; and partitions that are alike still get the same.
+    assume(4 * latency_ms * rate <= max_poll_records * 1_000)
+    pair = Pair(
+        fetch_records=fetch_records,
+        latency_ms=latency_ms,
+        records_per_second=records_per_second,
+        max_poll_records=max_poll_records,
+        has_clock=rate > 0 and max_poll_records * 1_000 > rate * 100,
+    )
+    pair.act(("serve", True))
+    for log in logs:
+        pair.act(("add", *log))
+    partitions = [
+        Partition(records_per_second=log[0], origin_ms=-log[1], start=flow.position // PARTS)
+        for log, flow in zip(logs, pair.flows, strict=True)
+    ]
+    consumer = Consumer(
+        partitions,
+        latency_ms=latency_ms,
+        fetch_records=fetch_records,
+        max_poll_records=max_poll_records,
+        records_per_second=records_per_second,
+    )
+    # A poll of the fluid's client waits for the grid, and no partition for a whole fetch.
+    in_hand = rate * pair.interval_ms // 1_000 if rate else len(logs) * fetch_records
+    of_one = 2 * max_poll_records if rate else fetch_records
+    for now_ms in range(3_000):
+        consumer.step(now_ms)
+        pair.fast.roll(now_ms + 1)
+        ahead = [
+            pair.fast.processed(flow, now_ms + 1) - partition.processed_to
+            for flow, partition in zip(pair.flows, partitions, strict=True)
+        ]
+        if len(set(logs)) == 1:
+            assert max(map(abs, ahead)) <= of_one + len(logs)
+        assert abs(sum(ahead)) <= in_hand + 2 * len(logs) + 2
