@@ -227,7 +227,7 @@ def test_a_fluid_goes_as_far_as_single_records_within_two_batches(
     max_poll_records: int,
 ) -> None:
     rate = records_per_second or 0
-    # A partition is fetched again when nothing of it is buffered, so that it misses turns; the fluid
+    # A partition is fetched again when nothing of it is buffered, so it misses turns; the fluid
     # knows nothing of that. All together still process as much, if a fetch takes a fraction of the
     # time of a batch; and partitions that are alike still get the same.
     assume(4 * latency_ms * rate <= max_poll_records * 1_000)
