@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from invariants.clients import ClientEntry
+from invariants.config_history import ConfigHistory
 from invariants.ledger import Change, GroupLedger
 from invariants.step import ShardView, Step, WorldView
 from protocol.consumer_group.group import ConsumerGroup
@@ -40,6 +41,7 @@ class Books:
         self.tolerates_older_commits = view.semantics.name != "kip-848"
         """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
+        self.config_history = ConfigHistory(view.group_id)
         self._leader_epoch = -1
         self._given_away: dict[str, set[TopicPartition]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
@@ -62,7 +64,14 @@ class Books:
         records = tuple(shard.log_records())
         ledger = self.ledgers[shard.name] = self.new_ledger()
         ledger.apply(records[: len(records) - without_last])
+        self.note_configs(shard, ledger)
         return ledger
+
+    def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
+        """Other settings are in force at a shard, or its books are new."""
+        self.config_history.note(shard, self.view.now_ms)
+        ledger.heartbeat_interval_ms = shard.configs.heartbeat_interval_ms(self.group_id)
+        ledger.session_timeout_ms = shard.configs.session_timeout_ms(self.group_id)
 
     def ledger_of(self, shard: ShardView) -> GroupLedger:
         """The books of this shard, opened if need be."""

@@ -105,6 +105,7 @@ class Checker:
             StepKind.CLIENT_CRASHED: self._client_crashed,
             StepKind.METADATA_CHANGED: self._metadata,
             StepKind.FAULT: _ignore,
+            StepKind.CONFIG_CHANGED: self._configs,
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -199,6 +200,8 @@ class Checker:
             and len(timers) == 1
             and type(timers[0]) is ScheduleTimer
             and timers[0].key.kind == "session"
+            and timers[0].at_ms - step.at_ms == ledger.session_timeout_ms
+            and response.heartbeat_interval_ms == ledger.heartbeat_interval_ms
         )
 
     def _heartbeat(
@@ -293,6 +296,10 @@ class Checker:
         self._ask(self._on["on_metadata"], step)
         if step.timers:
             self._ask(self._on["on_timers"], step)
+
+    def _configs(self, step: Step) -> None:
+        shard = shard_of(step)
+        self.books.note_configs(shard, self.books.ledger_of(shard))
 
     # -- clients ---------------------------------------------------------------------------
 

@@ -92,6 +92,8 @@ class Change:
     group_epoch: tuple[int, int] = (0, 0)
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
+    target_timestamp: int | None = None
+    """When the target before this batch was computed; None if nothing says so."""
     targets: dict[str, tuple[Target | None, Target | None]] = field(default_factory=dict)
     patterns: dict[str, None] = field(default_factory=dict)
     """Patterns that were resolved, or forgotten."""
@@ -146,12 +148,15 @@ class GroupLedger:
         """The same for the members that the last batch removed."""
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
+        self.heartbeat_interval_ms = self.session_timeout_ms = 0
+        """Of the settings in force at this shard; kept by the books."""
         self._clear()
 
     def _clear(self) -> None:
         self.group_epoch = self._initial_epoch
         self.metadata_hash = 0
         self.target_epoch = self._initial_epoch
+        self.target_timestamp: int | None = None
         self.members: dict[str, MemberEntry] = {}
         self.targets: dict[str, Target] = {}
         self.owner: dict[TopicPartition, str] = {}
@@ -202,7 +207,7 @@ class GroupLedger:
 
     def apply(self, records: tuple[Record, ...]) -> Change:
         """Enter a batch; the result says what it changed. Records of other groups are skipped."""
-        change = Change(self, records)
+        change = Change(self, records, target_timestamp=self.target_timestamp)
         was_mixed = self.classic_count > 0
         self.last_heard_ms.clear()
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
@@ -225,9 +230,11 @@ class GroupLedger:
                 case ConsumerGroupTargetAssignmentMember():
                     self._put_target(record.member_id, record.value, change)
                 case ConsumerGroupTargetAssignmentMetadata():
-                    self.target_epoch = (
-                        -1 if record.value is None else record.value.assignment_epoch
-                    )
+                    if record.value is None:
+                        self.target_epoch, self.target_timestamp = -1, None
+                    else:
+                        self.target_epoch = record.value.assignment_epoch
+                        self.target_timestamp = record.value.assignment_timestamp
                 case ConsumerGroupRegularExpression():
                     change.patterns[record.regular_expression] = None
                     if record.value is None:

@@ -127,16 +127,19 @@ class Liveness:
 
     @property
     def slack_ms(self) -> int:
-        """A few heartbeat intervals, the assignment interval, and one answer that never comes."""
-        config = self._view.config
+        """A few heartbeat intervals, the assignment interval, and one answer that never comes; of
+        settings that were altered, the longest."""
+        config, history = self._view.config, self._books.config_history
         clients = self._view.clients().values()
         request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
-        interval_ms = config.group_consumer_heartbeat_interval_ms
-        return (
-            SLACK_INTERVALS * interval_ms
-            + config.group_consumer_assignment_interval_ms
-            + request_ms
+        # Clients go by the interval of their last answer, which may be longer than today's.
+        interval_ms = max(
+            config.group_consumer_heartbeat_interval_ms, history.longest_heartbeat_interval_ms
         )
+        assignment_ms = max(
+            config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
+        )
+        return SLACK_INTERVALS * interval_ms + assignment_ms + request_ms
 
     @property
     def ghost_bound_ms(self) -> int:

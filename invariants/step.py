@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
-from protocol.config import CoordinatorConfig
+from protocol.config import ConfigsInForce, CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
 from protocol.member import ConsumerMember
 from protocol.outcome import TimerCommand, TimerKey
@@ -51,6 +51,8 @@ class StepKind(StrEnum):
     """A shard took a new metadata image: shard (one step for each shard), timers."""
     FAULT = "fault"
     """A fault began or ended: detail."""
+    CONFIG_CHANGED = "config.changed"
+    """A shard took altered settings: shard."""
 
 
 class ShardView(Protocol):
@@ -78,6 +80,11 @@ class ShardView(Protocol):
     @property
     def armed_timers(self) -> Mapping[TimerKey, Any]:
         """Timers that are armed, by key."""
+        ...
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """The settings that its broker has heard of, whatever the coordinator makes of them."""
         ...
 
     def log_records(self) -> Sequence[Record]:

@@ -200,7 +200,9 @@ class RemovalDue(Invariant):
                 return Finding(f"the timer {key} removed {member_id}", {"member": member_id})
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
-                limit_ms = self.books.config.group_consumer_session_timeout_ms
+                limit_ms = self.books.config_history.session_timeout_ms(
+                    shard_of(step), step.at_ms if since_ms is None else since_ms
+                )
             else:
                 limit_ms = entry.metadata.rebalance_timeout_ms
             if since_ms is None or step.at_ms - since_ms < limit_ms:

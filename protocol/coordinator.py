@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeGuard
 
 from protocol.classic_group.operation import Operation
 from protocol.classic_requests import ClassicRequests
-from protocol.config import CoordinatorConfig, GroupConfig, alter_group_config
+from protocol.config import (
+    ConfigsInForce,
+    CoordinatorConfig,
+    GroupConfig,
+    alter_group_config,
+)
 from protocol.consumer_group.assignment_requests import answer_assignment_request
 from protocol.consumer_group.client_side import validate_assignors
 from protocol.consumer_group.committed import CommittedGroup
@@ -115,10 +121,11 @@ class GroupCoordinator:
         image: MetadataImage = EMPTY_IMAGE,
         compile_regex: CompileRegex = no_regex_engine,
         keeps_history: bool = False,
+        group_configs: Mapping[str, GroupConfig] = MappingProxyType({}),
     ) -> None:
         self.semantics = semantics
         self._context = CoordinatorContext(
-            config=config,
+            configs=ConfigsInForce(broker=config, groups=group_configs),
             rules=semantics.coordinator(),
             image=image,
             new_member_id=new_member_id,
@@ -151,7 +158,7 @@ class GroupCoordinator:
     @property
     def group_configs(self) -> Mapping[str, GroupConfig]:
         """The dynamic settings of groups, by group id."""
-        return self._context.group_configs
+        return self._context.configs.groups
 
     # -- requests --------------------------------------------------------------------------
 
@@ -348,11 +355,13 @@ class GroupCoordinator:
 
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
         """Section 10.2. The settings live outside the group log; the host shows them to every
-        later coordinator of the group by ``update_group_config``."""
-        current = self._context.group_configs.get(request.group_id, GroupConfig())
+        later coordinator of the group."""
+        configs = self._context.configs
+        current = configs.groups.get(request.group_id, GroupConfig())
         try:
             if not request.group_id:
-                raise GroupError(ErrorCode.INVALID_REQUEST, "A group id must be given.")
+                refusal = "Default group resources are not allowed."
+                raise GroupError(ErrorCode.INVALID_REQUEST, refusal)
             altered = alter_group_config(
                 self.config,
                 current,
@@ -361,7 +370,7 @@ class GroupCoordinator:
             )
         except GroupError as error:
             return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
-        self.update_group_config(request.group_id, altered)
+        self.update_configs(configs.with_group(request.group_id, altered))
         return AlterGroupConfigResponse()
 
     # -- timers ----------------------------------------------------------------------------
@@ -434,9 +443,9 @@ class GroupCoordinator:
                 timers.append(ScheduleTimer(TimerKey("metadata", group_id), now_ms))
         return tuple(timers)
 
-    def update_group_config(self, group_id: str, config: GroupConfig) -> None:
-        """Take a group's dynamic settings. Timers that are running are not adjusted."""
-        self._context.group_configs[group_id] = config
+    def update_configs(self, configs: ConfigsInForce) -> None:
+        """Take altered settings (section 10.2). Timers that are running are not adjusted."""
+        self._context.take_configs(configs)
 
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
         """Timers of a freshly loaded shard: full timeouts for every member, expiry (9.5)."""

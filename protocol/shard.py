@@ -5,9 +5,10 @@ Used by unit tests, notebooks and the conformance replay. Every record is commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
-from protocol.config import CoordinatorConfig
+from protocol.config import CoordinatorConfig, GroupConfig
 from protocol.consumer_group.context import CompileRegex, no_regex_engine
 from protocol.coordinator import GroupCoordinator
 from protocol.messages import Request, Response
@@ -102,10 +103,8 @@ class Shard:
         before = self.coordinator
         for token, response in before.on_unloaded(now_ms=self.now_ms):
             self.answers[token] = response
-        self.coordinator = self._new_coordinator(before.image)
+        self.coordinator = self._new_coordinator(before.image, before.group_configs)
         self.timers.clear()
-        for group_id, settings in before.group_configs.items():
-            self.coordinator.update_group_config(group_id, settings)
         for record in self.records():
             self.coordinator.replay(record, strict=False)
         self._apply(self.coordinator.on_loaded(now_ms=self.now_ms))
@@ -133,9 +132,12 @@ class Shard:
             if isinstance(command, ScheduleTimer):
                 self.timers[command.key] = command
 
-    def _new_coordinator(self, image: MetadataImage) -> GroupCoordinator:
+    def _new_coordinator(
+        self, image: MetadataImage, group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
+    ) -> GroupCoordinator:
         return GroupCoordinator(
             config=self._config,
+            group_configs=group_configs,
             semantics=self._semantics,
             image=image,
             new_member_id=self._new_member_id,

@@ -14,6 +14,7 @@ from scenarios.draw import Draw
 from scenarios.generate_faults import FaultCast, draw_faults
 from scenarios.profile import Features, Profile, load_profile
 from scenarios.scenario import Scenario
+from sim.faults import BrokerConfigChange, Fault, GroupConfigChange
 from sim.spec import (
     BrokerSpec,
     ClientSpec,
@@ -57,22 +58,29 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     config = draw.config()
     clients = draw.clients(topics, duration_ms)
     brokers = draw.brokers()
+    semantics = draw.shape.pick(profile.semantics)
     cast = FaultCast(
-        clients=clients, topics=topics, broker_count=brokers.count, duration_ms=duration_ms
+        clients=clients,
+        topics=topics,
+        broker_count=brokers.count,
+        duration_ms=duration_ms,
+        config=config,
+        semantics=semantics,
+    )
+    faults = draw_faults(
+        profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
     )
     world = WorldSpec(
         seed=seed,
         topics=topics,
         clients=clients,
         duration_ms=duration_ms,
-        calm_ms=_calm_ms(config, clients),
-        semantics=draw.shape.pick(profile.semantics),
+        calm_ms=_calm_ms(config, clients, faults),
+        semantics=semantics,
         config=draw.size_limit(config, len(clients)),
         network=draw.network(),
         brokers=brokers,
-        faults=draw_faults(
-            profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
-        ),
+        faults=faults,
     )
     return Scenario(name=f"{profile.name}-{seed}", profile=profile.name, world=world)
 
@@ -115,10 +123,11 @@ class _Drawing:
         session_ms = draw.pick(timings.session_timeout_ms)
         intervals = [ms for ms in timings.heartbeat_interval_ms if 2 * ms < session_ms]
         heartbeat_ms = draw.pick(intervals or [session_ms // 3])
+        has_room = "alterable_settings" in self.features
         return CoordinatorConfig(
             group_consumer_session_timeout_ms=session_ms,
-            group_consumer_min_session_timeout_ms=session_ms,
-            group_consumer_max_session_timeout_ms=session_ms,
+            group_consumer_min_session_timeout_ms=session_ms // 2 if has_room else session_ms,
+            group_consumer_max_session_timeout_ms=session_ms * 2 if has_room else session_ms,
             group_consumer_heartbeat_interval_ms=heartbeat_ms,
             group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
             group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
@@ -191,12 +200,22 @@ class _Drawing:
         return feature in self.features and draw.chance(share)
 
 
-def _calm_ms(config: CoordinatorConfig, clients: tuple[ClientSpec, ...]) -> int:
+def _calm_ms(
+    config: CoordinatorConfig, clients: tuple[ClientSpec, ...], faults: tuple[Fault, ...]
+) -> int:
     """Long enough for every bound of ``invariants.liveness``, and for the last load before it."""
+    heartbeat_ms = config.group_consumer_heartbeat_interval_ms
+    assignment_ms = config.group_consumer_assignment_interval_ms
+    for fault in faults:
+        if isinstance(fault, GroupConfigChange):
+            heartbeat_ms = max(heartbeat_ms, fault.consumer_heartbeat_interval_ms or 0)
+            assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
+        elif isinstance(fault, BrokerConfigChange):
+            assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
     return (
         config.group_consumer_max_session_timeout_ms
-        + _CALM_INTERVALS * config.group_consumer_heartbeat_interval_ms
-        + config.group_consumer_assignment_interval_ms
+        + _CALM_INTERVALS * heartbeat_ms
+        + assignment_ms
         + max(client.request_timeout_ms for client in clients)
         + max(client.max_poll_interval_ms for client in clients)
         + _LOAD_MS

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from protocol.config import CoordinatorConfig
 from protocol.member.values import CallbackKind, MembershipOperation
+from protocol.semantics import SEMANTICS
 from scenarios.draw import Draw
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.profile import FaultRule
 from sim.faults import (
     BrokerBounce,
+    BrokerConfigChange,
     BrokerCrash,
     BrokerIsolation,
     CallbackFailure,
@@ -29,6 +33,7 @@ from sim.faults import (
     CoordinatorMove,
     Direction,
     Fault,
+    GroupConfigChange,
     LogCompaction,
     MetadataLag,
     Moment,
@@ -56,16 +61,30 @@ _CLUSTER_WIDTH_MS = 2_000
 
 _ANY_CALLBACK = (None, *CallbackKind)
 
+_SETTING_SHARE = 0.5
+_DELETED_SHARE = 0.3
+_ASSIGNMENT_INTERVALS_MS = (0, 500, 1_000, 5_000)
+
 
 @dataclass(slots=True, kw_only=True)
 class FaultCast:
-    """Whom faults may hit. ``gone`` are clients that leave for good: one stays in any case."""
+    """Whom faults may hit, and how the brokers are set up.
+
+    ``gone`` are clients that leave for good: one stays in any case.
+    """
 
     clients: tuple[ClientSpec, ...]
     topics: tuple[TopicSpec, ...]
     broker_count: int
     duration_ms: int
+    config: CoordinatorConfig
+    semantics: str
     gone: set[str] | None = None
+
+    @property
+    def has_assignment_interval(self) -> bool:
+        """Whether the simulated version has this setting, and can alter it at run time."""
+        return SEMANTICS[self.semantics].coordinator.has_assignment_interval
 
     def client(self, draw: Draw) -> ClientSpec:
         """One of the clients."""
@@ -316,8 +335,48 @@ def _topic_recreate(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) ->
     )
 
 
+# -- settings ----------------------------------------------------------------------------------
+
+
+def _group_config_change(
+    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
+) -> Iterable[Fault]:
+    """Any session with any interval: each is drawn so that no order of changes is refused."""
+    config = cast.config
+    session_ms = (
+        config.group_consumer_min_session_timeout_ms,
+        config.group_consumer_max_session_timeout_ms,
+    )
+    least_ms = config.group_consumer_min_heartbeat_interval_ms
+    interval_ms = (least_ms, max(least_ms, min(2 * least_ms, session_ms[0] - 1)))
+    values: dict[str, Any] = {}
+    deleted: list[str] = []
+    for name, drawn in (
+        ("consumer_session_timeout_ms", draw.between(session_ms)),
+        ("consumer_heartbeat_interval_ms", draw.between(interval_ms)),
+        ("consumer_assignment_interval_ms", draw.pick(_ASSIGNMENT_INTERVALS_MS)),
+    ):
+        is_known = name != "consumer_assignment_interval_ms" or cast.has_assignment_interval
+        if draw.chance(_SETTING_SHARE) and is_known:
+            values[name] = drawn
+        elif draw.chance(_DELETED_SHARE) and is_known:
+            deleted.append(name.replace("_", "."))
+    if not values and not deleted:
+        values["consumer_heartbeat_interval_ms"] = interval_ms[1]
+    yield GroupConfigChange(at_ms=at_ms, **values, deletes=tuple(deleted))
+
+
+def _broker_config_change(
+    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
+) -> Iterable[Fault]:
+    interval_ms = draw.pick((None, *_ASSIGNMENT_INTERVALS_MS))
+    if cast.has_assignment_interval:
+        yield BrokerConfigChange(at_ms=at_ms, group_consumer_assignment_interval_ms=interval_ms)
+
+
 _MAKERS: Mapping[str, Maker] = {
     "broker_bounce": _broker_bounce,
+    "broker_config_change": _broker_config_change,
     "broker_crash": _broker_crash,
     "broker_isolation": _broker_isolation,
     "callback_failure": _callback_failure,
@@ -329,6 +388,7 @@ _MAKERS: Mapping[str, Maker] = {
     "client_pause": _client_pause,
     "connection_loss": _connection_loss,
     "coordinator_move": _coordinator_move,
+    "group_config_change": _group_config_change,
     "log_compaction": _log_compaction,
     "metadata_lag": _metadata_lag,
     "network_slowdown": _network_slowdown,

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from sim.faults import Fault, SubscriptionChange
+from protocol.config import GROUP_SETTINGS
+from sim.faults import Fault, GroupConfigChange, SubscriptionChange
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 __all__ = [
@@ -141,6 +142,9 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
             for topics in _plainer_topics(fault.topics, every_topic):
                 plain_fault = replace(fault, topics=topics)
                 yield {"faults": (*world.faults[:index], plain_fault, *world.faults[index + 1 :])}
+        elif isinstance(fault, GroupConfigChange):
+            for plain_change in _plainer_settings(fault):
+                yield {"faults": (*world.faults[:index], plain_change, *world.faults[index + 1 :])}
 
 
 def _plainer_topics(topics: tuple[str, ...], initial: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -149,6 +153,17 @@ def _plainer_topics(topics: tuple[str, ...], initial: tuple[str, ...]) -> Iterat
         yield from (tuple(t for t in topics if t != name) for name in topics)
     elif not set(topics) <= set(initial):
         yield initial
+
+
+def _plainer_settings(change: GroupConfigChange) -> Iterator[GroupConfigChange]:
+    """One setting less, unless it is the only one."""
+    if len(change.changes) < 2:
+        return
+    for setting in GROUP_SETTINGS:
+        if getattr(change, setting.name) is not None:
+            yield _changed(change, **{setting.name: None})
+    for name in change.deletes:
+        yield replace(change, deletes=tuple(other for other in change.deletes if other != name))
 
 
 def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:

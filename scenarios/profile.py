@@ -26,8 +26,8 @@ __all__ = [
     "parse_profile",
 ]
 
-PROFILES = ("calm", "faulty", "chaos")
-"""The profiles that come with the simulator, from quiet to wild."""
+PROFILES = ("calm", "faulty", "chaos", "operations")
+"""The profiles that come with the simulator: three from quiet to wild, and one of its own kind."""
 
 Range = tuple[int, int]
 
@@ -84,6 +84,7 @@ class Features:
 
     ``clustered_faults`` draws some faults close to each other: coincidences are where protocols
     break. ``full_group`` limits the group to as many members as there are clients.
+    ``alterable_settings`` leaves room between the broker's bounds for settings of the group's own.
     """
 
     static_members: float = 0.0
@@ -95,6 +96,7 @@ class Features:
     no_auto_commit: float = 0.0
     clustered_faults: float = 0.0
     full_group: float = 0.0
+    alterable_settings: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from protocol.config import ConfigsInForce
 from protocol.errors import ErrorCode
 from protocol.topics import EMPTY_IMAGE, MetadataImage
 from sim.coordinator_metrics import CoordinatorMetrics
@@ -43,6 +44,7 @@ class Broker:
         self.isolation_count = 0
         self.cut_off_count = 0
         self.image: MetadataImage = EMPTY_IMAGE
+        self.configs = ConfigsInForce(broker=world.config)
         self.connections: dict[Connection, None] = {}
         self.meters = self._new_meters()
         count = world.spec.brokers.offsets_partition_count
@@ -98,11 +100,16 @@ class Broker:
         self._metadata_version = metadata.version
         has_new_image = metadata.image is not self.image
         self.image = metadata.image
+        has_new_configs = metadata.configs is not self.configs
+        self.configs = metadata.configs
         for replica, leader in zip(self.replicas, metadata.leaders, strict=True):
             replica.learn(*leader)
         if has_new_image:
             for replica in self.replicas:
                 replica.shard.on_image()
+        if has_new_configs:
+            for replica in self.replicas:
+                replica.shard.on_configs()
 
     # --- life and death ---------------------------------------------------------------------------
 

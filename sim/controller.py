@@ -1,4 +1,4 @@
-"""The controller of the cluster: who leads which partition, which topics exist; and who is told.
+"""The controller of the cluster: who leads which partition, topics, settings; and who is told.
 
 A broker learns of a decision after a delay of its own, in order, as one snapshot of everything. One
 that is dead or cut off learns nothing until it is back.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol.config import ConfigsInForce, CoordinatorConfig
 from protocol.topics import EMPTY_IMAGE, MetadataImage
 from sim.clock import Call, Clock
 from sim.registration import PartitionRegistration
@@ -35,16 +36,19 @@ class ClusterMetadata:
 
     version: int
     image: MetadataImage
+    configs: ConfigsInForce
     leaders: tuple[PartitionLeader, ...]
 
 
 class Controller:
-    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, and the topics.
+    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
 
     What befalls a broker is decided for all its partitions in one version.
     """
 
-    def __init__(self, clock: Clock, spec: BrokerSpec, streams: Streams) -> None:
+    def __init__(
+        self, clock: Clock, spec: BrokerSpec, streams: Streams, config: CoordinatorConfig
+    ) -> None:
         self._clock = clock
         self._spec = spec
         self._tie_break = streams.get("schedule/controller").random
@@ -58,7 +62,9 @@ class Controller:
             PartitionRegistration(self, partition, spec.count)
             for partition in range(spec.offsets_partition_count)
         ]
-        self.metadata = ClusterMetadata(version=0, image=EMPTY_IMAGE, leaders=())
+        self.metadata = ClusterMetadata(
+            version=0, image=EMPTY_IMAGE, configs=ConfigsInForce(broker=config), leaders=()
+        )
 
     # --- elections --------------------------------------------------------------------------------
 
@@ -66,14 +72,14 @@ class Controller:
         """The first leaders, known to every broker from the start."""
         for partition in self.partitions:
             partition.elect(self.brokers[partition.preferred_leader_id])
-        self.metadata = self._next_version(image)
+        self.metadata = self._next_version(image=image)
         for broker in self.brokers:
             broker.learn(self.metadata)
 
     def move(self, partition: int, broker: Broker) -> None:
         """Make a broker the leader of one partition."""
         self.partitions[partition].elect(broker)
-        self._publish(self.metadata.image)
+        self._publish()
 
     def on_broker_down(self, broker: Broker) -> None:
         """A broker died; its session runs out later, unless it is back by then."""
@@ -91,21 +97,25 @@ class Controller:
         broker.world.data_plane.on_fenced(broker)
         has_moved = [partition.fence(broker) for partition in self.partitions]
         if any(has_moved):
-            self._publish(self.metadata.image)
+            self._publish()
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
         broker.world.data_plane.on_broker_up(broker)
         has_moved = [partition.take_back(broker) for partition in self.partitions]
         if any(has_moved):
-            self._publish(self.metadata.image)
+            self._publish()
         self.tell(broker)
 
-    # --- topics, and telling ----------------------------------------------------------------------
+    # --- topics, settings, and telling ------------------------------------------------------------
 
     def set_image(self, image: MetadataImage) -> None:
         """Topics were created, grown or deleted."""
-        self._publish(image)
+        self._publish(image=image)
+
+    def set_configs(self, configs: ConfigsInForce) -> None:
+        """Settings were altered."""
+        self._publish(configs=configs)
 
     def tell(self, broker: Broker) -> None:
         """Let a broker learn the newest state."""
@@ -120,14 +130,21 @@ class Controller:
         self._last_arrival_ms[node_id] = at_ms
         self._clock.call_at(at_ms, self._tie_break(), on_arrival)
 
-    def _publish(self, image: MetadataImage) -> None:
-        self.metadata = self._next_version(image)
+    def _publish(
+        self, *, image: MetadataImage | None = None, configs: ConfigsInForce | None = None
+    ) -> None:
+        self.metadata = self._next_version(image=image, configs=configs)
         for broker in self.brokers:
             self.tell(broker)
 
-    def _next_version(self, image: MetadataImage) -> ClusterMetadata:
+    def _next_version(
+        self, *, image: MetadataImage | None = None, configs: ConfigsInForce | None = None
+    ) -> ClusterMetadata:
+        """What has not changed stays."""
+        before = self.metadata
         return ClusterMetadata(
-            version=self.metadata.version + 1,
-            image=image,
+            version=before.version + 1,
+            image=before.image if image is None else image,
+            configs=before.configs if configs is None else configs,
             leaders=tuple(PartitionLeader(p.leader_id, p.leader_epoch) for p in self.partitions),
         )

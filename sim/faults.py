@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 
 from protocol.member.values import CallbackKind, MembershipOperation
+from sim.admin_events import BrokerConfigChange, GroupConfigChange
+from sim.fault_base import At, Window, check_time
 
 __all__ = [
     "BrokerBounce",
+    "BrokerConfigChange",
     "BrokerCrash",
     "BrokerIsolation",
     "CallbackFailure",
@@ -29,6 +32,7 @@ __all__ = [
     "CoordinatorMove",
     "Direction",
     "Fault",
+    "GroupConfigChange",
     "LogCompaction",
     "MetadataLag",
     "Moment",
@@ -63,38 +67,11 @@ class Direction(Enum):
     TO_CLIENT = "to_client"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _At:
-    """A change at one instant."""
-
-    at_ms: int
-
-    def __post_init__(self) -> None:
-        _check_time(self, "at_ms", least=0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Window:
-    """A condition that lasts from ``at_ms`` for ``duration_ms``."""
-
-    at_ms: int
-    duration_ms: int
-
-    def __post_init__(self) -> None:
-        _check_time(self, "at_ms", least=0)
-        _check_time(self, "duration_ms", least=1)
-
-    @property
-    def until_ms(self) -> int:
-        """The end of the window (exclusive)."""
-        return self.at_ms + self.duration_ms
-
-
 # --- network -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLoss(_At):
+class ConnectionLoss(At):
     """A TCP reset on the connection between a client and its coordinator.
 
     A NAT box or load balancer drops the flow, or the broker closes an idle connection. All requests
@@ -106,7 +83,7 @@ class ConnectionLoss(_At):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientPartition(_Window):
+class ClientPartition(Window):
     """No packets pass between a client and a broker (None: any broker), one way or both.
 
     A failed switch or firewall rule. Nothing is lost at once: TCP holds the bytes, requests time
@@ -119,22 +96,22 @@ class ClientPartition(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkSlowdown(_Window):
+class NetworkSlowdown(Window):
     """Every latency is multiplied: a congested link. ``client`` None means all clients."""
 
     factor: int
     client: str | None = None
 
     def __post_init__(self) -> None:
-        _Window.__post_init__(self)
-        _check_time(self, "factor", least=2)
+        Window.__post_init__(self)
+        check_time(self, "factor", least=2)
 
 
 # --- brokers -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerIsolation(_Window):
+class BrokerIsolation(Window):
     """A broker cannot exchange replication traffic with its peers; clients still reach it.
 
     At the leader the high watermark stands still, so answers are held. A follower falls out of
@@ -146,18 +123,18 @@ class BrokerIsolation(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationSlowdown(_Window):
+class ReplicationSlowdown(Window):
     """Replication takes ``factor`` times as long: followers with busy disks or a full link."""
 
     factor: int
 
     def __post_init__(self) -> None:
-        _Window.__post_init__(self)
-        _check_time(self, "factor", least=2)
+        Window.__post_init__(self)
+        check_time(self, "factor", least=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerCrash(_Window):
+class BrokerCrash(Window):
     """A broker process dies and starts again after ``duration_ms``; its disk survives.
 
     Its connections break. If it led, the controller notices after ``broker_session_timeout_ms``
@@ -168,7 +145,7 @@ class BrokerCrash(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerBounce(_At):
+class BrokerBounce(At):
     """A rolling restart of all brokers in ascending id, each by controlled shutdown.
 
     Each hands its leadership over, is down for ``down_ms``, and the next follows ``gap_ms`` after
@@ -179,13 +156,13 @@ class BrokerBounce(_At):
     gap_ms: int = 0
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
-        _check_time(self, "down_ms", least=1)
-        _check_time(self, "gap_ms", least=0)
+        At.__post_init__(self)
+        check_time(self, "down_ms", least=1)
+        check_time(self, "gap_ms", least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CoordinatorMove(_At):
+class CoordinatorMove(At):
     """Leadership of the offsets partition moves: preferred-replica election or reassignment.
 
     ``to_broker`` None picks the next live in-sync follower. ``keeps_tail`` says whether the new
@@ -197,7 +174,7 @@ class CoordinatorMove(_At):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCompaction(_At):
+class LogCompaction(At):
     """The log cleaner of a broker drops committed records whose key comes again later.
 
     It has come ``cleaned_percent`` of the way through the log; what it has not reached is still as
@@ -210,13 +187,13 @@ class LogCompaction(_At):
     drops_tombstones: bool = False
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
+        At.__post_init__(self)
         if not 1 <= self.cleaned_percent <= 100:
             raise ValueError(f"cleaned_percent must lie in [1, 100], got {self.cleaned_percent}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZombieLeader(_Window):
+class ZombieLeader(Window):
     """The leader is cut off from controller and peers, but not from clients.
 
     Another broker is elected at once. Until the end of the window the old one does not know: it
@@ -229,7 +206,7 @@ class ZombieLeader(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCrash(_At):
+class ClientCrash(At):
     """A client process is killed. Nobody is told but the kernel, which resets its connections.
 
     After ``down_ms`` a supervisor starts a new process: a new member id, the same instance id if it
@@ -240,13 +217,13 @@ class ClientCrash(_At):
     down_ms: int | None = None
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
+        At.__post_init__(self)
         if self.down_ms is not None:
-            _check_time(self, "down_ms", least=1)
+            check_time(self, "down_ms", least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientPause(_Window):
+class ClientPause(Window):
     """A client process does not run at all: a long garbage collection, a suspended virtual machine.
 
     Bytes arrive in its socket buffers meanwhile; when it goes on, its timers are late.
@@ -256,7 +233,7 @@ class ClientPause(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollStall(_Window):
+class PollStall(Window):
     """The application processes one batch of records for the whole window and does not poll.
 
     The network thread goes on heartbeating until ``max_poll_interval_ms`` runs out.
@@ -266,7 +243,7 @@ class PollStall(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackSlowdown(_Window):
+class CallbackSlowdown(Window):
     """Rebalance callbacks that start in the window take ``callback_ms``: flushing state stores.
 
     ``callback`` None means every kind.
@@ -277,12 +254,12 @@ class CallbackSlowdown(_Window):
     callback: CallbackKind | None = None
 
     def __post_init__(self) -> None:
-        _Window.__post_init__(self)
-        _check_time(self, "callback_ms", least=0)
+        Window.__post_init__(self)
+        check_time(self, "callback_ms", least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallbackFailure(_Window):
+class CallbackFailure(Window):
     """Rebalance callbacks that end in the window throw. ``callback`` None means every kind."""
 
     client: str
@@ -290,7 +267,7 @@ class CallbackFailure(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientClose(_At):
+class ClientClose(At):
     """The application calls ``close`` (a deployment stops it); a new process follows after
     ``down_ms`` counted from the call, or when the old one has ended if that is later.
 
@@ -302,13 +279,13 @@ class ClientClose(_At):
     operation: MembershipOperation = MembershipOperation.DEFAULT
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
+        At.__post_init__(self)
         if self.down_ms is not None:
-            _check_time(self, "down_ms", least=1)
+            check_time(self, "down_ms", least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientBounce(_At):
+class ClientBounce(At):
     """A rolling deployment: clients are stopped and started one after the other, in name order.
 
     ``clients`` empty means all. Each is down for ``down_ms``, the next follows ``gap_ms`` later.
@@ -321,13 +298,13 @@ class ClientBounce(_At):
     graceful: bool = True
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
-        _check_time(self, "down_ms", least=1)
-        _check_time(self, "gap_ms", least=0)
+        At.__post_init__(self)
+        check_time(self, "down_ms", least=1)
+        check_time(self, "gap_ms", least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubscriptionChange(_At):
+class SubscriptionChange(At):
     """The application calls ``subscribe`` with these topics; no topics means ``unsubscribe``."""
 
     client: str
@@ -335,7 +312,7 @@ class SubscriptionChange(_At):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataLag(_Window):
+class MetadataLag(Window):
     """A client's metadata stays as it is at the start of the window, however topics change.
 
     It refreshes from a broker that lags behind the controller.
@@ -348,38 +325,38 @@ class MetadataLag(_Window):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicCreate(_At):
+class TopicCreate(At):
     """An administrator creates a topic. Ignored if the name exists."""
 
     topic: str
     partition_count: int
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
-        _check_time(self, "partition_count", least=1)
+        At.__post_init__(self)
+        check_time(self, "partition_count", least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicGrow(_At):
+class TopicGrow(At):
     """Partitions are added until there are ``partition_count``; never removed."""
 
     topic: str
     partition_count: int
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
-        _check_time(self, "partition_count", least=1)
+        At.__post_init__(self)
+        check_time(self, "partition_count", least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDelete(_At):
+class TopicDelete(At):
     """An administrator deletes a topic. Ignored if it does not exist."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicRecreate(_At):
+class TopicRecreate(At):
     """A topic is deleted and created again under its name, with a new id, after ``down_ms``."""
 
     topic: str
@@ -387,9 +364,9 @@ class TopicRecreate(_At):
     down_ms: int = 0
 
     def __post_init__(self) -> None:
-        _At.__post_init__(self)
-        _check_time(self, "partition_count", least=1)
-        _check_time(self, "down_ms", least=0)
+        At.__post_init__(self)
+        check_time(self, "partition_count", least=1)
+        check_time(self, "down_ms", least=0)
 
 
 Fault = (
@@ -416,10 +393,6 @@ Fault = (
     | TopicGrow
     | TopicDelete
     | TopicRecreate
+    | GroupConfigChange
+    | BrokerConfigChange
 )
-
-
-def _check_time(fault: object, name: str, *, least: int) -> None:
-    value = getattr(fault, name)
-    if value < least:
-        raise ValueError(f"{name} must be >= {least}, got {value}")

@@ -369,6 +369,11 @@ class Injector:
             self._world.clock.call_at(at_ms, self._tie_break(), create)
         return True
 
+    # --- settings ---------------------------------------------------------------------------------
+
+    def _config_change(self, fault: faults.GroupConfigChange | faults.BrokerConfigChange) -> bool:
+        return self._world.settings.apply(fault)
+
 
 def _whom(fault: Fault) -> str:
     """`` of a`` or `` of broker 1`` or `` of orders``, where a fault names somebody."""
@@ -403,4 +408,6 @@ _BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
     faults.TopicGrow: Injector._topic_grow,
     faults.TopicDelete: Injector._topic_delete,
     faults.TopicRecreate: Injector._topic_recreate,
+    faults.GroupConfigChange: Injector._config_change,
+    faults.BrokerConfigChange: Injector._config_change,
 }

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from protocol.config import ConfigsInForce
 from protocol.coordinator import GroupCoordinator, is_read
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import (
@@ -108,6 +109,11 @@ class ShardHost:
     def log_records(self) -> Sequence[Record]:
         """Every record of this replica, in offset order."""
         return self._log.remaining()
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """The settings, as far as this broker has heard."""
+        return self._replica.broker.configs
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -373,6 +379,12 @@ class ShardHost:
             self._obey(timers)
             self._steps.metadata(self, timers)
 
+    def on_configs(self) -> None:
+        """The broker has heard of altered settings; a load takes those of its end."""
+        self.coordinator.update_configs(self.configs)
+        if self.is_active:
+            self._steps.configs(self)
+
     def _unload(self, detail: str) -> list[_Waiting]:
         was_active = self.is_active
         self.state = ShardState.CLOSED
@@ -393,7 +405,8 @@ class ShardHost:
     def _new_coordinator(self) -> GroupCoordinator:
         world = self._world
         return GroupCoordinator(
-            config=world.config,
+            config=self.configs.broker,
+            group_configs=self.configs.groups,
             semantics=world.semantics,
             image=self._replica.broker.image,
             new_member_id=self._replica.new_member_id,

@@ -15,6 +15,7 @@ from protocol.semantics import SEMANTICS
 from sim.broker_rules import split_defects
 from sim.faults import Fault
 from sim.re2_engine import compile_re2
+from sim.settings import configs_ever_in_force
 
 __all__ = [
     "BrokerSpec",
@@ -230,6 +231,7 @@ class WorldSpec:
                 )
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
+        configs_ever_in_force(self)
 
     @property
     def keeps_history(self) -> bool:

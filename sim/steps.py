@@ -110,6 +110,10 @@ class Steps:
         """A shard took a new metadata image."""
         self._shard(StepKind.METADATA_CHANGED, shard, timers=timers)
 
+    def configs(self, shard: ShardView) -> None:
+        """A shard took altered settings."""
+        self._shard(StepKind.CONFIG_CHANGED, shard)
+
     def client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:
         """A member machine took an event."""
         step = self._client_event_step

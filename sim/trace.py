@@ -215,6 +215,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.CLIENT_STARTED: _encode_client,
     StepKind.CLIENT_CRASHED: _encode_client,
     StepKind.FAULT: _encode_fault,
+    StepKind.CONFIG_CHANGED: _encode_shard,
 }
 
 _ENCODERS: dict[str, tuple[_Encoder, int]] = {

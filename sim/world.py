@@ -35,6 +35,7 @@ from sim.probes import register_probes
 from sim.re2_engine import compile_re2
 from sim.routing import OnePartition
 from sim.sampling import MetricSample, Sampler
+from sim.settings import SettingsAdmin
 from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
 from sim.steps import Checker, Steps
@@ -98,8 +99,9 @@ class World:
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
         self.topics = TopicAdmin(self)
+        self.settings = SettingsAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)
-        self.controller = Controller(self.clock, spec.brokers, self.streams)
+        self.controller = Controller(self.clock, spec.brokers, self.streams, spec.config)
         self.replication_factor = 1
         self.brokers: list[Broker] = []
         for node_id in range(spec.brokers.count):

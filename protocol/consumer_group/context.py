@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from protocol.classic_group.group import ClassicGroup
-from protocol.config import CoordinatorConfig, GroupConfig
+from protocol.config import ConfigsInForce
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.timeline import Timeline, new_table
 from protocol.topics import MetadataImage
@@ -18,9 +18,9 @@ CompileRegex = Callable[[str], Callable[[str], bool]]
 
 
 class CoordinatorContext:
-    """Configuration and rules never change. ``image`` is replaced when topics change,
-    ``newest_topic_version`` is the version of the last image that brought a new topic, and
-    ``group_configs`` holds the dynamic settings of groups (they live outside the group log).
+    """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
+    version of the last image that brought a new topic, and ``configs`` is replaced when settings
+    are altered; ``config`` are the broker's own.
     ``classic_groups`` are the coordinator's: soft state that handlers change in place.
     ``timeline`` is None where nobody needs more than the newest state.
 
@@ -32,7 +32,7 @@ class CoordinatorContext:
         "classic_groups",
         "compile_regex",
         "config",
-        "group_configs",
+        "configs",
         "image",
         "new_member_id",
         "newest_topic_version",
@@ -43,45 +43,41 @@ class CoordinatorContext:
     def __init__(
         self,
         *,
-        config: CoordinatorConfig,
+        configs: ConfigsInForce,
         rules: ConsumerGroupRules,
         image: MetadataImage,
         new_member_id: Callable[[], str],
         compile_regex: CompileRegex,
         timeline: Timeline | None = None,
     ) -> None:
-        self.config = config
+        self.configs = configs
+        self.config = configs.broker
         self.rules = rules
         self.image = image
         self.newest_topic_version = image.version
         self.new_member_id = new_member_id
         self.compile_regex = compile_regex
-        self.group_configs: dict[str, GroupConfig] = {}
         self.timeline = timeline
         self.classic_groups: dict[str, ClassicGroup] = new_table(timeline)
 
+    def take_configs(self, configs: ConfigsInForce) -> None:
+        """Go by other settings from now on."""
+        self.configs = self.rules.configs_in_force(self.configs, configs)
+        self.config = self.configs.broker
+
     def session_timeout_ms(self, group_id: str) -> int:
         """Of this group: its own setting, else the broker's."""
-        own = self.group_configs.get(group_id)
-        if own is None or own.consumer_session_timeout_ms is None:
-            return self.config.group_consumer_session_timeout_ms
-        return own.consumer_session_timeout_ms
+        return self.configs.session_timeout_ms(group_id)
 
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Of this group: its own setting, else the broker's."""
-        own = self.group_configs.get(group_id)
-        if own is None or own.consumer_heartbeat_interval_ms is None:
-            return self.config.group_consumer_heartbeat_interval_ms
-        return own.consumer_heartbeat_interval_ms
+        return self.configs.heartbeat_interval_ms(group_id)
 
     def assignment_interval_ms(self, group_id: str) -> int:
         """Of this group: its own setting, else the broker's; 0 where the version has none."""
         if not self.rules.has_assignment_interval:
             return 0
-        own = self.group_configs.get(group_id)
-        if own is None or own.consumer_assignment_interval_ms is None:
-            return self.config.group_consumer_assignment_interval_ms
-        return own.consumer_assignment_interval_ms
+        return self.configs.assignment_interval_ms(group_id)
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[str]:
         """Ids of the topics that exist under these names; unknown names are skipped (5.2)."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from protocol.assignors import SubscriptionType
 from protocol.classic_group.defects import CLASSIC_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
+from protocol.config import ConfigsInForce
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import ConsumerGroupRules, Joiner
@@ -280,6 +281,13 @@ class KeepsSimpleGroup(ConsumerGroupRules):
     replaces_simple_group = False
 
 
+class TakesConfigsAtLoad(ConsumerGroupRules):
+    """mut-config-at-load: altered settings count when the coordinator is loaded the next time."""
+
+    def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
+        return known
+
+
 class OwnPendingIsBusy(ConsumerGroupRules):
     """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
 
@@ -305,6 +313,7 @@ COORDINATOR_DEFECTS: Mapping[str, type[ClassicGroupRules] | type[MigrationRules]
     "KIP-848-lost-response": FencesAfterLostResponse,
     "PR-23542": RefusesOwnInstance,
     "mut-commit-no-fence": CommitsUnfenced,
+    "mut-config-at-load": TakesConfigsAtLoad,
     "mut-early-grant": GrantsEarly,
     "mut-expire-keeps-ownership": ExpiredKeepsOwnership,
     "mut-no-assignment-tombstone": NoAssignmentTombstone,

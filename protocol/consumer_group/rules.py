@@ -14,6 +14,7 @@ from typing import Protocol
 
 from protocol.assignors import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
 from protocol.classic_group.rules import ClassicGroupRules
+from protocol.config import ConfigsInForce
 from protocol.consumer_group.client_side_rules import ClientSideRules
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
@@ -222,6 +223,12 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
             if since is None or epoch < since:
                 return False
         return True
+
+    # -- configuration ---------------------------------------------------------------------
+
+    def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
+        """Section 10.2: settings that were altered count from the next heartbeat on."""
+        return told
 
     # -- timers ----------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 from invariants.checker import Checker
 from invariants.promise import Violation
 from invariants.step import ClientView, ShardView, Step, StepKind
-from protocol.config import CoordinatorConfig
+from protocol.config import ConfigsInForce, CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
 from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
@@ -47,6 +47,11 @@ class OneShard:
         self.log: list[Record] = []
         self.high_watermark = 0
         self.armed_timers: dict[TimerKey, ScheduleTimer] = {}
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        coordinator = self.coordinator
+        return ConfigsInForce(broker=coordinator.config, groups=coordinator.group_configs)
 
     @property
     def log_end_offset(self) -> int:

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from coordinator_builders import Bench, compacted, load, parts
+from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
 from protocol.classic_group.defects import CLASSIC_DEFECTS
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ReplayError
 from protocol.member import MemberRules
+from protocol.messages import AlterGroupConfigRequest
 from protocol.migration.defects import MIGRATION_DEFECTS
 from protocol.records import Record
 from protocol.semantics import SEMANTICS, ZOO, Semantics
@@ -179,6 +180,14 @@ def leave(semantics: Semantics) -> Any:
     return bench.assigned("B")
 
 
+def interval_is_altered(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    configs = {"consumer.heartbeat.interval.ms": 6_000}
+    bench.send(AlterGroupConfigRequest(group_id=GROUP_ID, configs=configs))
+    return bench.beat("A").heartbeat_interval_ms
+
+
 def topic_grows(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.join("A")
@@ -269,6 +278,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         ("STALE_MEMBER_EPOCH", 100),
         ("NONE", 50),
     ),
+    "mut-config-at-load": (interval_is_altered, 6_000, 5_000),
     "mut-early-grant": (second_member_joins, "", "foo-2"),
     "mut-expire-keeps-ownership": (owner_dies, f"STABLE {ALL}", "UNRELEASED foo-2"),
     "mut-no-assignment-tombstone": (

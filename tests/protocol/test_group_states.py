@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from coordinator_builders import GROUP_ID, Bench, both_versions, join_request, parts, state_of
 
-from protocol.config import CoordinatorConfig
-from protocol.errors import ErrorCode
+from protocol.config import (
+    ConfigsInForce,
+    CoordinatorConfig,
+    GroupConfig,
+    alter_broker_config,
+    alter_group_config,
+)
+from protocol.errors import ErrorCode, GroupError
 from protocol.messages import (
     AlterGroupConfigRequest,
     AlterGroupConfigResponse,
@@ -269,6 +276,103 @@ def test_a_setting_needs_a_group_and_4_1_has_no_assignment_interval() -> None:
     assert alter(Bench("kafka-4.1"), consumer_assignment_interval_ms=5) == "INVALID_CONFIG"
 
 
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        (
+            {"consumer.session.timeout.ms": 44_999},
+            "consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
+        (
+            {"consumer.heartbeat.interval.ms": 15_001},
+            "consumer.heartbeat.interval.ms must be less than or equal to "
+            "group.consumer.max.heartbeat.interval.ms",
+        ),
+        (
+            {"consumer.assignment.interval.ms": 15_001},
+            "consumer.assignment.interval.ms must be less than or equal to "
+            "group.consumer.max.assignment.interval.ms",
+        ),
+        (
+            {"consumer.assignment.interval.ms": -1},
+            "Invalid value -1 for configuration consumer.assignment.interval.ms: "
+            "Value must be at least 0",
+        ),
+        (
+            {"consumer.session.timeout.ms": 0},
+            "Invalid value 0 for configuration consumer.session.timeout.ms: "
+            "Value must be at least 1",
+        ),
+        ({"consumer.nothing": 1}, "Unknown group config name: consumer.nothing"),
+    ],
+)
+def test_a_refused_group_setting_is_refused_in_the_words_of_a_broker(
+    configs: dict[str, int | None], words: str
+) -> None:
+    """As Apache Kafka 4.3.1 was seen to answer."""
+    with pytest.raises(GroupError) as refusal:
+        alter_group_config(
+            CoordinatorConfig(), GroupConfig(), configs, has_assignment_interval=True
+        )
+    assert (refusal.value.code.name, refusal.value.message) == ("INVALID_CONFIG", words)
+
+
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [
+        (
+            {"group.consumer.assignment.interval.ms": 15_001},
+            "group.consumer.assignment.interval.ms must be less than or equal to "
+            "group.consumer.max.assignment.interval.ms",
+        ),
+        (
+            {"group.consumer.assignment.interval.ms": -1},
+            "Invalid value -1 for configuration group.consumer.assignment.interval.ms: "
+            "Value must be at least 0",
+        ),
+        (
+            {"group.consumer.session.timeout.ms": 50_000},
+            "Cannot update these configs dynamically: [group.consumer.session.timeout.ms]",
+        ),
+        (
+            {"offsets.retention.minutes": 7},
+            "Cannot update these configs dynamically: [offsets.retention.minutes]",
+        ),
+    ],
+)
+def test_a_refused_broker_setting_is_refused_in_the_words_of_a_broker(
+    configs: dict[str, int | None], words: str
+) -> None:
+    """As Apache Kafka 4.3.1 was seen to answer."""
+    static = CoordinatorConfig()
+    with pytest.raises(GroupError) as refusal:
+        alter_broker_config(static, static, configs, has_assignment_interval=True)
+    assert (refusal.value.code.name, refusal.value.message) == ("INVALID_REQUEST", words)
+
+
+def test_of_a_running_broker_only_the_assignment_interval_changes_and_4_1_has_none() -> None:
+    static = CoordinatorConfig(group_consumer_assignment_interval_ms=500)
+    name = "group.consumer.assignment.interval.ms"
+    altered = alter_broker_config(static, static, {name: 2_000}, has_assignment_interval=True)
+    assert altered == replace(static, group_consumer_assignment_interval_ms=2_000)
+    back = alter_broker_config(static, altered, {name: None}, has_assignment_interval=True)
+    assert back == static
+    with pytest.raises(GroupError, match="dynamically"):
+        alter_broker_config(static, static, {name: 2_000}, has_assignment_interval=False)
+
+
+def test_a_group_without_a_setting_of_its_own_goes_by_the_broker() -> None:
+    configs = ConfigsInForce(broker=CoordinatorConfig()).with_group(
+        "own", GroupConfig(consumer_session_timeout_ms=50_000, consumer_assignment_interval_ms=0)
+    )
+    assert configs.session_timeout_ms("own") == 50_000
+    assert configs.assignment_interval_ms("own") == 0
+    assert configs.heartbeat_interval_ms("own") == 5_000
+    assert configs.session_timeout_ms("another") == 45_000
+    assert configs.assignment_interval_ms("another") == 1_000
+
+
 def test_settings_precede_survive_and_outlive_the_group() -> None:
     bench = Bench()
     alter(bench, consumer_session_timeout_ms=55_000)
@@ -314,6 +418,10 @@ def test_the_defaults_are_those_of_a_broker() -> None:
         ({"group_consumer_session_timeout_ms": 60_001}, "group_consumer_session_timeout_ms"),
         ({"group_consumer_heartbeat_interval_ms": 1}, "group_consumer_heartbeat_interval_ms"),
         ({"group_consumer_assignment_interval_ms": -1}, "group_consumer_assignment_interval_ms"),
+        (
+            {"group_consumer_assignment_interval_ms": 15_001},
+            "group_consumer_assignment_interval_ms",
+        ),
         ({"group_consumer_max_size": 0}, "group_consumer_max_size"),
         ({"group_consumer_assignors": ()}, "group_consumer_assignors"),
         (

@@ -41,6 +41,8 @@ EXAMPLES: dict[type, Fault] = {
         faults.TopicGrow(at_ms=20_000, topic="orders", partition_count=8),
         faults.TopicDelete(at_ms=20_000, topic="orders"),
         faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=4, down_ms=2_000),
+        faults.GroupConfigChange(at_ms=20_000, consumer_heartbeat_interval_ms=6_000),
+        faults.BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
     )
 }
 

@@ -1,0 +1,65 @@
+"""What administrators do to groups while everything runs: settings altered.
+
+Like faults they are plain data with a time, and check themselves: ValueError names the field.
+Settings keep Kafka's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol.config import GROUP_SETTINGS
+from sim.fault_base import At
+
+__all__ = ["BrokerConfigChange", "GroupConfigChange"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfigChange(At):
+    """An administrator alters the dynamic settings of a group (IncrementalAlterConfigs).
+
+    What is left out stays as it is; ``deletes`` names settings that go back to the broker's value.
+    Each broker goes by it from when it hears of it: heartbeat intervals count from the next answer
+    on, session timeouts from the next heartbeat on, and running timers are not adjusted. ``group``
+    None is the group of the world.
+    """
+
+    group: str | None = None
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    consumer_assignment_interval_ms: int | None = None
+    deletes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        At.__post_init__(self)
+        if not self.changes:
+            raise ValueError("a change of settings must set or delete at least one")
+        for name in self.deletes:
+            if getattr(self, name.replace(".", "_"), None) is not None:
+                raise ValueError(f"deletes: {name} is set as well")
+
+    @property
+    def changes(self) -> Mapping[str, int | None]:
+        """Kafka's dotted names -> new value; None deletes the setting."""
+        changes: dict[str, int | None] = {}
+        for setting in GROUP_SETTINGS:
+            value = getattr(self, setting.name)
+            if value is not None:
+                changes[setting.name.replace("_", ".")] = value
+        return {**changes, **dict.fromkeys(name.replace("_", ".") for name in self.deletes)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfigChange(At):
+    """An administrator alters a setting of all brokers while they run.
+
+    Only the assignment interval can be; None brings the one back that they were started with.
+    """
+
+    group_consumer_assignment_interval_ms: int | None = None
+
+    @property
+    def changes(self) -> Mapping[str, int | None]:
+        """Kafka's dotted names -> new value; None deletes the setting."""
+        return {"group.consumer.assignment.interval.ms": self.group_consumer_assignment_interval_ms}
