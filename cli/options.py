@@ -6,9 +6,18 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["ProfileName", "Seed"]
+__all__ = ["ProfileName", "Seed", "SemanticsName", "with_semantics"]
 
 _SEED_MAX = 2**63 - 1
 
 ProfileName = Annotated[str, typer.Option("--profile", "-p", help="Kind of scenario.")]
+SemanticsName = Annotated[
+    str | None,
+    typer.Option(help="Version to simulate instead of the profile's own, such as kafka-4.1."),
+]
 Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")]
+
+
+def with_semantics(profile: str, semantics: str | None) -> str:
+    """The profile for another version: its name and that of the version around an @."""
+    return profile if semantics is None else f"{profile}@{semantics}"

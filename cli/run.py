@@ -10,6 +10,7 @@ import typer
 
 from cli.errors import BadInput
 from cli.exit_codes import FOUND, OK
+from cli.options import SemanticsName, with_semantics
 from cli.output import print_json, say, write_text
 
 if TYPE_CHECKING:
@@ -32,12 +33,17 @@ def run(
     seed: Annotated[
         int | None, typer.Option("--seed", "-s", min=0, help="Seed of the run.")
     ] = None,
+    semantics: SemanticsName = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Run one scenario and check every promise after every step."""
+    if profile is not None:
+        profile = with_semantics(profile, semantics)
+    elif semantics is not None:
+        raise BadInput("run: --semantics goes with --profile; a scenario file names its own")
     chosen = _scenario(scenario, profile, seed)
     result = _run(chosen, trace)
     if json:

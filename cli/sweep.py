@@ -13,7 +13,7 @@ import typer
 
 from cli.errors import BadInput
 from cli.exit_codes import FOUND, OK
-from cli.options import ProfileName
+from cli.options import ProfileName, SemanticsName, with_semantics
 from cli.output import say, stderr
 from spark import DEFAULT_RUNNER, Limits
 
@@ -32,6 +32,7 @@ def sweep(
     profile: ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:2000.")],
     out: Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")],
+    semantics: SemanticsName = None,
     backend: Annotated[str, typer.Option(help="spark, or pool: processes here.")] = "spark",
     master: Annotated[
         str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
@@ -62,7 +63,7 @@ def sweep(
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is
     with _progress_bar() as on_progress:
         summary = run_sweep(
-            profile=profile,
+            profile=with_semantics(profile, semantics),
             seeds=seeds,
             out=out,
             backend=backend,

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 
 from invariants.clients import ClientEntry
 from invariants.config_history import ConfigHistory
-from invariants.ledger import Change, GroupLedger
+from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.step import ShardView, Step, WorldView
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ErrorCode
+from protocol.member import ClientState
 from protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -45,6 +46,8 @@ class Books:
         self._leader_epoch = -1
         self._given_away: dict[str, set[TopicPartition]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
+        self.expelled_unheard_ms = -1
+        """When a member was last removed for keeping what its client had never heard of."""
         self.clients: dict[str, ClientEntry] = {}
         self.by_member_id: dict[str, ClientEntry] = {}
         """Member id -> the living client that uses it."""
@@ -128,6 +131,26 @@ class Books:
     def gave_away(self, member_id: str, partitions: set[TopicPartition]) -> bool:
         """Whether the member lost all of these that way, and has got none of them back."""
         return partitions <= self._given_away.get(member_id, set())
+
+    def note_expulsions(self, change: Change, at_ms: int) -> None:
+        """A timer has removed members."""
+        for member_id in change.removed():
+            if self.is_unheard(member_id, change.members[member_id][0]):
+                self.expelled_unheard_ms = at_ms
+
+    def is_unheard(self, member_id: str, stored: MemberEntry | None) -> bool:
+        """Whether a member is to give up what its client has not been told of, and so has nothing
+        to acknowledge: it was granted in the step of another, and taken away before its own."""
+        entry = self.by_member_id.get(member_id)
+        if entry is None or stored is None or stored.current is None:
+            return False
+        member, pending = entry.member, stored.current.pending_revocation.keys()
+        return (
+            bool(pending)
+            and member.state is ClientState.STABLE
+            and pending.isdisjoint(member.assigned)
+            and pending.isdisjoint(member.target.partitions)
+        )
 
     @staticmethod
     def is_heartbeat_success(step: Step) -> bool:

@@ -251,6 +251,7 @@ class Checker:
         if step.records:
             self._ask(self._on["on_append"], step)
             change = self._change(step, ledger, shard)
+            self.books.note_expulsions(change, step.at_ms)
         if ledger.classic_count or (change is not None and change.is_mixed):
             return
         self._ask(self._on["on_timer_fired"], step, change)

@@ -69,7 +69,7 @@ def _is_given_away(evidence: Evidence) -> bool:
 
 
 def _is_after_failed_callback(evidence: Evidence) -> bool:
-    return bool(evidence["has_failed_callback"]) and not evidence.get("is_fetched")
+    return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
 COMMON_DEFECTS = ("D12", "sim-failed-callback")
@@ -120,7 +120,12 @@ KNOWN: tuple[KnownDefect, ...] = (
             signature="a target is installed by a request that brings a pattern, and no new epoch",
             recognises=lambda evidence: evidence.get("brings_unresolved_pattern") is True,
         )
-        for promise_id in ("target.complete", "target.current", "target.subscribed_only")
+        for promise_id in (
+            "target.complete",
+            "target.current",
+            "target.subscribed_only",
+            "coordinator.subscribed_only",
+        )
     ),
     *(
         KnownDefect(
@@ -128,6 +133,18 @@ KNOWN: tuple[KnownDefect, ...] = (
             promise_id=promise_id,
             signature="the coordinator has a pattern of a client that has none any more",
             recognises=lambda evidence: evidence.get("keeps_withdrawn_pattern") is True,
+        )
+        for promise_id in ("liveness.converges", "liveness.partitions_owned")
+    ),
+    *(
+        KnownDefect(
+            defect="sim-unheard-grant",
+            promise_id=promise_id,
+            signature=(
+                "in the calm, a member waits to be removed for keeping what was granted behind its "
+                "back, and taken away before it heard"
+            ),
+            recognises=lambda evidence: evidence.get("unheard_revocation") is True,
         )
         for promise_id in ("liveness.converges", "liveness.partitions_owned")
     ),

@@ -7,7 +7,7 @@ Source: consumer-group-coordinator.md, sections 3.2, 9.1 and 9.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -202,6 +202,14 @@ class GroupLedger:
         for pattern in self.pattern_count:
             names.update(self.resolved.get(pattern, ()))
         return names
+
+    def computes_beside_unresolved_pattern(self, records: Iterable[Record]) -> bool:
+        """Was the target of this batch computed beside a pattern that is not resolved, without
+        raising the epoch? Either the batch brings the pattern, or an earlier one did and left such
+        a target behind."""
+        if any(isinstance(record, ConsumerGroupMetadata) for record in records):
+            return False
+        return any(pattern not in self.resolved for pattern in self.pattern_count)
 
     # -- writing ---------------------------------------------------------------------------
 

@@ -171,15 +171,24 @@ class Liveness:
 
     def _classified(self, stuck: Stuck) -> Stuck:
         """With the shipped defect that explains it, by the evidence of the client it hangs on."""
+        evidence = {"unheard_revocation": self._has_unheard_revocation()}
         entry = self._books.clients.get(stuck.client)
-        if entry is None:
-            return stuck
-        evidence = {
-            "keeps_withdrawn_pattern": self._keeps_withdrawn_pattern(entry),
-            "has_failed_callback": entry.has_failed_callback,
-        }
+        if entry is not None:
+            evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
+            evidence["has_failed_callback"] = entry.has_failed_callback
         defect = known_defect(self._view.semantics, stuck.promise.id, evidence)
         return replace(stuck, known_as=defect)
+
+    def _has_unheard_revocation(self) -> bool:
+        """Does the group wait, or has it waited in this calm, for an acknowledgement of what its
+        owner was never told of?"""
+        books = self._books
+        if self._calm_since_ms is not None and books.expelled_unheard_ms >= self._calm_since_ms:
+            return True
+        ledger = books.acting_ledger()
+        return ledger is not None and any(
+            books.is_unheard(*item) for item in ledger.members.items()
+        )
 
     def _keeps_withdrawn_pattern(self, entry: ClientEntry) -> bool:
         """Does the coordinator have a pattern of this client, which has none any more?"""

@@ -319,6 +319,8 @@ class SubscribedOnly(Invariant):
                         "is_kept": before is not None and partition in before.held(),
                         "is_in_target": partition in change.ledger.targets.get(member_id, ()),
                         "is_new_target": change.is_new_target,
+                        "brings_unresolved_pattern": change.is_new_target
+                        and change.ledger.computes_beside_unresolved_pattern(change.records),
                     },
                 )
         return None

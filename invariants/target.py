@@ -12,7 +12,7 @@ from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView, shard_of
 from protocol.consumer_group.group import ConsumerGroup
-from protocol.records import ConsumerGroupMetadata, Record
+from protocol.records import Record
 from protocol.topics import MetadataImage, TopicPartition
 
 __all__ = [
@@ -153,7 +153,9 @@ class TargetSubscribed(Invariant):
                         {
                             "partition": partition,
                             "member": member_id,
-                            "brings_unresolved_pattern": _brings_pattern(ledger, change.records),
+                            "brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(
+                                change.records
+                            ),
                         },
                     )
         return None
@@ -275,16 +277,6 @@ class InvertedTarget(Invariant):
         )
 
 
-def _brings_pattern(ledger: GroupLedger, records: Iterable[Record]) -> bool:
-    """Was the target computed beside a pattern that is not resolved, without raising the epoch?
-
-    Either this batch brings the pattern, or an earlier one did and left such a target behind.
-    """
-    if any(isinstance(record, ConsumerGroupMetadata) for record in records):
-        return False
-    return any(pattern not in ledger.resolved for pattern in ledger.pattern_count)
-
-
 def _incomplete(
     ledger: GroupLedger, records: Iterable[Record], image: MetadataImage
 ) -> Finding | None:
@@ -300,7 +292,7 @@ def _incomplete(
             return Finding(
                 f"the target of epoch {ledger.target_epoch} has {have} partitions of "
                 f"{topic.name if topic else topic_id}, there are {want}",
-                {"brings_unresolved_pattern": _brings_pattern(ledger, records)},
+                {"brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(records)},
             )
     return None
 

@@ -7,9 +7,10 @@ nothing by itself. A pair ``[a, b]`` is a range, both ends included.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from protocol.semantics import SEMANTICS
 from scenarios.codec import decode
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.scenario import parse_toml
@@ -151,11 +152,20 @@ class Profile:
 
 @functools.cache
 def load_profile(name: str) -> Profile:
-    """The profile of this name. Raises ScenarioError if there is none."""
-    if name not in PROFILES:
-        raise ScenarioError(f"no profile {name!r}; {did_you_mean(name, PROFILES)}")
-    text = (files("scenarios") / "profiles" / f"{name}.toml").read_text(encoding="utf-8")
-    return parse_profile(text)
+    """The profile of this name; ``faulty@kafka-4.1`` is ``faulty`` for another version.
+
+    Raises ScenarioError if there is no such profile, or no such version.
+    """
+    base, at, version = name.partition("@")
+    if base not in PROFILES:
+        raise ScenarioError(f"no profile {base!r}; {did_you_mean(base, PROFILES)}")
+    text = (files("scenarios") / "profiles" / f"{base}.toml").read_text(encoding="utf-8")
+    profile = parse_profile(text)
+    if not at:
+        return profile
+    if version not in SEMANTICS:
+        raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
+    return replace(profile, name=name, semantics=(version,))
 
 
 def parse_profile(text: str) -> Profile:

@@ -38,6 +38,34 @@ def test_a_generated_scenario_file_is_the_same_run_as_its_seed(call: Call, tmp_p
     assert call("run", file).out == call("run", *SEED).out
 
 
+def test_another_version_plays_the_same_scenario(call: Call) -> None:
+    own = call("generate", *SEED).out
+    other = call("generate", *SEED, "--semantics", "kafka-4.1").out
+    changed = [line for line in other.splitlines() if line not in own.splitlines()]
+    assert changed == [
+        'name = "calm@kafka-4.1-1"',
+        'profile = "calm@kafka-4.1"',
+        'semantics = "kafka-4.1"',
+    ]
+    named = call("run", "--profile", "calm@kafka-4.1", "--seed", 1)
+    assert named.out == call("run", *SEED, "--semantics", "kafka-4.1").out
+    assert named.out.startswith(("ok: seed 1, profile calm@kafka-4.1: ", "known: seed 1, "))
+
+
+def test_an_unknown_version_is_refused_with_the_nearest_name(call: Call) -> None:
+    code, _, err = call("run", *SEED, "--semantics", "kafka-4.2")
+    assert code == 2
+    assert err.count("\n") == 1 and "no semantics 'kafka-4.2'; did you mean 'kafka-4." in err
+
+
+def test_a_scenario_file_keeps_its_own_version(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(call("generate", *SEED).out)
+    code, _, err = call("run", file, "--semantics", "kip-848")
+    assert code == 2
+    assert "--semantics goes with --profile" in err
+
+
 def test_json_has_the_whole_result(call: Call) -> None:
     result = json.loads(call("run", *SEED, "--json").out)
     assert (result["seed"], result["profile"], result["outcome"]) == (1, "calm", "ok")

@@ -98,7 +98,7 @@ def test_another_code_at_the_same_promise_is_not_known():
 
 
 def test_a_version_without_the_defect_has_no_excuse():
-    """kip-848 has shipped nothing."""
+    """kip-848 is a text; of what brokers shipped with it knows nothing."""
     evidence = {"code": "UNRELEASED_INSTANCE_ID", "request_epoch": 0, "holder": "a", "member": "a"}
     assert known_defect(SEMANTICS["kip-848"], "refusal.own_instance", evidence) is None
     assert known_defect(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) == "PR-23542"

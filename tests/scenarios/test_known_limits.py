@@ -1,0 +1,128 @@
+"""What a version is known for although nothing was switched on: a sweep goes on, and counts it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from invariants import known
+from protocol.config import CoordinatorConfig
+from scenarios.result import RunResult
+from scenarios.runner import run
+from scenarios.scenario import Scenario
+from sim.faults import ClientClose
+from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+
+SESSION_MS, INTERVAL_MS = 10_000, 3_000
+CONFIG = CoordinatorConfig(
+    group_consumer_session_timeout_ms=SESSION_MS,
+    group_consumer_min_session_timeout_ms=SESSION_MS,
+    group_consumer_max_session_timeout_ms=SESSION_MS,
+    group_consumer_heartbeat_interval_ms=INTERVAL_MS,
+    group_consumer_min_heartbeat_interval_ms=INTERVAL_MS,
+    group_consumer_assignment_interval_ms=0,
+)
+
+
+def client(name: str, *topics: str, start_ms: int = 0) -> ClientSpec:
+    """A client that polls twenty times a second."""
+    return ClientSpec(
+        name=name,
+        topics=topics,
+        start_ms=start_ms,
+        poll_interval_ms=50,
+        max_poll_interval_ms=30_000,
+        request_timeout_ms=5_000,
+    )
+
+
+FOUR_JOIN = WorldSpec(
+    seed=367,
+    semantics="kip-848",
+    topics=(
+        TopicSpec(name="orders", partition_count=1),
+        TopicSpec(name="payments", partition_count=3),
+        TopicSpec(name="shipments", partition_count=3),
+    ),
+    clients=(
+        replace(client("client-00", "orders", "payments", start_ms=369), server_assignor="range"),
+        replace(client("client-01", "shipments"), server_assignor="uniform"),
+        replace(
+            client("client-02", "orders", "shipments"),
+            server_assignor="range",
+            instance_id="instance-02",
+        ),
+        replace(
+            client("client-03", "orders", "shipments", start_ms=413),
+            server_assignor="uniform",
+            poll_interval_ms=100,
+        ),
+    ),
+    config=CONFIG,
+    network=NetworkSpec(latency=DelaySpec(min_ms=1)),
+    brokers=BrokerSpec(count=1, replication=DelaySpec(min_ms=1, max_ms=4)),
+    duration_ms=414,
+    calm_ms=60_000,
+)
+"""Nothing goes wrong here: four clients start within half a second."""
+
+
+def outcome(world: WorldSpec) -> RunResult:
+    """The run of this world."""
+    return run(Scenario(name="limit", world=world))
+
+
+def test_a_grant_behind_the_back_of_a_member_is_known_of_the_text() -> None:
+    result = outcome(FOUR_JOIN)
+    assert (result.outcome, set(result.known)) == ("known", {"sim-unheard-grant"}), result.reason
+
+
+def test_it_would_be_a_stuck_group_if_it_were_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = tuple(entry for entry in known.KNOWN if entry.defect != "sim-unheard-grant")
+    monkeypatch.setattr(known, "KNOWN", others)
+    result = outcome(FOUR_JOIN)
+    assert result.outcome == "stuck"
+    assert result.violations[0].promise == "liveness.converges"
+
+
+@pytest.mark.parametrize("version", ["kafka-4.1", "kafka-4.3"])
+def test_brokers_that_grant_in_the_heartbeat_of_the_receiver_have_none_of_it(version: str) -> None:
+    assert outcome(replace(FOUR_JOIN, semantics=version)).outcome == "ok"
+
+
+PATTERN_JOINS_BEHIND = WorldSpec(
+    seed=1,
+    topics=(
+        TopicSpec(name="orders", partition_count=4),
+        TopicSpec(name="other", partition_count=2),
+    ),
+    clients=(
+        client("b", "orders"),
+        client("c", "orders"),
+        replace(client("d", start_ms=8_010), topic_regex="oth.*"),
+    ),
+    config=CONFIG,
+    network=NetworkSpec(latency=DelaySpec(min_ms=1)),
+    duration_ms=20_000,
+    calm_ms=60_000,
+    faults=(ClientClose(at_ms=8_000, client="c"),),
+)
+"""A member with a new pattern joins while a leave waits for its target. Whether it sorts behind the
+one that is there is up to the seed."""
+
+
+def broken_with_pattern_behind(version: str) -> set[str]:
+    """Promises that break over a few seeds."""
+    worlds = [replace(PATTERN_JOINS_BEHIND, seed=seed, semantics=version) for seed in range(8)]
+    return {row.promise for world in worlds for row in outcome(world).violations}
+
+
+def test_a_4_1_broker_is_known_to_give_a_joining_pattern_what_it_does_not_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert broken_with_pattern_behind("kafka-4.1") == set()
+    others = tuple(e for e in known.KNOWN if e.promise_id != "coordinator.subscribed_only")
+    monkeypatch.setattr(known, "KNOWN", others)
+    assert broken_with_pattern_behind("kafka-4.1") == {"coordinator.subscribed_only"}
+    assert broken_with_pattern_behind("kafka-4.3") == set()
