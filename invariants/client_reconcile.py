@@ -12,7 +12,7 @@ from invariants.step import Step, WorldView
 from protocol.member import (
     CallbackCompleted,
     CallbackKind,
-    ConsumerMember,
+    GroupMember,
     RecordsReturned,
     RunCallback,
 )
@@ -223,7 +223,7 @@ class FetchSubset(Invariant):
                     return finding
         return None
 
-    def _judge(self, name: str, member: ConsumerMember) -> Finding | None:
+    def _judge(self, name: str, member: GroupMember) -> Finding | None:
         if not member.fetchable <= member.assigned.keys():
             foreign = member.fetchable - member.assigned.keys()
             return Finding(f"{name} may fetch {self.books.names_of(foreign)}, not assigned to it")

@@ -12,7 +12,7 @@ from protocol.member import (
     LEGAL_TRANSITIONS,
     NO_ASSIGNMENT,
     ClientState,
-    ConsumerMember,
+    GroupMember,
     StateChanged,
 )
 from protocol.messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
@@ -79,7 +79,7 @@ class LegalTransition(Invariant):
 class _StateInvariant(Invariant):
     """A promise about a client as it stands: judged when it moves, and for all on request."""
 
-    def judge(self, member: ConsumerMember) -> str | None:
+    def judge(self, member: GroupMember) -> str | None:
         """What is wrong with this client; None if nothing is."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class _StateInvariant(Invariant):
                     return finding
         return None
 
-    def _finding(self, name: str, member: ConsumerMember) -> Finding | None:
+    def _finding(self, name: str, member: GroupMember) -> Finding | None:
         what = self.judge(member)
         if what is None:
             return None
@@ -125,7 +125,7 @@ class EpochFitsState(_StateInvariant):
         broken_by=("KAFKA-19335", "mut-client-keeps-leave-epoch"),
     )
 
-    def judge(self, member: ConsumerMember) -> str | None:
+    def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
         state, epoch = member.state, member.member_epoch
         if state in _JOINED:
@@ -150,7 +150,7 @@ class IdentityFitsEpoch(_StateInvariant):
         broken_by=("mut-client-keeps-identity-on-fence",),
     )
 
-    def judge(self, member: ConsumerMember) -> str | None:
+    def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
         identity = member.commit_identity
         if member.member_epoch <= 0 or member.state is _S.FATAL:
@@ -172,7 +172,7 @@ class EmptyOutside(_StateInvariant):
         broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
-    def judge(self, member: ConsumerMember) -> str | None:
+    def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
         if member.state is not _S.JOINING and (
             member.state is not _S.UNSUBSCRIBED or member.running_callback is not None
@@ -195,7 +195,7 @@ class StableMeansEqual(_StateInvariant):
         broken_by=("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply"),
     )
 
-    def judge(self, member: ConsumerMember) -> str | None:
+    def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
         if member.state is not _S.STABLE:
             return None

@@ -9,7 +9,7 @@ from invariants.clients import ClientEntry
 from invariants.ledger import Change, GroupLedger
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView
-from protocol.member import ClientState, ConsumerMember
+from protocol.member import ClientState, GroupMember
 from protocol.topics import TopicPartition
 
 __all__ = ["AssignedIsHeld", "CurrentFitsTarget", "ExclusiveConsumption", "OnlyZombiesShare"]
@@ -23,7 +23,7 @@ _RELEASING = (
 )
 
 
-def _is_registered(member: ConsumerMember, ledger: GroupLedger) -> bool:
+def _is_registered(member: GroupMember, ledger: GroupLedger) -> bool:
     """Whether the coordinator has this client, at exactly the epoch that the client is at."""
     entry = ledger.members.get(member.member_id)
     return entry is not None and 0 < member.member_epoch == entry.epoch
@@ -193,7 +193,7 @@ class AssignedIsHeld(Invariant):
             return None
         return self._found(entry.name, member, set(assigned - held))
 
-    def _found(self, name: str, member: ConsumerMember, extra: set[TopicPartition]) -> Finding:
+    def _found(self, name: str, member: GroupMember, extra: set[TopicPartition]) -> Finding:
         return Finding(
             f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from protocol.config import ConfigsInForce, CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
-from protocol.member import ConsumerMember
+from protocol.member import GroupMember
 from protocol.outcome import TimerCommand, TimerKey
 from protocol.records import Record
 from protocol.semantics import Semantics
@@ -97,7 +97,7 @@ class ClientView(Protocol):
 
     name: str
     incarnation: int
-    member: ConsumerMember
+    member: GroupMember
     is_alive: bool
 
 

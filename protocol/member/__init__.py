@@ -15,9 +15,12 @@ from protocol.member.config import ConsumerConfig
 from protocol.member.defects import MEMBER_DEFECTS
 from protocol.member.effects import (
     CallReturned,
+    CloseConnection,
     CommitReturned,
+    ConnectCoordinator,
     Effect,
     FindCoordinator,
+    OwnStateChanged,
     RaiseError,
     RequestMetadata,
     ResetPositions,
@@ -33,6 +36,8 @@ from protocol.member.events import (
     Close,
     CommitAnswered,
     CommitOffsets,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
@@ -51,6 +56,7 @@ from protocol.member.events import (
     Tick,
     Unsubscribe,
 )
+from protocol.member.interface import GroupMember
 from protocol.member.member import ConsumerMember
 from protocol.member.rules import LaterMemberRules, MemberRules
 from protocol.member.states import LEGAL_TRANSITIONS, ClientState
@@ -75,12 +81,16 @@ __all__ = [
     "CallbackKind",
     "ClientState",
     "Close",
+    "CloseConnection",
     "CommitAnswered",
     "CommitIdentity",
     "CommitOffsets",
     "CommitReturned",
+    "ConnectCoordinator",
     "ConsumerConfig",
     "ConsumerMember",
+    "CoordinatorConnected",
+    "CoordinatorConnectionClosed",
     "CoordinatorFound",
     "CoordinatorSearchFailed",
     "Disconnected",
@@ -88,6 +98,7 @@ __all__ = [
     "Event",
     "FetchState",
     "FindCoordinator",
+    "GroupMember",
     "HeartbeatAnswered",
     "LaterMemberRules",
     "LocalAssignment",
@@ -95,6 +106,7 @@ __all__ = [
     "MembershipOperation",
     "MetadataKnown",
     "OffsetFetchAnswered",
+    "OwnStateChanged",
     "PartitionState",
     "PatternMatched",
     "Poll",

@@ -18,9 +18,12 @@ from protocol.topics import TopicPartition
 
 __all__ = [
     "CallReturned",
+    "CloseConnection",
     "CommitReturned",
+    "ConnectCoordinator",
     "Effect",
     "FindCoordinator",
+    "OwnStateChanged",
     "RaiseError",
     "RequestMetadata",
     "ResetPositions",
@@ -132,6 +135,36 @@ class StateChanged:
     member_epoch: int
 
 
+# --- kinds of client that look after their connections, or have states of their own -------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectCoordinator:
+    """Open a connection to this broker; answer with ``CoordinatorConnected``, or, if that fails,
+    ``CoordinatorConnectionClosed``."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseConnection:
+    """Close the coordinator connection to this broker, if there is one.
+
+    The member has given up what is in flight on it: the host reports none of it.
+    """
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnStateChanged:
+    """A state that only this kind of client has, in the words of its log; ``what`` names it."""
+
+    what: str
+    from_state: str
+    to_state: str
+
+
 Effect = (
     SendHeartbeat
     | FindCoordinator
@@ -145,4 +178,7 @@ Effect = (
     | CommitReturned
     | CallReturned
     | StateChanged
+    | ConnectCoordinator
+    | CloseConnection
+    | OwnStateChanged
 )

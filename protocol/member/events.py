@@ -21,6 +21,8 @@ __all__ = [
     "Close",
     "CommitAnswered",
     "CommitOffsets",
+    "CoordinatorConnected",
+    "CoordinatorConnectionClosed",
     "CoordinatorFound",
     "CoordinatorSearchFailed",
     "Disconnected",
@@ -231,6 +233,22 @@ class PositionsKnown:
     positions: Mapping[TopicPartition, int]
 
 
+@dataclass(frozen=True, slots=True)
+class CoordinatorConnected:
+    """Answer to ``ConnectCoordinator``: requests can be sent now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConnectionClosed:
+    """The connection of ``ConnectCoordinator`` is gone, or has not come about.
+
+    What was in flight on it is reported before, with ``Disconnected``. ``is_isolated``: no
+    connection to any other broker is left either.
+    """
+
+    is_isolated: bool = False
+
+
 # --- the clock -----------------------------------------------------------------------------------
 
 
@@ -260,4 +278,6 @@ Event = (
     | PatternMatched
     | PositionsKnown
     | Tick
+    | CoordinatorConnected
+    | CoordinatorConnectionClosed
 )

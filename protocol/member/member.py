@@ -9,7 +9,7 @@ together: one event, then the managers in the order of section 0.1 until nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from protocol.errors import ProtocolBug
 from protocol.member import events
@@ -21,6 +21,7 @@ from protocol.member.coordinator_search import CoordinatorSearch
 from protocol.member.core import MemberCore
 from protocol.member.effects import Effect, RunCallback
 from protocol.member.heartbeat import Heartbeats
+from protocol.member.kinds import JAVA
 from protocol.member.membership import Membership
 from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.reconciliation import Reconciler
@@ -53,6 +54,10 @@ class ConsumerMember(MemberCore):
     received), ``commit_identity``, ``coordinator_id`` (None while unknown), ``poll_expired`` (the
     last leave was caused by the poll timer), ``now_ms`` (of the last event), ``transition_count``.
     """
+
+    kind: ClassVar[str] = JAVA
+    watches_connection: ClassVar[bool] = False
+    positions_due_ms: ClassVar[int | None] = None
 
     __slots__ = (
         "_acts_outside_poll",

@@ -5,6 +5,8 @@ Source: consumer-client.md, sections 7 (offset fetch) and 8. Lookups begin insid
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.member.application import Application
 from protocol.member.backoff import RequestPacer
@@ -20,7 +22,7 @@ from protocol.messages_offsets import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["OffsetLookup"]
+__all__ = ["OffsetLookup", "apply_committed_offsets"]
 
 _COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _RETRIABLE = _COORDINATOR_LOST | {
@@ -29,6 +31,29 @@ _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
+
+
+def apply_committed_offsets(core: MemberCore, offsets: Mapping[TopicPartition, int]) -> None:
+    """What is committed, by partition: the next step of each towards a position (section 8).
+
+    Partitions that have gone, or have a position by now, are left alone.
+    """
+    found: dict[TopicPartition, int] = {}
+    missing: set[TopicPartition] = set()
+    for partition, offset in offsets.items():
+        state = core.subscription.assigned.get(partition)
+        if state is None or state.fetch_state is not FetchState.INITIALIZING:
+            continue
+        if offset == NO_OFFSET:
+            missing.add(partition)
+            core.subscription.set_fetch_state(partition, FetchState.AWAIT_RESET)
+        else:
+            found[partition] = offset
+            core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
+    if found:
+        core.effects.append(ValidatePositions(positions=found))
+    if missing:
+        core.effects.append(ResetPositions(partitions=frozenset(missing)))
 
 
 class _Lookup:
@@ -142,7 +167,10 @@ class OffsetLookup:
             error_code = response.errors[min(response.errors)]
         if error_code is ErrorCode.NONE:
             lookup.pacer.on_success(self._core.now_ms)
-            self._apply({p: response.offsets.get(p, NO_OFFSET) for p in sorted(lookup.partitions)})
+            apply_committed_offsets(
+                self._core,
+                {p: response.offsets.get(p, NO_OFFSET) for p in sorted(lookup.partitions)},
+            )
         else:
             self._fail(lookup, error_code)
 
@@ -156,26 +184,6 @@ class OffsetLookup:
         self._retry(lookup)
         return True
 
-    def _apply(self, offsets: dict[TopicPartition, int]) -> None:
-        """Partitions that have gone, or have a position by now, are left alone."""
-        core = self._core
-        found: dict[TopicPartition, int] = {}
-        missing: set[TopicPartition] = set()
-        for partition, offset in offsets.items():
-            state = core.subscription.assigned.get(partition)
-            if state is None or state.fetch_state is not FetchState.INITIALIZING:
-                continue
-            if offset == NO_OFFSET:
-                missing.add(partition)
-                core.subscription.set_fetch_state(partition, FetchState.AWAIT_RESET)
-            else:
-                found[partition] = offset
-                core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
-        if found:
-            core.effects.append(ValidatePositions(positions=found))
-        if missing:
-            core.effects.append(ResetPositions(partitions=frozenset(missing)))
-
     def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
         core = self._core
         if error_code in _COORDINATOR_LOST:
@@ -184,7 +192,7 @@ class OffsetLookup:
             self._retry(lookup)
         elif error_code is ErrorCode.STALE_MEMBER_EPOCH:
             if core.rules.takes_stale_epoch_for_no_offset():
-                self._apply(dict.fromkeys(sorted(lookup.partitions), NO_OFFSET))
+                apply_committed_offsets(core, dict.fromkeys(sorted(lookup.partitions), NO_OFFSET))
             elif core.commit_identity is not None:
                 self._retry(lookup)
             else:

@@ -56,11 +56,15 @@ class SubscriptionState:
         self.topic_names = event.topic_names
         self.topic_regex = event.topic_regex
 
-    def drop(self) -> None:
-        """No subscription, nothing assigned."""
+    def cancel(self) -> None:
+        """No subscription any more; what is assigned stays assigned."""
         self.exists = False
         self.topic_names = _NO_NAMES
         self.topic_regex = None
+
+    def drop(self) -> None:
+        """No subscription, nothing assigned."""
+        self.cancel()
         self.clear()
 
     def clear(self) -> None:

@@ -1,0 +1,16 @@
+"""A member of a consumer group as librdkafka 2.16 plays it: a second kind of client.
+
+- ``member``: ``LibrdkafkaMember``, the machine. Start reading there.
+- ``states``: its two states and the table of legal changes.
+- ``link``, ``heartbeats``, ``rebalance``, ``assignment``, ``commits``, ``poll_watch``: its parts.
+
+What it has in common with the Java client, events and effects above all, comes from
+``protocol.member``. Source of all rules: consumer-client.md, section 10.1.
+"""
+
+from __future__ import annotations
+
+from protocol.librdkafka.member import LibrdkafkaMember
+from protocol.librdkafka.states import LEGAL_JOIN_TRANSITIONS, CoordinatorState, JoinState
+
+__all__ = ["LEGAL_JOIN_TRANSITIONS", "CoordinatorState", "JoinState", "LibrdkafkaMember"]
