@@ -133,8 +133,9 @@ def fetch_response(body: Mapping[str, Any]) -> OffsetFetchResponse:
 
 
 def search_error(body: Mapping[str, Any]) -> ErrorCode:
-    """The error code in an answer to FindCoordinator."""
-    return _error(body["coordinators"][0]["error_code"])
+    """The error code in an answer to FindCoordinator; up to version 3 there is one, unlisted."""
+    found = body["coordinators"][0] if "coordinators" in body else body
+    return _error(found["error_code"])
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {

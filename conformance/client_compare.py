@@ -13,7 +13,7 @@ from typing import Any
 
 from conformance.client_bodies import by_partition
 from conformance.client_feed import callbacks
-from conformance.client_host import Observed
+from conformance.client_observed import Observed
 from conformance.client_trace import ClientProcess
 from protocol.topics import TopicPartition, group_by_topic
 
@@ -45,8 +45,8 @@ def recorded_items(process: ClientProcess) -> list[Observed]:
         if event["kind"] == "request" and event["api"] in _CONSUMER_APIS:
             items.append(Observed(event["at_ms"], event["api"], event["body"]))
         elif event["kind"] == "state":
-            fields = {key: event[key] for key in ("from", "to", "member_epoch")}
-            items.append(Observed(event["at_ms"], "state", fields))
+            fields = {key: event[key] for key in ("from", "to", "member_epoch") if key in event}
+            items.append(Observed(event["at_ms"], event.get("what", "state"), fields))
     for callback in callbacks(process):
         if callback.assignment_at_end is not None:
             content = {

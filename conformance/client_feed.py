@@ -16,14 +16,19 @@ from conformance.client_trace import ClientProcess, TraceEvent
 from protocol.topics import TopicPartition
 
 __all__ = [
+    "ASYNC_COMMITS",
     "BLOCKING_ACTIONS",
+    "SYNC_COMMITS",
     "Callback",
+    "ClientProcess",
+    "CoordinatorChange",
     "PositionFix",
     "RecordedPoll",
     "TopicName",
     "Unreachable",
     "action_events",
     "callbacks",
+    "coordinator_changes",
     "created_ms",
     "end_of_process_ms",
     "kill_times",
@@ -43,7 +48,11 @@ _RECORDS_AFTER_CALLBACK_MS = 15  # what a poll returns after a long callback com
 _PATTERN_LEAD_MS = 50  # a client-side match is known a little before the request that carries it
 _NO_CALLBACK = 1_000_000_000
 
-BLOCKING_ACTIONS = frozenset({"stop_polling", "unsubscribe", "commitSync"})
+SYNC_COMMITS = frozenset({"commitSync", "commit(asynchronous=False)"})
+ASYNC_COMMITS = frozenset({"commitAsync", "commit(asynchronous=True)"})
+"""How the bindings of the clients call them."""
+
+BLOCKING_ACTIONS = frozenset({"stop_polling", "unsubscribe"}) | SYNC_COMMITS
 _SIGNS_OF_POLL = frozenset({"records", "assignment", "exception", "action"})
 _ENDS_AN_EMPTY_POLL = frozenset({"assignment", "action_begin"})
 
@@ -119,7 +128,7 @@ def end_of_process_ms(process: ClientProcess) -> int:
 def callbacks(process: ClientProcess) -> list[Callback]:
     """All callbacks, in order."""
     found: list[Callback] = []
-    commits = [e["at_ms"] for e in _own(process, "action_begin") if e["action"] == "commitSync"]
+    commits = [e["at_ms"] for e in _own(process, "action_begin") if e["action"] in SYNC_COMMITS]
     open_event: TraceEvent | None = None
     for event in _own(process, "callback_begin", "callback_end"):
         if event["kind"] == "callback_begin":
@@ -302,7 +311,7 @@ def _known_at(process: ClientProcess, topic: str, named_ms: int) -> TopicName:
     finished_ms = [
         e["at_ms"]
         for e in _own(process, "state")
-        if e["from"] == "RECONCILING" and e["to"] == "ACKNOWLEDGING"
+        if (e["from"], e["to"]) == ("RECONCILING", "ACKNOWLEDGING")
     ]
     was_late = any(named_ms <= at_ms < first_callback_ms for at_ms in finished_ms)
     count = sum(at_ms < first_callback_ms for at_ms in finished_ms)
@@ -415,3 +424,62 @@ def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartit
         offsets = by_partition(event["offsets"])
         found.append((at_ms, {p: last + 1 for p, (_, last) in offsets.items()}))
     return found
+
+
+# --- what librdkafka logs of its way to the coordinator ------------------------------------------
+
+_FORGETS = "coordinator changed"
+_SAME_MOMENT_MS = 3
+_CAUSED_WITHIN_MS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorChange:
+    """A change of librdkafka's coordinator state that is no consequence of what is fed otherwise.
+
+    ``forgets_coordinator``: it says at the same moment that there is another coordinator now, none.
+    """
+
+    at_ms: int
+    from_state: str
+    to_state: str
+    forgets_coordinator: bool
+
+    def leads(self, from_state: str, to_state: str) -> bool:
+        """Whether it is the change between these two."""
+        return (self.from_state, self.to_state) == (from_state, to_state)
+
+
+def coordinator_changes(process: ClientProcess) -> list[CoordinatorChange]:
+    """Changes of the coordinator state, in order, without those that a failed commit has caused:
+    back to searching, and perhaps once more in the same moment."""
+    forgotten_ms = [e["at_ms"] for e in _own(process, "note") if e["text"].endswith(_FORGETS)]
+    failed_ms = _failed_commits_ms(process)
+    changes: list[CoordinatorChange] = []
+    for event in _own(process, "state"):
+        if event["what"] != "coordinator_state":
+            continue
+        at_ms = event["at_ms"]
+        goes_back = event["from"] in ("up", "wait-coord") and event["to"] == "query-coord"
+        is_same_moment = bool(changes) and changes[-1].at_ms == at_ms
+        if goes_back and any(
+            -1 <= at_ms - failed <= (1 if is_same_moment else _CAUSED_WITHIN_MS)
+            for failed in failed_ms
+        ):
+            continue
+        is_forgotten = any(abs(at_ms - other) <= _SAME_MOMENT_MS for other in forgotten_ms)
+        changes.append(CoordinatorChange(at_ms, event["from"], event["to"], is_forgotten))
+    return changes
+
+
+def _failed_commits_ms(process: ClientProcess) -> list[int]:
+    """When a commit was refused because the coordinator had moved, or its connection was lost."""
+    return [
+        event["at_ms"]
+        for event in _own(process, "response")
+        if event["api"] == "OffsetCommit"
+        and (
+            not event.get("delivered", True)
+            or "not_coordinator" in by_partition(event["body"]["topics"]).values()
+        )
+    ]

@@ -1,16 +1,16 @@
 """The host that drives a member from a trace: it plays the network, the broker and the application.
 
 Source: consumer-client.md, section 13. Answers are the recorded ones, handed to the member's own
-requests; what the member asks for is recorded with its time, for the comparison.
+requests; what the member asks for is recorded with its time, for the comparison. What differs by
+kind of client stands in ``java_host`` and ``librdkafka_host``.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from conformance import client_feed as feed
 from conformance.client_bodies import (
@@ -23,208 +23,178 @@ from conformance.client_bodies import (
     heartbeat_response,
     search_error,
 )
+from conformance.client_feed import Unreachable
+from conformance.client_observed import SAME_REQUEST_WINDOW_MS, Observed, RecordedRequests
 from conformance.client_trace import ClientProcess, TraceEvent
 from protocol.errors import ErrorCode
 from protocol.member import (
-    Call,
-    CallbackCompleted,
-    ClientState,
+    CallbackKind,
     Close,
     CommitAnswered,
     CommitOffsets,
-    ConsumerMember,
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
     Effect,
     Event,
     FindCoordinator,
+    GroupMember,
     HeartbeatAnswered,
     MembershipOperation,
     MetadataKnown,
     OffsetFetchAnswered,
-    PatternMatched,
-    Poll,
     PositionsKnown,
     RecordsReturned,
     RunCallback,
     SendCommit,
     SendHeartbeat,
     SendOffsetFetch,
-    StateChanged,
     Subscribe,
     Tick,
     Unsubscribe,
 )
-from protocol.semantics import SEMANTICS
 
-__all__ = ["Observed", "drive"]
+__all__ = ["ROUND_TRIP_MS", "Order", "ReplayHost"]
 
-_SAME_REQUEST_WINDOW_MS = 700
-_LATE_TICK_MS = 150  # a heartbeat may leave so late: J's loop sleeps in the network until woken
-_ROUND_TRIP_MS = 1
-_SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
-_SAME_CONNECT_MS = 10  # requests so close to the first on a connection have waited with it
+_LATE_TICK_MS = 150  # a heartbeat may leave so late: a client's thread sleeps until it is woken
+ROUND_TRIP_MS = 1
 _EVENT_LIMIT = 200_000
 
-# What happens first within one millisecond.
-_KNOWLEDGE, _ANSWER, _RECORDS, _CALLBACK_END, _ACTION, _POLL, _TICK = range(7)
 
-_APIS = ("ConsumerGroupHeartbeat", "FindCoordinator", "OffsetCommit", "OffsetFetch")
+class Order:
+    """What happens first within one millisecond."""
 
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """Something that the member did, in the words of a trace. ``what`` is its kind or its api."""
-
-    at_ms: int
-    what: str
-    content: Mapping[str, Any]
+    KNOWLEDGE, ANSWER, RECORDS, CALLBACK_END, ACTION, POLL, TICK = range(7)
 
 
-class _Recorded:
-    """A recorded request and what became of it.
+class ReplayHost:
+    """One replay. A kind of client makes its member and adds what its application does."""
 
-    ``waited_for_connection``: its connection was new, so that the proxy saw it late.
-    """
-
-    __slots__ = ("at_ms", "body", "is_taken", "response", "waited_for_connection")
-
-    def __init__(
-        self, event: TraceEvent, response: TraceEvent | None, *, waited_for_connection: bool
-    ) -> None:
-        self.at_ms: int = event["at_ms"]
-        self.body: Mapping[str, Any] = event["body"]
-        self.response = event if not event.get("delivered", True) else response
-        self.is_taken = False
-        self.waited_for_connection = waited_for_connection
-
-
-def drive(process: ClientProcess) -> list[Observed]:
-    """Run a member through one recorded process; what it did, in order."""
-    return _Host(process).run()
-
-
-class _Host:
-    """One replay."""
+    callback_names: ClassVar[Mapping[CallbackKind, str]]
+    """How traces of this kind of client name its callbacks."""
 
     def __init__(self, process: ClientProcess) -> None:
-        self._process = process
-        self._created_ms = feed.created_ms(process)
+        self.process = process
+        self.now_ms = feed.created_ms(process)
+        self.member = self.make_member()
+        self.recorded = RecordedRequests(process)
         self._end_ms = feed.end_of_process_ms(process)
-        self._member = ConsumerMember(
-            config=process.config,
-            member_id=process.member_id,
-            rules=SEMANTICS["kafka-4.3"].member(),
-            now_ms=self._created_ms,
-        )
-        self._now_ms = self._created_ms
         self._observed: list[Observed] = []
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0
-        self._recorded = _recorded_requests(process)
         self._in_flight: dict[int, str] = {}
-        self._unreachable = feed.unreachable_spans(process)
+        self.unreachable = feed.unreachable_spans(process)
         self._callbacks = feed.callbacks(process)
-        self._callback_counts: dict[str, int] = {}
+        self._callback_counts: dict[CallbackKind, int] = {}
         self._names: dict[str, str] = {}
-        self._late_names: list[feed.TopicName] = []
-        self._finished_reconciliations = 0
         self._fixes = feed.positions(process)
-        self._next_poll_ms = 0  # a poll that followed a callback at once is not counted twice
         self._async_count = 0
 
     def run(self) -> list[Observed]:
         """Play everything that is recorded, and let the member's own deadlines come."""
-        self._schedule_inputs()
-        self._feed(Tick())
+        self.schedule_inputs()
+        self.feed(Tick())
         for _ in range(_EVENT_LIMIT):
             tick_ms = self._next_tick_ms()
-            if self._queue and (tick_ms is None or self._queue[0][:2] <= (tick_ms, _TICK)):
+            if self._queue and (tick_ms is None or self._queue[0][:2] <= (tick_ms, Order.TICK)):
                 at_ms, _, _, action = heapq.heappop(self._queue)
                 if at_ms > self._end_ms:
                     return self._observed
-                self._now_ms = max(self._now_ms, at_ms)
+                self.now_ms = max(self.now_ms, at_ms)
                 action()
             elif tick_ms is not None and tick_ms <= self._end_ms:
-                self._now_ms = max(self._now_ms, tick_ms)
-                self._feed(Tick())
+                self.now_ms = max(self.now_ms, tick_ms)
+                self.feed(Tick())
             else:
                 return self._observed
-        raise RuntimeError(f"{self._process.name}: the member does not come to rest")
+        raise RuntimeError(f"{self.process.name}: the member does not come to rest")
+
+    # --- what a kind of client adds ---------------------------------------------------------------
+
+    def make_member(self) -> GroupMember:
+        """The member, as it is when the process creates its consumer."""
+        raise NotImplementedError
+
+    def search_body(self) -> Mapping[str, Any]:
+        """What a search for the coordinator looks like in a trace."""
+        raise NotImplementedError
+
+    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+        """The running callback returns."""
+        raise NotImplementedError
+
+    def on_effect(self, effect: Effect) -> None:
+        """An effect that only this kind of client has, or that only its traces show."""
+
+    def delay_of_callback_ms(self) -> int:
+        """How long a callback that is asked for now waits for an application that is blocked."""
+        return 0
 
     # --- inputs -----------------------------------------------------------------------------------
 
-    def _at(self, at_ms: int, order: int, action: Callable[[], None]) -> None:
+    def at(self, at_ms: int, order: int, action: Callable[[], None]) -> None:
+        """Do something later."""
         self._sequence += 1
-        heapq.heappush(self._queue, (max(at_ms, self._now_ms), order, self._sequence, action))
+        heapq.heappush(self._queue, (max(at_ms, self.now_ms), order, self._sequence, action))
 
-    def _schedule_inputs(self) -> None:
-        process = self._process
+    def schedule_inputs(self) -> None:
+        """Enter everything that is known beforehand."""
+        process = self.process
         for name in feed.topic_names(process):
-            if name.after_reconciliations == 0:
-                self._at(name.at_ms, _KNOWLEDGE, partial(self._know, name.topic))
-            else:
-                self._late_names.append(name)
-        for at_ms, names in feed.pattern_matches(process):
-            self._at(at_ms, _KNOWLEDGE, partial(self._feed, PatternMatched(topic_names=names)))
+            self.schedule_name(name)
         for at_ms in feed.kill_times(process):
-            self._at(at_ms, _ANSWER, partial(self._lose_connection, searches_too=True))
-        for span in self._unreachable:
-            self._at(span.begin_ms, _ANSWER, partial(self._lose_connection, searches_too=False))
+            self.at(at_ms, Order.ANSWER, partial(self._lose_connection, searches_too=True))
+        for span in self.unreachable:
+            self.at(span.begin_ms, Order.ANSWER, partial(self._lose_connection, searches_too=False))
         for event in feed.action_events(process):
-            self._at(event["at_ms"], _ACTION, partial(self._act, event))
+            self.at(event["at_ms"], Order.ACTION, partial(self.act, event))
         for at_ms, positions in feed.returned_records(process):
             records = RecordsReturned(positions=positions)
-            self._at(at_ms, _RECORDS, partial(self._feed, records))
-        for poll in feed.polls(process):
-            self._at(poll.at_ms, _POLL, partial(self._poll, poll))
+            self.at(at_ms, Order.RECORDS, partial(self.feed, records))
 
-    def _know(self, topic: str) -> None:
+    def schedule_name(self, name: feed.TopicName) -> None:
+        """A topic becomes known."""
+        self.at(name.at_ms, Order.KNOWLEDGE, partial(self.know, name.topic))
+
+    def know(self, topic: str) -> None:
+        """The client's metadata has this topic from now on."""
         self._names[topic] = topic
-        self._feed(MetadataKnown(topic_names=dict(self._names)))
-
-    def _count_reconciliation(self, effect: StateChanged) -> None:
-        """Late names come when the member has acknowledged as often as the real client had."""
-        if (effect.from_state, effect.to_state) != (
-            ClientState.RECONCILING,
-            ClientState.ACKNOWLEDGING,
-        ):
-            return
-        self._finished_reconciliations += 1
-        for name in self._late_names:
-            if name.after_reconciliations == self._finished_reconciliations:
-                self._at(name.at_ms, _KNOWLEDGE, partial(self._know, name.topic))
+        self.feed(MetadataKnown(topic_names=dict(self._names)))
 
     def _schedule_positions(self, response_id: int) -> None:
         """An offset fetch has been answered: the positions that follow from it come in time."""
         for fix in self._fixes:
             if fix.response_id == response_id:
                 known = PositionsKnown(positions={fix.partition: fix.position})
-                self._at(fix.at_ms, _KNOWLEDGE, partial(self._feed, known))
+                self.at(fix.at_ms, Order.KNOWLEDGE, partial(self.feed, known))
 
-    def _act(self, event: TraceEvent) -> None:
+    def act(self, event: TraceEvent) -> None:
+        """The application calls its consumer."""
         action = event.get("action", "")
         if action == "subscribe":
-            self._feed(Subscribe(topic_names=frozenset(event["topics"])))
+            self.feed(Subscribe(topic_names=frozenset(event["topics"])))
         elif action == "subscribe_pattern":
-            self._feed(Subscribe(topic_regex=event["pattern"]))
+            self.feed(Subscribe(topic_regex=event["pattern"]))
         elif action == "subscribe_java_pattern":
-            self._feed(Subscribe(matches_locally=True))
+            self.feed(Subscribe(matches_locally=True))
+        elif action in feed.ASYNC_COMMITS and self.member.running_callback is None:
+            if event["kind"] != "action_end":
+                self.commit(is_sync=False, offsets=event.get("offsets"))
         elif event["kind"] != "action_begin":
             return
         elif action == "unsubscribe":
-            self._feed(Unsubscribe())
+            self.feed(Unsubscribe())
         elif action.startswith("close"):
             option = action.removeprefix("close").strip("()")
             operation = MembershipOperation(option) if option else MembershipOperation.DEFAULT
-            self._feed(Close(operation=operation))
-        elif action in ("commitSync", "commitAsync") and self._member.running_callback is None:
-            self._commit(is_sync=action == "commitSync", offsets=event.get("offsets"))
+            self.feed(Close(operation=operation))
+        elif action in feed.SYNC_COMMITS and self.member.running_callback is None:
+            self.commit(is_sync=True, offsets=event.get("offsets"))
 
-    def _commit(self, *, is_sync: bool, offsets: Mapping[str, Any] | None) -> None:
+    def commit(self, *, is_sync: bool, offsets: Mapping[str, Any] | None) -> None:
+        """The application commits these offsets, or all that it may."""
         self._async_count += 1
-        self._feed(
+        self.feed(
             CommitOffsets(
                 commit_id=self._async_count,
                 is_sync=is_sync,
@@ -232,32 +202,18 @@ class _Host:
             )
         )
 
-    def _poll(self, poll: feed.RecordedPoll) -> None:
-        """Poll, unless the application cannot, or the callback that shows this poll has begun."""
-        member = self._member
-        is_blocked = member.running_callback is not None or member.blocked_in is not None
-        is_over = poll.shown_by_callback < sum(self._callback_counts.values())
-        if is_blocked or is_over or self._now_ms < self._next_poll_ms:
-            return
-        self._feed(Poll())
-        # The callback may have been asked for in the same millisecond, and inside the same poll.
-        is_shown = poll.shown_by_callback < sum(self._callback_counts.values())
-        again_ms = self._now_ms + feed.ONE_POLL_MS
-        if poll.is_shown_by_callback and not is_shown and again_ms <= poll.at_ms + _SAME_POLL_MS:
-            self._at(again_ms, _POLL, partial(self._poll, poll))
-
     # --- ticks ------------------------------------------------------------------------------------
 
     def _next_tick_ms(self) -> int | None:
         """The member's deadline; a heartbeat waits for the recorded time if that is a bit later."""
-        deadline_ms = self._member.next_deadline_ms
-        if deadline_ms is None or deadline_ms != self._member.next_heartbeat_due_ms:
+        deadline_ms = self.member.next_deadline_ms
+        if deadline_ms is None or deadline_ms != self.member.next_heartbeat_due_ms:
             return deadline_ms
-        waiting = [r for r in self._recorded["ConsumerGroupHeartbeat"] if not r.is_taken]
+        waiting = self.recorded.waiting("ConsumerGroupHeartbeat")
         if not waiting or not 0 < waiting[0].at_ms - deadline_ms <= _LATE_TICK_MS:
             return deadline_ms
         # The proxy may have seen it late; then the next one comes less than an interval after it.
-        interval_ms = self._member.heartbeat_interval_ms
+        interval_ms = self.member.heartbeat_interval_ms
         sent_ms = waiting[0].at_ms
         for count, later in enumerate(waiting[1:], 1):
             if later.body["topic_partitions"] is not None:
@@ -267,171 +223,139 @@ class _Host:
 
     # --- effects ----------------------------------------------------------------------------------
 
-    def _feed(self, event: Event) -> None:
-        for effect in self._member.on_event(event, now_ms=self._now_ms):
+    def feed(self, event: Event) -> None:
+        """Hand an event to the member, and carry out what it wants."""
+        for effect in self.member.on_event(event, now_ms=self.now_ms):
             self._carry_out(effect)
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case SendHeartbeat(correlation_id=number, request=heartbeat):
-                self._send(number, "ConsumerGroupHeartbeat", heartbeat_body(heartbeat))
+                self.send(number, "ConsumerGroupHeartbeat", heartbeat_body(heartbeat))
             case FindCoordinator(correlation_id=number):
-                body = {"key_type": 0, "coordinator_keys": [self._process.config.group_id]}
-                self._send(number, "FindCoordinator", body)
+                self.send(number, "FindCoordinator", self.search_body())
             case SendCommit(correlation_id=number, request=commit):
-                self._send(number, "OffsetCommit", commit_body(commit))
+                self.send(number, "OffsetCommit", commit_body(commit))
             case SendOffsetFetch(correlation_id=number, request=fetch):
-                self._send(number, "OffsetFetch", fetch_body(fetch))
+                self.send(number, "OffsetFetch", fetch_body(fetch))
             case RunCallback():
                 self._run_callback(effect)
-            case StateChanged():
-                self._count_reconciliation(effect)
-                self._observe(
-                    "state",
-                    {
-                        "from": effect.from_state.value,
-                        "to": effect.to_state.value,
-                        "member_epoch": effect.member_epoch,
-                    },
-                )
             case _:
-                pass  # the rest is not compared: errors, results, requests that no trace holds
+                self.on_effect(effect)
 
-    def _observe(self, what: str, content: Mapping[str, Any], at_ms: int | None = None) -> None:
-        self._observed.append(Observed(self._now_ms if at_ms is None else at_ms, what, content))
+    def observe(self, what: str, content: Mapping[str, Any], at_ms: int | None = None) -> None:
+        """Note what the member did."""
+        self._observed.append(Observed(self.now_ms if at_ms is None else at_ms, what, content))
+
+    @property
+    def callback_count(self) -> int:
+        """How many callbacks have been asked for."""
+        return sum(self._callback_counts.values())
 
     def _run_callback(self, effect: RunCallback) -> None:
-        name = effect.kind.value
-        count = self._callback_counts.get(name, 0)
-        self._callback_counts[name] = count + 1
+        name = self.callback_names[effect.kind]
+        count = self._callback_counts.get(effect.kind, 0)
+        self._callback_counts[effect.kind] = count + 1
         recorded = [callback for callback in self._callbacks if callback.name == name]
         match = recorded[count] if count < len(recorded) else None
-        # ``unsubscribe`` looks for callbacks only after it has waited for one poll's length.
-        is_in_unsubscribe = self._member.blocked_in is Call.UNSUBSCRIBE
-        begin_ms = self._now_ms + (feed.POLL_TIMEOUT_MS if is_in_unsubscribe else 0)
+        begin_ms = self.now_ms + self.delay_of_callback_ms()
         end_ms = begin_ms if match is None else match.end_ms_if_begun_at(begin_ms)
         if match is not None:
             for after_ms in match.commits_after_ms:
-                self._at(
-                    begin_ms + after_ms,
-                    _ACTION,
-                    partial(self._commit, is_sync=True, offsets=None),
-                )
-        self._at(
-            end_ms,
-            _CALLBACK_END,
-            partial(self._end_callback, effect, begin_ms, match is not None and match.throws),
-        )
+                commit = partial(self.commit, is_sync=True, offsets=None)
+                self.at(begin_ms + after_ms, Order.ACTION, commit)
+        throws = match is not None and match.throws
+        self.at(end_ms, Order.CALLBACK_END, partial(self.end_callback, effect, begin_ms, throws))
 
-    def _end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
-        self._observe(
-            "callback",
-            {
-                "callback": effect.kind.value,
-                "partitions": effect.partitions,
-                "assignment_at_end": frozenset(self._member.assigned),
-            },
-            begin_ms,
-        )
-        outlasts_poll = self._now_ms - begin_ms >= feed.POLL_TIMEOUT_MS
-        if outlasts_poll:
-            self._next_poll_ms = self._now_ms + feed.ONE_POLL_MS
-        self._feed(CallbackCompleted(failed=throws, poll_follows=outlasts_poll))
+    def observe_callback(self, effect: RunCallback, begin_ms: int) -> None:
+        """Note a callback that is over, and what is assigned at its end."""
+        content = {
+            "callback": self.callback_names[effect.kind],
+            "partitions": effect.partitions,
+            "assignment_at_end": frozenset(self.member.assigned),
+        }
+        self.observe("callback", content, begin_ms)
 
     # --- the network ------------------------------------------------------------------------------
 
-    def _send(self, number: int, api: str, body: Mapping[str, Any]) -> None:
-        self._in_flight[number] = api
-        span = next((s for s in self._unreachable if s.begin_ms <= self._now_ms < s.end_ms), None)
-        if span is None:
-            self._send_now(number, api, body)
-        elif api == "FindCoordinator":
-            self._at(span.end_ms, _ANSWER, partial(self._send_now, number, api, body))
-        else:
-            self._at(self._now_ms + _ROUND_TRIP_MS, _ANSWER, partial(self._lose, [number]))
+    @property
+    def unreachable_span(self) -> Unreachable | None:
+        """The time for which no broker can be reached now, if that is so."""
+        return next((s for s in self.unreachable if s.begin_ms <= self.now_ms < s.end_ms), None)
 
-    def _send_now(self, number: int, api: str, body: Mapping[str, Any]) -> None:
+    def expect(self, number: int, api: str) -> None:
+        """A request is in flight from now on, or waits to be sent."""
+        self._in_flight[number] = api
+
+    def send(self, number: int, api: str, body: Mapping[str, Any]) -> None:
+        """Send a request; while no broker can be reached, a search waits, and the rest fails."""
+        self.expect(number, api)
+        span = self.unreachable_span
+        if span is None:
+            self.send_now(number, api, body)
+        elif api == "FindCoordinator":
+            self.at(span.end_ms, Order.ANSWER, partial(self.send_now, number, api, body))
+        else:
+            self.at(self.now_ms + ROUND_TRIP_MS, Order.ANSWER, partial(self._lose, [number]))
+
+    def send_now(self, number: int, api: str, body: Mapping[str, Any]) -> None:
+        """Send a request, and let its recorded answer come at its time."""
         if number not in self._in_flight:
             return
-        recorded = self._take_recorded(api, body)
-        seen_ms = self._now_ms
+        recorded = self.recorded.take(api, body, self.now_ms)
+        seen_ms = self.now_ms
         if recorded is not None and recorded.waited_for_connection:
-            setup_ms = recorded.at_ms - self._now_ms
-            seen_ms += setup_ms if 0 < setup_ms <= _SAME_REQUEST_WINDOW_MS else 0
-        self._observe(api, body, seen_ms)
+            setup_ms = recorded.at_ms - self.now_ms
+            seen_ms += setup_ms if 0 < setup_ms <= SAME_REQUEST_WINDOW_MS else 0
+        self.observe(api, body, seen_ms)
         if recorded is None or recorded.response is None:
+            self.on_unanswered(number, api)
             return
         response = recorded.response
-        at_ms = max(response["at_ms"], self._now_ms + _ROUND_TRIP_MS)
+        at_ms = max(response["at_ms"], self.now_ms + ROUND_TRIP_MS)
         if response.get("delivered", True):
-            self._at(at_ms, _ANSWER, partial(self._answer, number, api, response))
+            self.at(at_ms, Order.ANSWER, partial(self.answer, number, api, response))
         else:
-            self._at(at_ms, _ANSWER, partial(self._lose_connection, searches_too=False))
+            self.at(at_ms, Order.ANSWER, partial(self._lose_connection, searches_too=False))
 
-    def _take_recorded(self, api: str, body: Mapping[str, Any]) -> _Recorded | None:
-        """The recorded request that this one stands for: equal and near, else the next."""
-        waiting = [recorded for recorded in self._recorded[api] if not recorded.is_taken]
-        if not waiting:
-            return None
-        chosen = waiting[0]
-        for recorded in waiting:
-            if (
-                abs(recorded.at_ms - self._now_ms) <= _SAME_REQUEST_WINDOW_MS
-                and recorded.body == body
-            ):
-                chosen = recorded
-                break
-        chosen.is_taken = True
-        return chosen
+    def on_unanswered(self, number: int, api: str) -> None:
+        """A request has been sent for which no answer is recorded."""
 
-    def _answer(self, number: int, api: str, response: TraceEvent) -> None:
+    def answer(self, number: int, api: str, response: TraceEvent) -> None:
+        """The recorded answer to a request has come."""
         body = response["body"]
         if self._in_flight.pop(number, None) is None:
             return  # its connection was lost meanwhile
         if api == "ConsumerGroupHeartbeat":
-            self._feed(HeartbeatAnswered(correlation_id=number, response=heartbeat_response(body)))
+            self.feed(HeartbeatAnswered(correlation_id=number, response=heartbeat_response(body)))
         elif api == "OffsetCommit":
-            self._feed(CommitAnswered(correlation_id=number, response=commit_response(body)))
+            self.feed(CommitAnswered(correlation_id=number, response=commit_response(body)))
         elif api == "OffsetFetch":
-            self._feed(OffsetFetchAnswered(correlation_id=number, response=fetch_response(body)))
+            self.feed(OffsetFetchAnswered(correlation_id=number, response=fetch_response(body)))
             self._schedule_positions(response["id"])
         else:
             error_code = search_error(body)
             if error_code is ErrorCode.NONE:
-                self._feed(CoordinatorFound(correlation_id=number, node_id=1))
+                self.feed(CoordinatorFound(correlation_id=number, node_id=1))
             else:
-                self._feed(CoordinatorSearchFailed(correlation_id=number, error_code=error_code))
+                self.feed(CoordinatorSearchFailed(correlation_id=number, error_code=error_code))
 
     def _lose_connection(self, *, searches_too: bool) -> None:
-        self._lose(
-            [
-                number
-                for number, api in self._in_flight.items()
-                if searches_too or api != "FindCoordinator"
-            ]
-        )
+        self._lose(self.in_flight(searches_too=searches_too))
+
+    def in_flight(self, *, searches_too: bool) -> list[int]:
+        """What waits for an answer."""
+        return [
+            number
+            for number, api in self._in_flight.items()
+            if searches_too or api != "FindCoordinator"
+        ]
+
+    def forget(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """These requests are in flight no more; those of them that were."""
+        return tuple(n for n in numbers if self._in_flight.pop(n, None) is not None)
 
     def _lose(self, numbers: Sequence[int]) -> None:
-        lost = tuple(number for number in numbers if self._in_flight.pop(number, None) is not None)
+        lost = self.forget(numbers)
         if lost:
-            self._feed(Disconnected(correlation_ids=lost))
-
-
-def _recorded_requests(process: ClientProcess) -> dict[str, list[_Recorded]]:
-    responses = {e["id"]: e for e in process.events if e["kind"] == "response"}
-    recorded: dict[str, list[_Recorded]] = {api: [] for api in _APIS}
-    first_on_connection: dict[int, int] = {}
-    for event in process.events:
-        if event["kind"] != "request":
-            continue
-        at_ms, connection = event["at_ms"], event["conn"]
-        first_ms = first_on_connection.setdefault(connection, at_ms)
-        if event["api"] in recorded:
-            recorded[event["api"]].append(
-                _Recorded(
-                    event,
-                    responses.get(event["id"]),
-                    waited_for_connection=at_ms - first_ms <= _SAME_CONNECT_MS,
-                )
-            )
-    return recorded
+            self.feed(Disconnected(correlation_ids=lost))

@@ -10,13 +10,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from conformance.client_compare import Comparison, compare, recorded_items
-from conformance.client_host import drive
-from conformance.client_trace import ClientProcess, ClientTrace, load_client_trace
+from conformance.client_drive import drive
+from conformance.client_trace import (
+    JAVA_CLIENT,
+    LIBRDKAFKA,
+    ClientProcess,
+    ClientTrace,
+    load_client_trace,
+)
+from protocol.librdkafka.core import COORDINATOR_STATE, JOIN_STATE
 
 __all__ = ["ClientReplayReport", "load_client_trace", "replay_client_trace"]
 
 _REQUESTS = ("ConsumerGroupHeartbeat", "FindCoordinator")
 _COMMITS = ("OffsetCommit", "OffsetFetch")
+_STATES = {JAVA_CLIENT: ("state",), LIBRDKAFKA: (JOIN_STATE, COORDINATOR_STATE)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +59,6 @@ class ClientReplayReport:
 
 def replay_client_trace(trace: ClientTrace) -> ClientReplayReport:
     """Drive a member through every process that speaks the consumer protocol, and compare."""
-    if trace.client == "librdkafka":
-        return _report(trace, [], "librdkafka client kind")
     replayed = [process for process in trace.processes if process.uses_consumer_protocol]
     needs = None if len(replayed) == len(trace.processes) else "classic protocol"
     return _report(trace, replayed, needs)
@@ -69,7 +75,7 @@ def _report(
         expected, got = recorded_items(process), drive(process)
         requests += [compare(api, process, expected, got) for api in _REQUESTS]
         callbacks.append(compare("callback", process, expected, got))
-        states.append(compare("state", process, expected, got))
+        states += [compare(what, process, expected, got) for what in _STATES[trace.client]]
         commits += [compare(api, process, expected, got) for api in _COMMITS]
     everything = [*requests, *callbacks, *states, *commits]
     return ClientReplayReport(

@@ -15,20 +15,29 @@ from conformance.client_bodies import check_response
 from conformance.errors import TraceError
 from protocol.member import ConsumerConfig
 
-__all__ = ["ClientProcess", "ClientTrace", "TraceEvent", "load_client_trace"]
+__all__ = [
+    "JAVA_CLIENT",
+    "LIBRDKAFKA",
+    "ClientProcess",
+    "ClientTrace",
+    "TraceEvent",
+    "load_client_trace",
+]
 
 TraceEvent = Mapping[str, Any]
 
 _KEYS = ("name", "client", "client_configs", "topics", "events")
-_KNOWN_CLIENTS = {"kafka-clients": ("4.3",), "librdkafka": ("2.16",)}
-_REPLAYED_CLIENT = "kafka-clients"  # librdkafka writes other events
+JAVA_CLIENT, LIBRDKAFKA = "kafka-clients", "librdkafka"
+"""The clients that traces were recorded from, as they name themselves."""
+
+_KNOWN_CLIENTS = {JAVA_CLIENT: ("4.3",), LIBRDKAFKA: ("2.16",)}
 _SURROUNDINGS = ("admin", "broker")
 _GROUP_APIS = ("ConsumerGroupHeartbeat", "JoinGroup")
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "request": ("id", "conn", "api", "body"),
     "response": ("id", "api", "body"),
-    "state": ("from", "to", "member_epoch"),
+    "state": ("from", "to"),
     "callback_begin": ("callback", "partitions"),
     "callback_end": ("callback", "assignment", "throws"),
     "records": ("offsets",),
@@ -37,6 +46,11 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "action_end": ("action",),
     "fault": ("what",),
 }
+_OWN_FIELDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    JAVA_CLIENT: {"state": ("member_epoch",)},
+    LIBRDKAFKA: {"state": ("what",), "note": ("text",)},
+}
+"""What an event of one client has besides."""
 
 _INT_CONFIGS = (
     "max.poll.interval.ms",
@@ -54,6 +68,7 @@ class ClientProcess:
     """One process of one client: its events, and those of the broker, in the trace's order."""
 
     name: str
+    client: str
     member_id: str
     config: ConsumerConfig
     uses_consumer_protocol: bool
@@ -62,7 +77,7 @@ class ClientProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTrace:
-    """A recorded trace; ``client`` is "kafka-clients" or "librdkafka"."""
+    """A recorded trace; ``client`` is ``JAVA_CLIENT`` or ``LIBRDKAFKA``."""
 
     path: str
     name: str
@@ -78,10 +93,9 @@ def load_client_trace(path: str | Path) -> ClientTrace:
     if missing:
         raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
     client = _client(path, str(data["client"]))
-    if client == _REPLAYED_CLIENT:
-        _check_events(path, data["events"])
+    _check_events(path, data["events"], _OWN_FIELDS[client])
     try:
-        processes = _processes(path, data)
+        processes = _processes(path, data, client)
     except (KeyError, TypeError, AttributeError) as error:
         raise TraceError(
             f"{path}: client_configs or an event lacks a field ({error}); fetch the file again"
@@ -104,12 +118,14 @@ def _client(path: str | Path, text: str) -> str:
     return name
 
 
-def _check_events(path: str | Path, events: Sequence[TraceEvent]) -> None:
+def _check_events(
+    path: str | Path, events: Sequence[TraceEvent], own_fields: Mapping[str, tuple[str, ...]]
+) -> None:
     """Raise TraceError for the first event that could not be replayed."""
     for number, event in enumerate(events, 1):
         try:
-            wanted: tuple[str, ...] = ("at_ms", "client", *_FIELDS.get(event["kind"], ()))
-            for key in wanted:
+            kind = event["kind"]
+            for key in ("at_ms", "client", *_FIELDS.get(kind, ()), *own_fields.get(kind, ())):
                 if key not in event:
                     raise KeyError(key)
             if event["kind"] == "response":
@@ -120,7 +136,7 @@ def _check_events(path: str | Path, events: Sequence[TraceEvent]) -> None:
             ) from error
 
 
-def _processes(path: str | Path, data: Mapping[str, Any]) -> tuple[ClientProcess, ...]:
+def _processes(path: str | Path, data: Mapping[str, Any], kind: str) -> tuple[ClientProcess, ...]:
     """One entry per ``create`` of each client; what comes before the second one is the first's."""
     events: Sequence[TraceEvent] = data["events"]
     names = sorted({e["client"] for e in events} - set(_SURROUNDINGS))
@@ -135,7 +151,7 @@ def _processes(path: str | Path, data: Mapping[str, Any]) -> tuple[ClientProcess
             begin = 0 if number == 1 else start
             end = starts[number] if number < len(starts) else len(events)
             own = [e for e in events[begin:end] if e["client"] in (name, *_SURROUNDINGS)]
-            processes.append(_process(path, name, number, data["client_configs"], own))
+            processes.append(_process(path, kind, name, number, data["client_configs"], own))
     if not processes:
         raise TraceError(f"{path}: no client was created; the file is cut off, fetch it again")
     return tuple(processes)
@@ -143,6 +159,7 @@ def _processes(path: str | Path, data: Mapping[str, Any]) -> tuple[ClientProcess
 
 def _process(
     path: str | Path,
+    kind: str,
     client: str,
     number: int,
     client_configs: Mapping[str, Mapping[str, str]],
@@ -154,6 +171,7 @@ def _process(
     name = client if number == 1 else f"{client}, process {number}"
     return ClientProcess(
         name=name,
+        client=kind,
         member_id=ids[0] if ids else f"{client}#{number}",
         config=_config(path, name, settings, requests),
         uses_consumer_protocol=settings.get("group.protocol") == "consumer",

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from conformance import client_host
+from conformance import java_host
 from conformance.client_compare import recorded_items
+from conformance.client_drive import drive
 from conformance.client_feed import polls
-from conformance.client_host import Observed, drive
+from conformance.client_observed import Observed
 from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
 from conformance.errors import TraceError
 from protocol.member import MEMBER_DEFECTS, ConsumerMember
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
-LIBRDKAFKA = sorted((FOLDER / "librdkafka").glob("*.json"))
 TWO_MEMBERS = FOLDER / "java" / "two_members.json"
 
 CLASSIC = {"classic_cooperative", "classic_eager", "classic_session_timeout"}
@@ -60,13 +60,6 @@ def test_all_traces_together_hold_what_the_reference_counts() -> None:
     assert sum(r.states_ok for r in reports) == 671
     # 694 heartbeats; of the 118 searches, 21 belong to classic clients.
     assert sum(r.requests_ok for r in reports) == 694 + 118 - 21
-
-
-@pytest.mark.parametrize("path", LIBRDKAFKA, ids=lambda path: path.stem)
-def test_a_librdkafka_trace_is_named_as_needing_another_client_kind(path: Path) -> None:
-    report = replay(path)
-    assert report.needs == "needs: librdkafka client kind"
-    assert report.requests_total == report.states_total == 0
 
 
 # --- the comparison can fail ---------------------------------------------------------------------
@@ -173,7 +166,7 @@ def test_a_member_with_a_defect_does_not_pass_for_the_real_client(
 
     path = FOLDER / "java" / f"{trace}.json"
     assert replay(path).is_met
-    monkeypatch.setattr(client_host, "ConsumerMember", Defective)
+    monkeypatch.setattr(java_host, "ConsumerMember", Defective)
     assert not replay(path).is_met
 
 

@@ -1,0 +1,248 @@
+"""The host of the librdkafka client: it also plays the connection to the coordinator.
+
+librdkafka's application is inside a blocking ``consume`` unless it says that it is not, so what
+waits for it runs at once. Not recorded, and therefore taken from the states that it logs: when a
+broker could be asked for the coordinator, when a connection came about, and whether the main thread
+looked while one was down (a connection that is back within a moment goes unnoticed). Backoffs are
+drawn, and draws are not recorded: those of searches are the shortest, and searches wait until they
+were sent; those of repeated commits are the ones that fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from conformance import client_feed as feed
+from conformance.client_feed import CoordinatorChange
+from conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
+from conformance.client_observed import RecordedRequest
+from conformance.client_trace import TraceEvent
+from protocol.librdkafka import CoordinatorState, LibrdkafkaMember
+from protocol.member import (
+    CallbackCompleted,
+    CallbackKind,
+    CloseConnection,
+    ConnectCoordinator,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+    Disconnected,
+    Effect,
+    Event,
+    OwnStateChanged,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    RunCallback,
+)
+from protocol.member.backoff import BACKOFF_JITTER
+
+__all__ = ["LibrdkafkaHost"]
+
+_NO_BROKER_MS = 150  # for so long a search may wait for a broker that can be asked
+_RETRY_BACKOFFS_MS = (100, 200)
+_LONGEST_DRAW = 1.3  # the connection may not have been there when the backoff was over
+_CLOCKS_MS = 3  # requests are stamped by the proxy, states by the client
+_LOOK_MS = 2
+
+
+class LibrdkafkaHost(ReplayHost):
+    """One replay against ``LibrdkafkaMember``."""
+
+    member: LibrdkafkaMember
+
+    callback_names: ClassVar[Mapping[CallbackKind, str]] = {
+        CallbackKind.ASSIGNED: "on_assign",
+        CallbackKind.REVOKED: "on_revoke",
+        CallbackKind.LOST: "on_lost",
+    }
+
+    def __init__(self, process: feed.ClientProcess) -> None:
+        self._drawn: list[RecordedRequest] = []  # commits for whose backoff a draw was made
+        super().__init__(process)
+        self._changes = feed.coordinator_changes(process)
+        self._is_away = True  # nothing is consumed before the application subscribes
+        self._asked: list[int] = []  # searches without a recorded answer
+        self._search_at_ms = self.now_ms  # when the last search left, or will
+
+    def make_member(self) -> LibrdkafkaMember:
+        """See ``ReplayHost``."""
+        return LibrdkafkaMember(
+            config=self.process.config,
+            member_id=self.process.member_id,
+            jitter=_shortest,
+            retry_jitter=self._draw_retry,
+            now_ms=self.now_ms,
+        )
+
+    def search_body(self) -> Mapping[str, Any]:
+        """See ``ReplayHost``."""
+        return {"key": self.process.config.group_id, "key_type": 0}
+
+    def schedule_inputs(self) -> None:
+        """See ``ReplayHost``; and when the connection was seen to be down."""
+        super().schedule_inputs()
+        for change in self._changes:
+            if change.leads("up", "query-coord"):
+                look = partial(self._look_at_connection, change)
+                self.at(change.at_ms + _LOOK_MS, Order.TICK, look)
+
+    def on_effect(self, effect: Effect) -> None:
+        """States, and what becomes of the connection."""
+        match effect:
+            case OwnStateChanged():
+                content = {"from": effect.from_state, "to": effect.to_state}
+                # A search that waits for a broker is no search yet.
+                waits = effect.to_state == CoordinatorState.WAIT_COORD.value
+                self.observe(effect.what, content, self._search_at_ms if waits else None)
+            case ConnectCoordinator():
+                self._connect()
+            case CloseConnection():
+                self.forget(self.in_flight(searches_too=False))
+            case _:
+                pass  # the rest is not compared
+
+    # --- the application --------------------------------------------------------------------------
+
+    def feed(self, event: Event) -> None:
+        """See ``ReplayHost``; whatever waits for the application then runs, if it can."""
+        super().feed(event)
+        if not self._is_away and self.member.poll_due_ms is not None:
+            super().feed(Poll())
+
+    def act(self, event: TraceEvent) -> None:
+        """See ``ReplayHost``; and the application's ways to and from ``consume``."""
+        action, kind = event.get("action", ""), event["kind"]
+        super().act(event)
+        if action.startswith("subscribe") and self._is_away:
+            self._set_away(False)
+        elif action == "stop_polling":
+            self._set_away(kind == "action_begin")
+
+    def _set_away(self, is_away: bool) -> None:
+        self._is_away = is_away
+        self.feed(PollingStopped() if is_away else PollingResumed())
+
+    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+        """See ``ReplayHost``; partitions are assigned and unassigned inside of the callback."""
+        super().feed(CallbackCompleted(failed=throws))
+        self.observe_callback(effect, begin_ms)
+        if not self._is_away and self.member.poll_due_ms is not None:
+            super().feed(Poll())
+
+    # --- searches ---------------------------------------------------------------------------------
+
+    def send(self, number: int, api: str, body: Mapping[str, Any]) -> None:
+        """See ``ReplayHost``; a search waits for a broker that can be asked."""
+        if api != "FindCoordinator":
+            super().send(number, api, body)
+            return
+        self._search_at_ms = self.now_ms
+        span = self.unreachable_span
+        waiting = self.recorded.waiting(api)
+        if span is not None:
+            self._search_at_ms = span.end_ms
+        elif waiting and 0 < waiting[0].at_ms - self.now_ms <= _NO_BROKER_MS:
+            self._search_at_ms = waiting[0].at_ms
+        self.expect(number, api)
+        if self._search_at_ms == self.now_ms:
+            self.send_now(number, api, body)
+        else:
+            self.at(self._search_at_ms, Order.ANSWER, partial(self.send_now, number, api, body))
+
+    def _draw_retry(self) -> float:
+        """The draw that lets a commit be repeated when it was; nominal if none fits."""
+        for recorded in self.recorded.waiting("OffsetCommit"):
+            if recorded in self._drawn:
+                continue
+            wait_ms = recorded.at_ms - self.now_ms
+            for nominal_ms in _RETRY_BACKOFFS_MS:
+                draw = (wait_ms / nominal_ms - 1) / BACKOFF_JITTER
+                if -1 <= draw <= _LONGEST_DRAW:
+                    self._drawn.append(recorded)
+                    return min(draw, 1.0)
+        return 0.0
+
+    def on_unanswered(self, number: int, api: str) -> None:
+        """See ``ReplayHost``; a search is lost when the client says that it looks again."""
+        if api != "FindCoordinator":
+            return
+        self._asked.append(number)
+        lost = self._next_change(self.now_ms - _CLOCKS_MS, "wait-coord", "query-coord")
+        if lost is not None and lost.at_ms - self.now_ms <= _NO_BROKER_MS:
+            at_ms = max(lost.at_ms, self.now_ms + ROUND_TRIP_MS)
+            self.at(at_ms, Order.ANSWER, self._lose_searches)
+
+    def answer(self, number: int, api: str, response: TraceEvent) -> None:
+        """See ``ReplayHost``; an answer may reach a client that has closed its connection."""
+        if api == "FindCoordinator" and self._looks_again():
+            self._asked.append(number)
+            self._lose_searches()
+        else:
+            super().answer(number, api, response)
+
+    def _looks_again(self) -> bool:
+        """Whether the client went on searching when this answer came, instead of heeding it."""
+        if self.member.coordinator_state is not CoordinatorState.WAIT_COORD:
+            return False
+        next_change = next(
+            (
+                change
+                for change in self._changes
+                if change.at_ms >= self.now_ms - _CLOCKS_MS and change.from_state == "wait-coord"
+            ),
+            None,
+        )
+        return (
+            next_change is not None
+            and next_change.to_state == "query-coord"
+            and next_change.at_ms - self.now_ms <= _CLOCKS_MS
+        )
+
+    def _lose_searches(self) -> None:
+        """The broker that was asked has closed its connection."""
+        asked, self._asked = self._asked, []
+        lost = self.forget(asked)
+        if lost:
+            self.feed(Disconnected(correlation_ids=lost))
+
+    # --- the connection ---------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        if self.unreachable_span is not None:
+            closed = CoordinatorConnectionClosed()
+            at_ms = self.now_ms + ROUND_TRIP_MS
+            self.at(at_ms, Order.ANSWER, partial(self.feed, closed))
+            return
+        delay_ms = ROUND_TRIP_MS
+        if self.member.coordinator_state is CoordinatorState.WAIT_BROKER_TRANSPORT:
+            delay_ms = max(delay_ms, self._recorded_setup_ms())
+        connected = partial(self.feed, CoordinatorConnected())
+        self.at(self.now_ms + delay_ms, Order.ANSWER, connected)
+
+    def _recorded_setup_ms(self) -> int:
+        """How long the connection took at the time that is nearest to now."""
+        known = [c for c in self._changes if c.to_state == "wait-broker-transport"]
+        begin = min(known, key=lambda c: abs(c.at_ms - self.now_ms), default=None)
+        if begin is None:
+            return 0
+        up = self._next_change(begin.at_ms, "wait-broker-transport", "up")
+        return 0 if up is None else up.at_ms - begin.at_ms
+
+    def _look_at_connection(self, change: CoordinatorChange) -> None:
+        """The main thread saw the connection down."""
+        if self.member.coordinator_state is CoordinatorState.UP:
+            self.feed(CoordinatorConnectionClosed(is_isolated=change.forgets_coordinator))
+
+    def _next_change(
+        self, from_ms: int, from_state: str, to_state: str
+    ) -> CoordinatorChange | None:
+        return next(
+            (c for c in self._changes if c.at_ms >= from_ms and c.leads(from_state, to_state)), None
+        )
+
+
+def _shortest() -> float:
+    """Every backoff is as short as a draw can make it."""
+    return -1.0

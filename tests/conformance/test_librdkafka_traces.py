@@ -1,0 +1,261 @@
+"""What recorded librdkafka consumers did comes out of our second kind of member, all of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.client_drive import drive
+from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
+from conformance.errors import TraceError
+from protocol.librdkafka import CoordinatorState, JoinState
+from protocol.librdkafka.commits import Commits
+from protocol.librdkafka.core import LibrdkafkaCore
+from protocol.librdkafka.heartbeats import Heartbeats
+from protocol.librdkafka.link import CoordinatorLink
+from protocol.librdkafka.poll_watch import PollWatch
+from protocol.member import CallbackKind
+
+FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"
+TRACES = sorted(FOLDER.glob("*.json"))
+
+CLASSIC = {"classic_cooperative", "classic_eager", "classic_session_timeout"}
+PARTLY_CLASSIC = {"mixed_group_eager", "upgrade_refused"}
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def replay(path: Path) -> ClientReplayReport:
+    return replay_client_trace(load_client_trace(path))
+
+
+@pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
+def test_a_recorded_librdkafka_consumer_is_met(path: Path) -> None:
+    report = replay(path)
+    needs_classic = path.stem in CLASSIC | PARTLY_CLASSIC
+    assert report.needs == ("needs: classic protocol" if needs_classic else None)
+    assert report.first_difference is None
+    assert report.is_met
+    assert (report.requests_total == 0) is (path.stem in CLASSIC)
+
+
+def test_nothing_that_a_consumer_of_the_new_protocol_did_is_left_out() -> None:
+    """What is compared is counted here by hand, event by event, from the files."""
+    counted: Counter[str] = Counter()
+    for path in TRACES:
+        document = json.loads(path.read_text())
+        for process in load_client_trace(path).processes:
+            if process.uses_consumer_protocol:
+                # Only the whole trace is known here, so take the processes' own events.
+                counted.update(_what(event) for event in process.events)
+        assert document["client"].startswith("librdkafka 2.16")
+    reports = [replay(path) for path in TRACES]
+    assert sum(r.requests_total for r in reports) == counted["request"]
+    assert sum(r.commits_total for r in reports) == counted["commit"]
+    assert sum(r.states_total for r in reports) == counted["state"]
+    assert sum(r.callbacks_total for r in reports) == counted["callback_end"]
+    assert counted["request"] > 700
+
+
+def _what(event: dict[str, Any]) -> str:
+    if event["kind"] != "request":
+        return str(event["kind"])
+    if event["api"] in ("OffsetCommit", "OffsetFetch"):
+        return "commit"
+    return "request" if event["api"] in ("ConsumerGroupHeartbeat", "FindCoordinator") else "other"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["subscription_change", "two_members", "request_lost_acknowledging", "killed"],
+)
+def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path, name: str) -> None:
+    """What is inferred from a trace does not hang on single milliseconds.
+
+    A trace with retries (`coordinator_restart`) is none for this: their distances are all that is
+    known of the random draws behind them.
+    """
+    noise = random.Random(name)
+
+    def stretch(document: dict[str, Any]) -> None:
+        shift_ms = last_ms = 0
+        for event in document["events"]:
+            # Whatever happened in one millisecond stays together: it says what caused what.
+            if event["at_ms"] > last_ms + 5:
+                shift_ms += noise.randint(0, 3)
+            last_ms = event["at_ms"]
+            event["at_ms"] += shift_ms
+
+    assert replay(edited(tmp_path, name, stretch)).is_met
+
+
+# --- the comparison can fail ---------------------------------------------------------------------
+
+
+def edited(tmp_path: Path, name: str, edit: Edit) -> Path:
+    document = json.loads((FOLDER / f"{name}.json").read_text())
+    edit(document)
+    target = tmp_path / f"{name}.json"
+    target.write_text(json.dumps(document))
+    return target
+
+
+def find(document: dict[str, Any], **wanted: Any) -> dict[str, Any]:
+    return next(
+        event
+        for event in document["events"]
+        if all(event.get(key) == value for key, value in wanted.items())
+    )
+
+
+def wrong_owned_list(document: dict[str, Any]) -> None:
+    acknowledgement = next(
+        event
+        for event in document["events"]
+        if event["kind"] == "request"
+        and event["body"].get("topic_partitions") == {"orders": [0, 1]}
+    )
+    acknowledgement["body"]["topic_partitions"] = {"orders": [0]}
+
+
+def no_pattern(document: dict[str, Any]) -> None:
+    join = find(document, kind="request", api="ConsumerGroupHeartbeat")
+    join["body"]["subscribed_topic_regex"] = None
+
+
+def wrong_callback(document: dict[str, Any]) -> None:
+    find(document, kind="callback_begin", callback="on_revoke")["partitions"] = {"orders": [3]}
+
+
+def assigned_too_late(document: dict[str, Any]) -> None:
+    find(document, kind="callback_end", callback="on_assign")["assignment"] = {}
+
+
+def other_join_state(document: dict[str, Any]) -> None:
+    find(document, what="join_state", to="wait-incr-unassign-to-complete")["to"] = "steady"
+
+
+def other_coordinator_state(document: dict[str, Any]) -> None:
+    find(document, what="coordinator_state", to="term")["to"] = "query-coord"
+
+
+def everything_committed(document: dict[str, Any]) -> None:
+    commit = find(document, kind="request", api="OffsetCommit")
+    commit["body"]["topics"]["orders"] = {"0": 8, "1": 8, "2": 8, "3": 8}
+
+
+def signed_offset_fetch(document: dict[str, Any]) -> None:
+    fetch = find(document, kind="request", api="OffsetFetch")
+    fetch["body"]["groups"][0]["member_id"] = "A#1"
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (wrong_owned_list, "topic_partitions={'orders': [0]}"),
+        (no_pattern, "expected ConsumerGroupHeartbeat"),
+        (wrong_callback, "expected callback(callback=on_revoke"),
+        (assigned_too_late, "assignment_at_end={}"),
+        (other_join_state, "expected join_state(from=wait-unassign-call, to=steady)"),
+        (other_coordinator_state, "to=query-coord"),
+        (everything_committed, "expected OffsetCommit"),
+        (signed_offset_fetch, "expected OffsetFetch"),
+    ],
+)
+def test_an_edited_trace_is_not_met_and_the_report_says_where(
+    tmp_path: Path, edit: Edit, says: str
+) -> None:
+    report = replay(edited(tmp_path, "two_members", edit))
+    assert not report.is_met
+    assert says in str(report.first_difference)
+
+
+def _nothing(*arguments: Any) -> None:
+    """In place of what a mutant leaves out."""
+
+
+def _commit_all_owned(self: Commits, partitions: Any) -> Any:
+    return {p: offset for p, offset in self._stored.items() if offset >= 0}
+
+
+def _commit_none(self: Commits) -> Any:
+    return {}
+
+
+def _full_after_give_up(give_up: Callable[..., None]) -> Callable[..., None]:
+    def run(self: Heartbeats) -> None:
+        give_up(self)
+        self._core.sends_full_request = True
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("part", "method", "mutant", "trace"),
+    [
+        (Commits, "take_stored", _commit_all_owned, "two_members"),
+        (Commits, "_moved", _commit_none, "killed"),
+        (Heartbeats, "_give_up", _full_after_give_up(Heartbeats._give_up), "response_delayed"),
+        (Heartbeats, "_look_again", _nothing, "response_lost_steady"),
+        (LibrdkafkaCore, "expedite_heartbeat", _nothing, "subscription_change"),
+        (CoordinatorLink, "mark_dead", _nothing, "response_lost_commit_before_revocation"),
+        (PollWatch, "switch", _nothing, "poll_paused"),
+        (Heartbeats, "send_leave", _nothing, "join_consume_close"),
+    ],
+)
+def test_a_mutant_does_not_pass_for_the_real_client(
+    part: type, method: str, mutant: Any, trace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, method, mutant)
+    assert not replay(FOLDER / f"{trace}.json").is_met
+
+
+# --- what is fed ---------------------------------------------------------------------------------
+
+
+def test_a_search_that_the_client_gave_up_is_lost_though_the_broker_answered_it() -> None:
+    """The answer came over a connection that the client had closed: it says that it looks again."""
+    trace = load_client_trace(FOLDER / "request_lost_acknowledging.json")
+    items = drive(trace.processes[0])
+    states = [i.content["to"] for i in items if i.what == "coordinator_state"]
+    assert states[:5] == [
+        CoordinatorState.QUERY_COORD.value,
+        CoordinatorState.WAIT_COORD.value,
+        CoordinatorState.QUERY_COORD.value,
+        CoordinatorState.WAIT_COORD.value,
+        CoordinatorState.WAIT_BROKER_TRANSPORT.value,
+    ]
+
+
+def test_every_name_of_a_state_in_the_traces_is_one_of_the_machines() -> None:
+    known = {
+        "join_state": {state.value for state in JoinState},
+        "coordinator_state": {state.value for state in CoordinatorState},
+    }
+    for path in TRACES:
+        for process in load_client_trace(path).processes:
+            for event in process.events:
+                if event["kind"] == "state" and process.uses_consumer_protocol:
+                    assert {event["from"], event["to"]} <= known[event["what"]], path.stem
+
+
+def test_callbacks_of_one_name_are_told_apart_by_whether_anything_was_lost() -> None:
+    trace = load_client_trace(FOLDER / "poll_paused.json")
+    items = drive(trace.processes[0])
+    names = [i.content["callback"] for i in items if i.what == "callback"]
+    assert "on_lost" in names and "on_revoke" in names
+    assert CallbackKind.LOST.value not in names
+
+
+def test_a_state_without_its_kind_is_refused_in_one_line(tmp_path: Path) -> None:
+    def forget(document: dict[str, Any]) -> None:
+        del find(document, kind="state")["what"]
+
+    with pytest.raises(TraceError, match=r"event \d+ lacks or misspells 'what'"):
+        load_client_trace(edited(tmp_path, "two_members", forget))
