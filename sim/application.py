@@ -142,6 +142,12 @@ class Application:
         self.return_records()
         self._process.take(_POLL)
 
+    def tell_positions(self) -> None:
+        """The client is about to commit by itself: tell it what has been handed out so far."""
+        is_there = self._member.is_polling and not self._conditions.is_stalled
+        if self.intake is not None or (is_there and self._is_free):
+            self.return_records()
+
     def return_records(self) -> None:
         """Tell the member what polls so far have handed out; another event follows at once."""
         positions = self._deliver() if self.intake is None else self.intake.positions()

@@ -20,9 +20,11 @@ from protocol.member import (
     CallReturned,
     ClientState,
     Close,
+    CloseConnection,
     CommitAnswered,
-    ConsumerConfig,
-    ConsumerMember,
+    ConnectCoordinator,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
@@ -47,6 +49,7 @@ from protocol.member import (
 from protocol.messages import ConsumerGroupHeartbeatResponse
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from sim.application import Application
+from sim.client_kinds import make_member
 from sim.client_lines import ClientLines
 from sim.clock import Call
 from sim.messages import (
@@ -90,19 +93,11 @@ class ClientProcess:
         self._conditions = conditions
         self._lines = ClientLines(world, self)
         jitter = world.streams.get(f"jitter/{name}").random
-        self.member = ConsumerMember(
-            config=ConsumerConfig(
-                group_id=world.group_id,
-                group_instance_id=spec.instance_id,
-                group_remote_assignor=spec.server_assignor,
-                client_rack=spec.rack,
-                max_poll_interval_ms=spec.max_poll_interval_ms,
-                enable_auto_commit=spec.enable_auto_commit,
-                auto_commit_interval_ms=spec.auto_commit_interval_ms,
-                request_timeout_ms=spec.request_timeout_ms,
-            ),
+        self.member = make_member(
+            spec,
+            group_id=world.group_id,
             member_id=world.new_client_member_id(name, incarnation),
-            rules=world.semantics.member,
+            semantics=world.semantics,
             jitter=lambda: 2.0 * jitter() - 1.0,
             now_ms=self._clock.now_ms,
         )
@@ -209,6 +204,9 @@ class ClientProcess:
         if deadline_ms > self._clock.now_ms:
             self._schedule_tick(deadline_ms)
             return
+        positions_due_ms = self.member.positions_due_ms
+        if positions_due_ms is not None and positions_due_ms <= self._clock.now_ms:
+            self.application.tell_positions()
         self.take(_TICK)
 
     # --- answers ----------------------------------------------------------------------------------
@@ -228,6 +226,14 @@ class ClientProcess:
                 self._ask_again(self._own_requests.pop(correlation_id))
         if of_member:
             self.take(Disconnected(correlation_ids=of_member))
+
+    def on_coordinator_connected(self) -> None:
+        """The connection that ``ConnectCoordinator`` asked for is there."""
+        self.take(CoordinatorConnected())
+
+    def on_coordinator_closed(self, *, is_isolated: bool) -> None:
+        """That connection is gone, or has not come about."""
+        self.take(CoordinatorConnectionClosed(is_isolated=is_isolated))
 
     # --- the host's own requests ------------------------------------------------------------------
 
@@ -261,12 +267,20 @@ class ClientProcess:
     def _send(self, effect: SendHeartbeat | SendCommit | SendOffsetFetch) -> None:
         node_id = self.member.coordinator_id
         if node_id is None:
+            if self.member.watches_connection:
+                return  # the member has given the connection up in the same event
             raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
         self._lines.send(Purpose.COORDINATOR, node_id, effect.correlation_id, effect.request)
 
     def _find_coordinator(self, effect: FindCoordinator) -> None:
         request = FindCoordinatorRequest(group_id=self._world.group_id)
         self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
+
+    def _connect_coordinator(self, effect: ConnectCoordinator) -> None:
+        self._lines.connect(effect.node_id)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        self._lines.disconnect(effect.node_id)
 
     def request_metadata(self, effect: RequestMetadata | None = None) -> None:
         """Refresh the metadata: the member wants it, or the application has subscribed anew."""
@@ -316,6 +330,8 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     SendCommit: ClientProcess._send,
     SendOffsetFetch: ClientProcess._send,
     FindCoordinator: ClientProcess._find_coordinator,
+    ConnectCoordinator: ClientProcess._connect_coordinator,
+    CloseConnection: ClientProcess._close_connection,
     RequestMetadata: ClientProcess.request_metadata,
     ValidatePositions: ClientProcess._validate,
     ResetPositions: ClientProcess._reset,

@@ -64,10 +64,29 @@ class ClientLines:
             if self._clock.now_ms < line.retry_at_ms:
                 self._fail_soon(correlation_id)
                 return
-            line.connection = self._connect(purpose, node_id)
-            self._by_connection[line.connection] = line
-            line.connection.open()
+            self._open(line, purpose, node_id)
         line.waiting.append((correlation_id, request))
+
+    def connect(self, node_id: int) -> None:
+        """Open the connection to the coordinator ahead of requests; the process hears of it."""
+        line = self._to_coordinator.setdefault(node_id, _Line())
+        connection = line.connection
+        if connection is None and self._clock.now_ms >= line.retry_at_ms:
+            self._open(line, Purpose.COORDINATOR, node_id)
+        elif connection is None or connection.state is ConnectionState.OPEN:
+            is_open = connection is not None
+            self._clock.call_at(self._clock.now_ms, self._tie_break(), self._on_known, is_open)
+
+    def disconnect(self, node_id: int) -> None:
+        """Close the connection to a coordinator; what is in flight on it is forgotten."""
+        line = self._to_coordinator.get(node_id)
+        if line is None or line.connection is None:
+            return
+        del self._by_connection[line.connection]
+        line.connection.close()
+        line.connection = None
+        line.in_flight.clear()
+        line.waiting.clear()
 
     def close(self) -> None:
         """The process ends: its connections go with it."""
@@ -75,14 +94,17 @@ class ClientLines:
             connection.close()
         self._by_connection.clear()
 
-    def _connect(self, purpose: Purpose, node_id: int) -> Connection:
-        return Connection(
+    def _open(self, line: _Line, purpose: Purpose, node_id: int) -> None:
+        connection = Connection(
             self._world.network,
             owner=self,
             client_name=self._process.name,
             broker=self._world.brokers[node_id],
             purpose=purpose,
         )
+        line.connection = connection
+        self._by_connection[connection] = line
+        connection.open()
 
     # --- what a connection says -------------------------------------------------------------------
 
@@ -97,6 +119,8 @@ class ClientLines:
         waiting, line.waiting = line.waiting, []
         for correlation_id, request in waiting:
             self._transmit(line, connection, correlation_id, request)
+        if self._is_watched(connection):
+            self._process.on_coordinator_connected()
 
     def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
         """An answer has arrived; it belongs to the oldest request in flight."""
@@ -123,6 +147,26 @@ class ClientLines:
         line.waiting.clear()
         if lost:
             self._process.on_lost(lost)
+        if self._is_watched(connection):
+            self._process.on_coordinator_closed(is_isolated=self._is_isolated)
+
+    def _on_known(self, call: Call) -> None:
+        """The connection was there already, or cannot be opened yet."""
+        if self._process.defers(self._on_known, call):
+            return
+        if call.argument:
+            self._process.on_coordinator_connected()
+        else:
+            self._process.on_coordinator_closed(is_isolated=self._is_isolated)
+
+    def _is_watched(self, connection: Connection) -> bool:
+        """Whether the member wants to know what becomes of this connection."""
+        return connection.purpose is Purpose.COORDINATOR and self._process.member.watches_connection
+
+    @property
+    def _is_isolated(self) -> bool:
+        """Whether no connection to any broker is open."""
+        return all(c.state is not ConnectionState.OPEN for c in self._by_connection)
 
     # --- sending ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.member import ConsumerMember
+from protocol.member import GroupMember
 from protocol.topics import TopicPartition
 from sim.flows import PARTS_PER_MS
 from sim.intake import Intake
@@ -28,7 +28,7 @@ __all__ = ["DataPlane", "positions_after_polling"]
 
 
 def positions_after_polling(
-    logs: TopicLogs, member: ConsumerMember, now_ms: int
+    logs: TopicLogs, member: GroupMember, now_ms: int
 ) -> Mapping[TopicPartition, int]:
     """Where a member stands that keeps up: behind all there is. Only what has moved, and only while
     records are produced."""

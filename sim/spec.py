@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from protocol.config import CoordinatorConfig
+from protocol.member.kinds import CLIENT_KINDS, JAVA
 from protocol.semantics import SEMANTICS
 from sim.broker_rules import split_defects
 from sim.faults import Fault
@@ -71,16 +72,16 @@ class OffsetReset(Enum):
 class ClientSpec:
     """One consumer process, and what follows it under the same name after a restart.
 
-    ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
-    blocked. ``callback`` is how long a rebalance callback takes. ``topic_regex`` is a pattern that
-    the broker matches, in place of ``topics``. A consumer that fails for good is closed by its
-    application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
-    nobody does). Settings keep Kafka's names.
+    ``kind`` names the client library: ``java`` or ``librdkafka``. ``poll_interval_ms`` is the time
+    from one ``poll`` to the next while the application is not blocked. ``callback`` is how long a
+    rebalance callback takes. ``topic_regex`` is a pattern that the broker matches, in place of
+    ``topics``. A consumer that fails for good is closed by its application, and a supervisor starts
+    a new process ``restart_after_fatal_ms`` later (None: nobody does). Settings keep Kafka's names.
 
-    The last three are for worlds with a data plane. A ``poll`` hands out at most
-    ``max_poll_records``, and the application processes ``processing_records_per_second`` (None:
-    whatever comes). ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what
-    one fetch brings of a partition, and therefore what is buffered of it.
+    For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
+    application processes ``processing_records_per_second`` (None: whatever comes).
+    ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what one fetch brings
+    of a partition, and therefore what is buffered of it.
     """
 
     name: str
@@ -102,9 +103,14 @@ class ClientSpec:
     max_poll_records: int = 500
     max_partition_fetch_records: int = 1_000
     processing_records_per_second: int | None = None
+    kind: str = JAVA
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
+        if self.kind not in CLIENT_KINDS:
+            raise ValueError(
+                f"kind {self.kind!r} is not known; known are: {', '.join(CLIENT_KINDS)}"
+            )
         if self.topics and self.topic_regex is not None:
             raise ValueError("topic_regex and topics exclude each other")
         _check_regex(self.topic_regex)
