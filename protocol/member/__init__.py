@@ -5,18 +5,22 @@
 - ``config``: the settings of a consumer.
 - ``states``: the states and the one table of legal changes.
 - ``rules``, ``defects``: the decisions in which versions and known defects differ.
+- ``computing``: a target for the whole group, where the group has client-side assignors.
 
-Source of all rules: consumer-client.md.
+Source of all rules: consumer-client.md; of the last one, consumer-group-coordinator.md, section 12.
 """
 
 from __future__ import annotations
 
+from protocol.member.computing import ComputingState
 from protocol.member.config import ConsumerConfig
 from protocol.member.defects import MEMBER_DEFECTS
 from protocol.member.effects import (
+    AssignmentReceived,
     CallReturned,
     CloseConnection,
     CommitReturned,
+    ComputeAssignment,
     ConnectCoordinator,
     Effect,
     FindCoordinator,
@@ -27,11 +31,17 @@ from protocol.member.effects import (
     RunCallback,
     SendCommit,
     SendHeartbeat,
+    SendInstallAssignment,
     SendOffsetFetch,
+    SendPrepareAssignment,
     StateChanged,
     ValidatePositions,
 )
 from protocol.member.events import (
+    AssignmentComputed,
+    AssignmentInstalled,
+    AssignmentPrepared,
+    AssignorMetadataChanged,
     CallbackCompleted,
     Close,
     CommitAnswered,
@@ -75,6 +85,11 @@ __all__ = [
     "LEGAL_TRANSITIONS",
     "MEMBER_DEFECTS",
     "NO_ASSIGNMENT",
+    "AssignmentComputed",
+    "AssignmentInstalled",
+    "AssignmentPrepared",
+    "AssignmentReceived",
+    "AssignorMetadataChanged",
     "Call",
     "CallReturned",
     "CallbackCompleted",
@@ -86,6 +101,8 @@ __all__ = [
     "CommitIdentity",
     "CommitOffsets",
     "CommitReturned",
+    "ComputeAssignment",
+    "ComputingState",
     "ConnectCoordinator",
     "ConsumerConfig",
     "ConsumerMember",
@@ -121,7 +138,9 @@ __all__ = [
     "RunCallback",
     "SendCommit",
     "SendHeartbeat",
+    "SendInstallAssignment",
     "SendOffsetFetch",
+    "SendPrepareAssignment",
     "StateChanged",
     "Subscribe",
     "Tick",

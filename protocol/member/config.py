@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.assignors.client_side.interface import PartitionAssignor
+
 __all__ = ["ConsumerConfig"]
 
 _POSITIVE = (
@@ -23,6 +25,7 @@ class ConsumerConfig:
     """Settings of one consumer process.
 
     ``client_rack`` "" and ``group_remote_assignor`` None mean "not configured".
+    ``group_local_assignors`` are client-side assignors, most preferred first (the KIP's text only).
     ``request_timeout_ms`` is for the host, which reports a request that ran out of it with
     ``Disconnected``. Raises ValueError where a consumer would refuse to start.
     """
@@ -30,6 +33,7 @@ class ConsumerConfig:
     group_id: str
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
+    group_local_assignors: tuple[PartitionAssignor, ...] = ()
     client_rack: str = ""
     max_poll_interval_ms: int = 300_000
     enable_auto_commit: bool = True
@@ -45,6 +49,8 @@ class ConsumerConfig:
         for name in ("group_instance_id", "group_remote_assignor"):
             if getattr(self, name) == "":
                 raise ValueError(f"{name} must not be empty; leave it None if it is not configured")
+        if self.group_remote_assignor is not None and self.group_local_assignors:
+            raise ValueError("group_remote_assignor and group_local_assignors exclude each other")
         for name in _POSITIVE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from protocol.assignors.client_side.interface import advertise
 from protocol.member.config import ConsumerConfig
 from protocol.member.effects import Effect, StateChanged
 from protocol.member.rules import MemberRules
@@ -21,6 +22,7 @@ class MemberCore:
     """Shared variables; ``effects`` collects what the event being handled leads to."""
 
     __slots__ = (
+        "client_assignors",
         "commit_identity",
         "config",
         "coordinator_id",
@@ -63,6 +65,7 @@ class MemberCore:
         self.target = NO_ASSIGNMENT
         self.coordinator_id: int | None = None
         self.poll_expired = False
+        self.client_assignors = tuple(advertise(one) for one in config.group_local_assignors)
         self.subscription = SubscriptionState(rules)
 
     def new_correlation_id(self) -> int:

@@ -13,13 +13,21 @@ from protocol.errors import ErrorCode
 from protocol.member.states import ClientState
 from protocol.member.values import Call, CallbackKind
 from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.messages_assignment import (
+    AssignmentMetadata,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from protocol.messages_offsets import OffsetCommitRequest, OffsetFetchRequest
 from protocol.topics import TopicPartition
 
 __all__ = [
+    "AssignmentReceived",
     "CallReturned",
     "CloseConnection",
     "CommitReturned",
+    "ComputeAssignment",
     "ConnectCoordinator",
     "Effect",
     "FindCoordinator",
@@ -30,7 +38,9 @@ __all__ = [
     "RunCallback",
     "SendCommit",
     "SendHeartbeat",
+    "SendInstallAssignment",
     "SendOffsetFetch",
+    "SendPrepareAssignment",
     "StateChanged",
     "ValidatePositions",
 ]
@@ -165,6 +175,43 @@ class OwnStateChanged:
     to_state: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPrepareAssignment:
+    """Send it; answer with ``AssignmentPrepared``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupPrepareAssignmentRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeAssignment:
+    """Run the assignor ``prepared.assignor_name`` over this group, then ``AssignmentComputed``."""
+
+    computation_id: int
+    prepared: ConsumerGroupPrepareAssignmentResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendInstallAssignment:
+    """Send it; answer with ``AssignmentInstalled``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupInstallAssignmentRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentReceived:
+    """The assignor's callback of the KIP, ``onAssignment``: once per epoch, with the whole target.
+
+    Some of ``partitions`` may still be another member's; the rebalance callbacks say what may be
+    used. Which assignor made the assignment is not said on the wire.
+    """
+
+    member_epoch: int
+    partitions: frozenset[TopicPartition]
+    metadata: AssignmentMetadata
+
+
 Effect = (
     SendHeartbeat
     | FindCoordinator
@@ -181,4 +228,8 @@ Effect = (
     | ConnectCoordinator
     | CloseConnection
     | OwnStateChanged
+    | SendPrepareAssignment
+    | ComputeAssignment
+    | SendInstallAssignment
+    | AssignmentReceived
 )

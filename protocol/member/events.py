@@ -10,13 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from protocol.assignors.client_side.interface import AssignorMetadata, ComputedAssignment
 from protocol.errors import ErrorCode
 from protocol.member.values import MembershipOperation
 from protocol.messages import ConsumerGroupHeartbeatResponse
+from protocol.messages_assignment import (
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from protocol.topics import TopicPartition
 
 __all__ = [
+    "AssignmentComputed",
+    "AssignmentInstalled",
+    "AssignmentPrepared",
+    "AssignorMetadataChanged",
     "CallbackCompleted",
     "Close",
     "CommitAnswered",
@@ -249,6 +258,41 @@ class CoordinatorConnectionClosed:
     is_isolated: bool = False
 
 
+# --- client-side assignors (the text of KIP-848 only) ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignorMetadataChanged:
+    """The application says something new to one of its assignors, with its next heartbeat."""
+
+    assignor_name: str
+    metadata: AssignorMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentPrepared:
+    """The coordinator's answer to ConsumerGroupPrepareAssignment, good or bad."""
+
+    correlation_id: int
+    response: ConsumerGroupPrepareAssignmentResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentComputed:
+    """The assignor that was run for ``ComputeAssignment`` has returned."""
+
+    computation_id: int
+    result: ComputedAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentInstalled:
+    """The coordinator's answer to ConsumerGroupInstallAssignment, good or bad."""
+
+    correlation_id: int
+    response: ConsumerGroupInstallAssignmentResponse
+
+
 # --- the clock -----------------------------------------------------------------------------------
 
 
@@ -280,4 +324,8 @@ Event = (
     | Tick
     | CoordinatorConnected
     | CoordinatorConnectionClosed
+    | AssignorMetadataChanged
+    | AssignmentPrepared
+    | AssignmentComputed
+    | AssignmentInstalled
 )

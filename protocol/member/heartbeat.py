@@ -22,6 +22,7 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.messages_assignment import ClientAssignor
 
 __all__ = ["ErrorClass", "Heartbeats", "classify_error"]
 
@@ -55,13 +56,23 @@ def classify_error(error_code: ErrorCode) -> ErrorClass:
 class _SentFields:
     """What heartbeats have told the coordinator: recorded when built, not when answered."""
 
-    __slots__ = ("assignment", "assignor", "has_timeout", "regex", "topic_names")
+    __slots__ = (
+        "assignment",
+        "assignor",
+        "client_assignors",
+        "has_timeout",
+        "is_admitted",
+        "regex",
+        "topic_names",
+    )
 
     def __init__(self) -> None:
         self.has_timeout = False
         self.topic_names: frozenset[str] | None = None
         self.regex: str | None = None
         self.assignor: str | None = None
+        self.client_assignors: tuple[ClientAssignor, ...] = ()
+        self.is_admitted = False  # A join was accepted, and a target is still to be computed.
         self.assignment: LocalAssignment | None = None
 
 
@@ -126,7 +137,7 @@ class Heartbeats:
         if core.coordinator_id is None or not core.state.sends_heartbeats or self._is_in_flight():
             return None
         backoff_until_ms = self._pacer.backoff_until_ms
-        if core.state.is_urgent:
+        if self._is_urgent(core.state):
             return core.now_ms
         if backoff_until_ms is not None and backoff_until_ms > self._interval_deadline_ms:
             return backoff_until_ms
@@ -155,13 +166,18 @@ class Heartbeats:
             return True
         if self._is_in_flight():
             return False
-        if state.is_urgent:
+        if self._is_urgent(state):
             return True
         now_ms = self._core.now_ms
         if now_ms < self._interval_deadline_ms:
             return False
         backoff_until_ms = self._pacer.backoff_until_ms
         return backoff_until_ms is None or now_ms >= backoff_until_ms
+
+    def _is_urgent(self, state: ClientState) -> bool:
+        """Whether the next heartbeat has to wait for nothing. A member that was let in, and gets
+        its first epoch when some member has computed a target, is in no hurry."""
+        return state.is_urgent and not (self._sent.is_admitted and state is _JOINING)
 
     def _is_in_flight(self) -> bool:
         return self._pacer.in_flight and not self._core.rules.forgets_request_in_flight(
@@ -199,6 +215,7 @@ class Heartbeats:
             and owned is sent.assignment
             and subscription.topic_names is sent.topic_names
             and subscription.topic_regex is sent.regex
+            and core.client_assignors is sent.client_assignors
             and steady.member_epoch == core.member_epoch
             and core.state is not _JOINING
         ):
@@ -242,11 +259,15 @@ class Heartbeats:
         assignor: str | None = None
         if is_join or config.group_remote_assignor != sent.assignor:
             assignor = config.group_remote_assignor
+        client_assignors: tuple[ClientAssignor, ...] | None = None
+        if core.client_assignors and (is_join or core.client_assignors != sent.client_assignors):
+            client_assignors = core.client_assignors
         has_partitions = is_join or owned != sent.assignment
         sent.has_timeout = True
         sent.topic_names = subscription.topic_names
         sent.regex = subscription.topic_regex
         sent.assignor = config.group_remote_assignor
+        sent.client_assignors = core.client_assignors
         sent.assignment = owned
         return ConsumerGroupHeartbeatRequest(
             group_id=config.group_id,
@@ -262,6 +283,7 @@ class Heartbeats:
             server_assignor=assignor,
             topic_partitions=owned.partitions if has_partitions else None,
             api_version=core.rules.heartbeat_version(),
+            client_assignors=client_assignors,
         )
 
     def _forget_sent_fields(self) -> None:
@@ -288,6 +310,8 @@ class Heartbeats:
             self._interval_deadline_ms = now_ms + self.interval_ms
         self._pacer.on_success(now_ms)
         self._membership.on_heartbeat_success(response)
+        if self._core.client_assignors:
+            self._sent.is_admitted = self._core.state is _JOINING
 
     def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
         """A request was lost, or never sent. Whether it was a heartbeat."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from protocol.assignors.client_side.interface import advertise
 from protocol.errors import ProtocolBug
 from protocol.member import events
 from protocol.member.application import Application
 from protocol.member.closing import BlockingCalls
 from protocol.member.commits import Commits
+from protocol.member.computing import Computing, ComputingState
 from protocol.member.config import ConsumerConfig
 from protocol.member.coordinator_search import CoordinatorSearch
 from protocol.member.core import MemberCore
@@ -64,6 +66,7 @@ class ConsumerMember(MemberCore):
         "_application",
         "_calls",
         "_commits",
+        "_computing",
         "_heartbeats",
         "_lookup",
         "_membership",
@@ -98,6 +101,7 @@ class ConsumerMember(MemberCore):
         self._lookup = OffsetLookup(self, self._application, self._search)
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
+        self._computing = Computing(self, self._application) if self.client_assignors else None
         self._calls = BlockingCalls(
             self,
             self._application,
@@ -195,6 +199,8 @@ class ConsumerMember(MemberCore):
 
     def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
         self._heartbeats.on_answered(event.correlation_id, event.response)
+        if self._computing is not None:
+            self._computing.on_heartbeat(event.response)
 
     def _on_commit_answered(self, event: events.CommitAnswered) -> None:
         self._commits.on_answered(event.correlation_id, event.response)
@@ -216,6 +222,7 @@ class ConsumerMember(MemberCore):
             self._heartbeats.on_lost(correlation_id, was_sent=was_sent)
             or self._commits.on_lost(correlation_id, was_sent=was_sent)
             or self._lookup.on_lost(correlation_id, was_sent=was_sent)
+            or (self._computing is not None and self._computing.on_lost(correlation_id))
         ):
             raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
 
@@ -234,6 +241,30 @@ class ConsumerMember(MemberCore):
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:
         self.subscription.set_positions(event.positions)
+
+    def _on_assignor_metadata_changed(self, event: events.AssignorMetadataChanged) -> None:
+        by_name = {one.name: one for one in self.config.group_local_assignors}
+        if event.assignor_name not in by_name:
+            raise ProtocolBug(f"{event.assignor_name} is no assignor of this member")
+        said = advertise(by_name[event.assignor_name], event.metadata)
+        self.client_assignors = tuple(
+            said if one.name == said.name else one for one in self.client_assignors
+        )
+
+    def _on_assignment_prepared(self, event: events.AssignmentPrepared) -> None:
+        self._computes.on_prepared(event.correlation_id, event.response)
+
+    def _on_assignment_computed(self, event: events.AssignmentComputed) -> None:
+        self._computes.on_computed(event.computation_id, event.result)
+
+    def _on_assignment_installed(self, event: events.AssignmentInstalled) -> None:
+        self._computes.on_installed(event.correlation_id, event.response)
+
+    @property
+    def _computes(self) -> Computing:
+        if self._computing is None:
+            raise ProtocolBug("a member without client-side assignors computes nothing")
+        return self._computing
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -346,6 +377,11 @@ class ConsumerMember(MemberCore):
         return self._membership.leave_is_pending
 
     @property
+    def computing_state(self) -> ComputingState:
+        """How far the member has come with a target for its group."""
+        return ComputingState.IDLE if self._computing is None else self._computing.state
+
+    @property
     def is_closed(self) -> bool:
         """``close`` has returned: the process may end."""
         return self._calls.is_closed
@@ -407,4 +443,8 @@ _HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {
     events.MetadataKnown: ConsumerMember._on_metadata_known,
     events.PatternMatched: ConsumerMember._on_pattern_matched,
     events.PositionsKnown: ConsumerMember._on_positions_known,
+    events.AssignorMetadataChanged: ConsumerMember._on_assignor_metadata_changed,
+    events.AssignmentPrepared: ConsumerMember._on_assignment_prepared,
+    events.AssignmentComputed: ConsumerMember._on_assignment_computed,
+    events.AssignmentInstalled: ConsumerMember._on_assignment_installed,
 }

@@ -6,6 +6,7 @@ is a mixin of ``defects.py`` put in front. Nothing else in the member asks which
 
 from __future__ import annotations
 
+from protocol.errors import ErrorCode
 from protocol.member.backoff import BACKOFF_JITTER
 from protocol.member.config import ConsumerConfig
 from protocol.member.states import ClientState
@@ -199,6 +200,16 @@ class MemberRules:
     def hands_out_records_of(self, partition: PartitionState) -> bool:
         """Whether ``poll`` returns buffered records of an assigned partition."""
         return partition.is_fetchable
+
+    # --- client-side assignors (consumer-group-coordinator.md, section 12) ------------------------
+
+    def installs_later(self, error_code: ErrorCode) -> bool:
+        """Whether a refused result is handed in again when the next heartbeat is answered."""
+        return error_code is ErrorCode.STALE_MEMBER_EPOCH
+
+    def tells_assignment_once(self) -> bool:
+        """The assignor's callback runs once per epoch, not with every answer."""
+        return True
 
 
 class LaterMemberRules(MemberRules):
