@@ -12,7 +12,7 @@ OUTCOMES: Mapping[str, str] = {
     "violation": "a promise was broken, and no known defect of the simulated version explains it",
     "known": "promises were broken only in ways that the simulated version is known for",
     "stuck": "a liveness promise was not kept in the calm period",
-    "budget": "the run was cut off by its step or wall time budget",
+    "budget": "the run was cut off: by its step or wall time budget, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
 }
 """Every outcome of a run, with its meaning."""

@@ -193,6 +193,11 @@ class _Run:
         scenario, world = self._scenario, self._world
         if world is not None and world.steps.count >= scenario.max_steps:
             return f"stopped after max_steps ({scenario.max_steps})"
+        if world is not None and world.clock.stands_still:
+            return (
+                f"stopped at {world.now_ms} ms, because time did not pass any more: "
+                f"{world.clock.events_now} events there, the last step {world.steps.last()}"
+            )
         return f"stopped after wall_budget_ms ({scenario.wall_budget_ms})"
 
     def _known(self) -> dict[str, int]:

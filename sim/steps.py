@@ -140,6 +140,16 @@ class Steps:
         self._show(step)
         self._metrics.on_fault()
 
+    def last(self) -> str:
+        """The last step in a few words: its kind, who took it, and what it was about."""
+        step = max(self._kept.values(), key=lambda kept: kept.index)
+        if not step.index:
+            return "no step"
+        who = step.client or step.shard
+        what = step.event if step.event is not None else step.request
+        about = step.detail if what is None else type(what).__name__
+        return " ".join(filter(None, (step.kind.value, about, f"of {who.name}" if who else "")))
+
     def _shard(
         self,
         kind: StepKind,

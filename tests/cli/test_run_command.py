@@ -93,6 +93,18 @@ def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_pa
     assert f"  replay    rebalance-sim run {file} --trace trace.jsonl" in out
 
 
+def test_a_run_in_which_time_stands_still_is_exit_code_1_in_a_few_lines(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.clock.EVENTS_AT_ONE_INSTANT", 1)
+    file = tmp_path / "ties.toml"
+    file.write_text(call("generate", *SEED).out)
+    code, out, err = call("run", file)
+    assert (code, err) == (1, "")
+    assert out.startswith("BUDGET: stopped at ")
+    assert "time did not pass any more: 3 events there" in out
+
+
 @pytest.fixture
 def failure() -> RunResult:
     rows = [

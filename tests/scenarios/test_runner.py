@@ -224,3 +224,51 @@ def test_an_interrupt_is_not_caught() -> None:
 
 def test_every_outcome_has_a_meaning() -> None:
     assert list(OUTCOMES) == ["ok", "violation", "known", "stuck", "budget", "error"]
+
+
+SPINNING = parse_scenario("""
+name = "spinning"
+
+[world]
+seed = 1
+duration_ms = 30_000
+calm_ms = 10_000
+defects = ["KAFKA-17293"]
+topics = [{ name = "orders", partition_count = 4 }]
+brokers = { count = 1 }
+
+[[world.clients]]
+name = "a"
+topics = ["orders"]
+max_poll_interval_ms = 5_000
+
+[[world.faults]]
+kind = "poll_stall"
+at_ms = 4_000
+duration_ms = 8_000
+client = "a"
+
+[[world.faults]]
+kind = "broker_crash"
+at_ms = 6_000
+duration_ms = 7_000
+""")
+"""A member wants in, keeps to a dead coordinator, and tries again at once whenever it fails."""
+
+
+def test_a_client_that_tries_again_at_once_lets_time_pass() -> None:
+    assert run(SPINNING).outcome == "ok"
+
+
+def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sim.client_lines._FAILURES_PER_MS", 10**9)
+    monkeypatch.setattr("sim.clock.EVENTS_AT_ONE_INSTANT", 1_000)
+    result = run(SPINNING)
+    assert (result.outcome, result.violations) == ("budget", ())
+    assert result.reason == (
+        f"stopped at {result.simulated_ms} ms, because time did not pass any more: 1002 events "
+        "there, the last step client.event Disconnected of a"
+    )
+    assert 12_000 <= result.simulated_ms < 13_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from sim.clock import Call, Clock
+from sim.clock import EVENTS_AT_ONE_INSTANT, Call, Clock
 
 
 def note(seen: list[tuple[int, str]], clock: Clock) -> object:
@@ -68,3 +68,26 @@ def test_ordinary_processes_of_simpy_run_on_the_same_clock() -> None:
     clock.process(process(clock))
     clock.run_until(10, lambda: True)
     assert seen == [4]
+
+
+def test_a_clock_that_stands_still_is_stopped() -> None:
+    clock = Clock()
+
+    def again(call: Call) -> None:
+        clock.call_at(clock.now_ms, 0.5, again)
+
+    clock.call_at(7, 0.5, again)
+    assert not clock.run_until(10, lambda: True)
+    assert (clock.stands_still, clock.now_ms) == (True, 7)
+    assert clock.events_now == EVENTS_AT_ONE_INSTANT + 2
+
+
+def test_many_events_at_each_of_many_instants_are_no_standstill() -> None:
+    clock, seen = Clock(), []
+    instants = 3
+    for at_ms in range(instants):
+        for _ in range(EVENTS_AT_ONE_INSTANT // 2):
+            clock.call_at(at_ms, 0.5, note(seen, clock))
+    assert clock.run_until(10, lambda: True)
+    assert not clock.stands_still
+    assert len(seen) == instants * (EVENTS_AT_ONE_INSTANT // 2)
