@@ -32,6 +32,7 @@ from scenarios.scenario import parse_scenario
 from scenarios.shrink import shrink
 from scenarios.zoo import DEFECTS, zoo_scenario
 from sim.injector import fault_kind
+from sim.offsets_topic import partition_for
 from sim.trace import FullTrace
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ __all__ = [
     "load_scenario",
     "ownership_intervals",
     "parse_scenario",
+    "partition_for",
     "plot_case_study",
     "plot_ownership",
     "replay_case_study",

@@ -109,10 +109,11 @@ def describe(result: RunResult, *, replay_command: str) -> list[str]:
 
 
 def _describe_violation(violation: ViolationRow) -> list[str]:
+    where = f"at step {violation.step}, after {violation.at_ms / 1000:,.3f} s simulated"
     return [
         "",
         f"  promise   {violation.promise}",
         f"            {violation.sentence}",
-        f"  broken    at step {violation.step}, after {violation.at_ms / 1000:,.3f} s simulated",
+        f"  broken    {where}" + (f", in group {violation.group_id}" if violation.group_id else ""),
         f"  seen      {violation.detail}",
     ]

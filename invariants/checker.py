@@ -1,7 +1,8 @@
-"""Shows every step to the invariants that listen to it, and keeps the books they share.
+"""Shows every step of one group to the invariants that listen to it, and keeps their books.
 
-The cost of a step is in proportion to what it changed: a steady heartbeat and its answer reach no
-invariant at all, because everything that could be wrong with them was right the last time.
+A world with several groups has a checker for each, and shows it what concerns its group. The cost
+of a step is in proportion to what it changed: a steady heartbeat and its answer reach no invariant
+at all, because everything that could be wrong with them was right the last time.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ FULL_STEPS_PER_ENTRY = 4
 
 
 class Checker:
-    """Checks one world.
+    """Checks one group of a world.
 
-    ``full_every``: a full check follows that many steps after the last one, or
+    ``full_every``: a full check follows that many steps of the group after the last one, or
     ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
     0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
     no known defect explains; otherwise each promise is reported the first time that it breaks.
@@ -84,6 +85,7 @@ class Checker:
         self._stop_at_first = stop_at_first
         self._full_every = full_every
         self._next_full = full_every
+        self._seen = 0
         self._invariants = [kind(self.books) for kind in invariants]
         self._listeners = Listeners(self._invariants, self.visits)
         self._on = self._listeners.of
@@ -115,7 +117,8 @@ class Checker:
         if self.is_stopped:
             return
         self._handlers[step.kind](step)
-        if step.index >= self._next_full and self._full_every:
+        self._seen += 1
+        if self._seen >= self._next_full and self._full_every:
             self.check_fully(step)
 
     def at_end(self) -> None:
@@ -128,7 +131,7 @@ class Checker:
         if ledger is not None and ledger.classic_count:
             return
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
-        self._next_full = step.index + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
+        self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         for invariant in self._invariants:
             finding = invariant.full(self._view)
             if finding is not None:

@@ -101,7 +101,11 @@ class BatchOrder(Invariant):
 
 
 class BatchWhole(Invariant):
-    """C17, as far as the log shows it; that memory follows is C18."""
+    """C17, as far as the log shows it; that memory follows is C18.
+
+    What other groups of the partition have written since counts as growth, too: with them, a batch
+    that was torn may pass.
+    """
 
     promise = Promise(
         id="log.batch_whole",

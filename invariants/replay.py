@@ -192,7 +192,10 @@ class CommitBeforeResponse(Invariant):
 
 
 class CommittedKept(Invariant):
-    """C21. Below a leader's high watermark, compaction may drop what a later record replaced."""
+    """C21. Below a leader's high watermark, compaction may drop what a later record replaced.
+
+    The log may hold records of other groups: they are seen as gaps, and not judged here.
+    """
 
     promise = Promise(
         id="log.committed_kept",
@@ -204,11 +207,12 @@ class CommittedKept(Invariant):
     def __init__(self, books: Books) -> None:
         super().__init__(books)
         self._committed: list[Record | None] = []
-        """Every record that was ever committed, by offset; None where nobody looked in time."""
+        """Every record that was ever committed, by offset; None where nobody looked in time, or
+        where another group wrote."""
         self._latest: dict[RecordKey, Record] = {}
         """What compaction would keep of the first ``_entered`` of them; caught up with at loads."""
         self._entered = 0
-        self._tails: dict[str, tuple[int, list[Record]]] = {}
+        self._tails: dict[str, tuple[int, list[Record | None]]] = {}
         """Shard -> first offset that was not committed when last seen, and the records from it."""
 
     def on_append(self, step: Step) -> Finding | None:
@@ -219,9 +223,13 @@ class CommittedKept(Invariant):
         if tail is None:
             tail = self._tails[shard.name] = end - len(step.records), []
         first, records = tail
-        records.extend(step.records)
-        if first + len(records) != end:
+        gap = end - len(step.records) - first - len(records)
+        if gap < 0:
             self._read_tail(shard)
+            return None
+        if gap:
+            records += [None] * gap
+        records += step.records
         return None
 
     def on_committed(self, step: Step) -> Finding | None:
@@ -237,13 +245,18 @@ class CommittedKept(Invariant):
         committed = self._committed
         again = len(committed) - first
         if again > 0:
-            known = committed[first : first + count]
+            known = committed[first : first + len(records)]
             if known != records[:again]:
                 for offset, (record, other) in enumerate(zip(records, known, strict=False), first):
-                    if other is not None and other != record:
+                    if record is None:
+                        records[offset - first] = other
+                    elif other is not None and other != record:
                         return _differs(shard, f"offset {offset}", record, other)
                 committed[first : first + len(known)] = records[:again]
             del records[:again]
+        elif again < 0 and shard.is_active:
+            committed += [None] * -again
+            again = 0
         if again >= 0:
             committed += records
         return None
@@ -259,14 +272,16 @@ class CommittedKept(Invariant):
                 f"committed was {len(committed)}",
                 {"shard": shard.name},
             )
+        group_id = self.books.group_id
         for entered in committed[self._entered :]:
-            if entered is not None:
+            if entered is not None and entered.group_id == group_id:
                 _keep_latest(self._latest, entered)
         # A new leader may not know yet how far the old one had committed.
         end = self._entered = max(len(committed), shard.high_watermark)
         latest: dict[RecordKey, Record] = {}
         for record in records[: len(records) - (shard.log_end_offset - end)]:
-            _keep_latest(latest, record)
+            if record.group_id == group_id:
+                _keep_latest(latest, record)
         if end > len(committed):  # Committed before anybody looked.
             self._latest = latest
             committed += [None] * (end - len(committed))
@@ -292,7 +307,7 @@ class CommittedKept(Invariant):
     def _read_tail(self, shard: ShardView) -> Sequence[Record]:
         records = shard.log_records()
         behind = shard.log_end_offset - shard.high_watermark
-        tail = list(records[len(records) - behind :])
+        tail: list[Record | None] = list(records[len(records) - behind :])
         self._tails[shard.name] = shard.high_watermark, tail
         return records
 

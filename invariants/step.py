@@ -1,4 +1,4 @@
-"""What an invariant sees: the world through narrow views, and the step that has just happened.
+"""What an invariant sees: one group of a world through narrow views, and each step as it happens.
 
 The simulator fills in one ``Step`` per atomic change, *after* the change is complete (records are
 appended and replayed, timers are armed, indices are up to date), and shows it to the checker. A
@@ -56,7 +56,7 @@ class StepKind(StrEnum):
 
 
 class ShardView(Protocol):
-    """One coordinator shard on one broker.
+    """One coordinator shard on one broker. Its log may hold records of other groups, too.
 
     Offsets count records from 0. Above the high watermark the log has one record per offset; below
     it compaction may have removed some.
@@ -102,7 +102,7 @@ class ClientView(Protocol):
 
 
 class WorldView(Protocol):
-    """Everything an invariant may look at."""
+    """Everything an invariant may look at: one group, its clients, the shards of its partition."""
 
     group_id: str
     config: CoordinatorConfig

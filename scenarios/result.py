@@ -20,13 +20,14 @@ OUTCOMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolationRow:
-    """A broken promise: which, where in the run, and what was seen."""
+    """A broken promise: which, of which group, where in the run, and what was seen."""
 
     promise: str
     sentence: str
     step: int
     at_ms: int
     detail: str
+    group_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

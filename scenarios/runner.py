@@ -91,7 +91,8 @@ def run(
     """Run a scenario and check every promise after every step.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``make_watcher`` is called
-    with the world. Raises nothing but what stops a process, such as KeyboardInterrupt.
+    with each group of the world. Raises nothing but what stops a process, such as
+    KeyboardInterrupt.
     """
     return _Run(scenario, trace or Trace(), make_watcher).result()
 
@@ -105,12 +106,12 @@ class _Run:
         self._scenario = scenario
         self._trace = trace
         self._make_watcher = make_watcher
-        self._watcher: Watcher | None = None
+        self._watchers: dict[str, Watcher] = {}
         self._world: World | None = None
         self._deadline_s = time.monotonic() + scenario.wall_budget_ms / 1000
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
-        self._late: list[Stuck] = []
+        self._late: list[tuple[str, Stuck]] = []
         self._is_judged = False
 
     def result(self) -> RunResult:
@@ -119,9 +120,9 @@ class _Run:
             self._simulate()
         except Exception as problem:
             error = _describe(problem)
-        scenario, world, watcher = self._scenario, self._world, self._watcher
-        broken = [] if watcher is None else [_row(violation) for violation in watcher.unexplained]
-        late = [self._late_row(stuck) for stuck in self._late if stuck.known_as is None]
+        scenario, world = self._scenario, self._world
+        broken = self._broken()
+        late = [self._late_row(group, stuck) for group, stuck in self._late if not stuck.known_as]
         outcome, reason = self._verdict(broken, late, error)
         return RunResult(
             seed=scenario.seed,
@@ -155,17 +156,22 @@ class _Run:
         self._judge_calm(result.simulated_ms)
 
     def _watch(self, view: WorldView) -> Watcher:
-        self._watcher = self._make_watcher(view)
-        self._watcher.liveness.on_calm_start(self._scenario.world.duration_ms)
-        return self._watcher
+        watcher = self._watchers[view.group_id] = self._make_watcher(view)
+        watcher.liveness.on_calm_start(self._scenario.world.duration_ms)
+        return watcher
 
     def _judge_calm(self, now_ms: int) -> None:
-        """After a broken promise the books of the checker are closed: nothing is judged then."""
-        watcher = self._watcher
-        if watcher is None or watcher.unexplained or not self._is_complete:
+        """After a broken promise the books of its group are closed: it is not judged then."""
+        if not self._is_complete:
             return
-        self._late = list(watcher.liveness.verdict(now_ms))
-        self._is_judged = self._scenario.world.calm_ms >= watcher.liveness.bound_ms
+        calm_ms = self._scenario.world.calm_ms
+        self._is_judged = True
+        for group_id, watcher in self._watchers.items():
+            if watcher.unexplained:
+                self._is_judged = False
+                continue
+            self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
+            self._is_judged = self._is_judged and calm_ms >= watcher.liveness.bound_ms
 
     def _is_over_budget(self) -> bool:
         return time.monotonic() > self._deadline_s
@@ -176,9 +182,9 @@ class _Run:
         # A broken promise comes before an exception: what follows it is often its consequence.
         if broken:
             after = f"; afterwards {error}" if error else ""
-            return "violation", _sentence(broken[0]) + after
+            return "violation", self._sentence(broken[0]) + after
         if late:
-            return "stuck", _sentence(late[0])
+            return "stuck", self._sentence(late[0])
         if error:
             return "error", error
         if not self._is_complete:
@@ -202,23 +208,38 @@ class _Run:
 
     def _known(self) -> dict[str, int]:
         counts: Counter[str] = Counter()
-        for (_, defect), count in self._watcher.known_counts.items() if self._watcher else ():
-            counts[defect] += count
-        for stuck in self._late:
+        for watcher in self._watchers.values():
+            for (_, defect), count in watcher.known_counts.items():
+                counts[defect] += count
+        for _, stuck in self._late:
             if stuck.known_as is not None:
                 counts[stuck.known_as] += 1
         return dict(sorted(counts.items()))
 
     def _coverage(self) -> dict[str, int]:
+        of_groups: Counter[str] = Counter()
+        for watcher in self._watchers.values():
+            of_groups.update(watcher.coverage())
         world = {} if self._world is None else self._world.coverage.counts()
-        watcher = {} if self._watcher is None else self._watcher.coverage()
         judged = {JUDGED: 1} if self._is_judged else {}
         ties = {} if self._world is None else {TIES: self._world.clock.tie_count}
-        return dict(sorted({**world, **watcher, **judged, **ties}.items()))
+        return dict(sorted({**world, **of_groups, **judged, **ties}.items()))
 
-    def _late_row(self, stuck: Stuck) -> ViolationRow:
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _broken(self) -> list[ViolationRow]:
+        """Broken promises of all groups, in the order in which they broke."""
+        rows = [
+            _row(group_id, violation)
+            for group_id, watcher in self._watchers.items()
+            for violation in watcher.unexplained
+        ]
+        return sorted(rows, key=lambda row: row.step)
+
+    def _late_row(self, group_id: str, stuck: Stuck) -> ViolationRow:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
         return ViolationRow(
+            group_id=group_id,
             promise=stuck.promise.id,
             sentence=stuck.promise.sentence,
             step=0 if self._world is None else self._world.steps.count,
@@ -226,19 +247,20 @@ class _Run:
             detail=f"{stuck.subject} {stuck.reason}{since}",
         )
 
+    def _sentence(self, row: ViolationRow) -> str:
+        of_group = f" of group {row.group_id}" if len(self._watchers) > 1 else ""
+        return f"{row.promise}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
 
-def _row(violation: Violation) -> ViolationRow:
+
+def _row(group_id: str, violation: Violation) -> ViolationRow:
     return ViolationRow(
+        group_id=group_id,
         promise=violation.promise.id,
         sentence=violation.promise.sentence,
         step=violation.step_index,
         at_ms=violation.at_ms,
         detail=violation.detail,
     )
-
-
-def _sentence(row: ViolationRow) -> str:
-    return f"{row.promise} at step {row.step} ({row.at_ms} ms): {row.detail}"
 
 
 def _describe(problem: Exception) -> str:

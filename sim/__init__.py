@@ -10,6 +10,7 @@ Read in this order:
 - ``offsets_topic``, ``replica``, ``replication``, ``log``: a broker's replica of each partition of
   ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
+- ``group``: what belongs to one of several groups; brokers, topics and network are shared.
 - ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around
   a member.
 - ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
@@ -18,5 +19,5 @@ Read in this order:
 - ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
-segments, request handler queues. All groups but one are left out as well.
+segments, request handler queues.
 """

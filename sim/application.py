@@ -159,9 +159,11 @@ class Application:
         world = self._world
         now_ms = self._clock.now_ms
         positions = positions_after_polling(world.topic_logs, self._member, now_ms)
-        for partition, position in positions.items():
-            start = self._member.assigned[partition].position
-            world.metrics.deliveries.add(partition, start, position)
+        if positions:
+            deliveries = world.metrics.deliveries[self._member.config.group_id]
+            for partition, position in positions.items():
+                start = self._member.assigned[partition].position
+                deliveries.add(partition, start, position)
         return positions
 
     # --- calls ------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ class ClientProcess:
         jitter = world.streams.get(f"jitter/{name}").random
         self.member = make_member(
             spec,
-            group_id=world.group_id,
+            group_id=world.spec.group_of(spec),
             member_id=world.new_client_member_id(name, incarnation),
             semantics=world.semantics,
             jitter=lambda: 2.0 * jitter() - 1.0,
@@ -273,7 +273,7 @@ class ClientProcess:
         self._lines.send(Purpose.COORDINATOR, node_id, effect.correlation_id, effect.request)
 
     def _find_coordinator(self, effect: FindCoordinator) -> None:
-        request = FindCoordinatorRequest(group_id=self._world.group_id)
+        request = FindCoordinatorRequest(group_id=self.member.config.group_id)
         self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
 
     def _connect_coordinator(self, effect: ConnectCoordinator) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sim.client import ClientProcess
     from sim.world import World
 
-__all__ = ["DataPlane", "positions_after_polling"]
+__all__ = ["DataPlane", "GroupProgress", "positions_after_polling"]
 
 
 def positions_after_polling(
@@ -43,16 +43,60 @@ def positions_after_polling(
     return positions
 
 
+class GroupProgress:
+    """How far the clients of one group have come with each partition."""
+
+    def __init__(self, world: World, group_id: str, totals: Totals) -> None:
+        self._world = world
+        self._deliveries = world.metrics.deliveries[group_id]
+        self._totals = totals
+        self._of: dict[TopicPartition, PartitionProgress] = {}
+
+    def of(self, partition: TopicPartition) -> PartitionProgress:
+        """How far the group has come with a partition."""
+        progress = self._of.get(partition)
+        if progress is None:
+            logs = self._world.topic_logs
+            progress = self._of[partition] = PartitionProgress(
+                partition,
+                rate=logs.rate_of(partition.topic_id) * PARTS_PER_MS,
+                origin_ms=logs.origin_ms(partition),
+                totals=self._totals,
+            )
+        return progress
+
+    def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
+        """An application was handed the records from ``start`` to ``end`` (exclusive)."""
+        self._deliveries.add(partition, start, end)
+        self.of(partition).on_handed_out(end)
+
+    def on_partition_deleted(self, partition: TopicPartition) -> None:
+        """Nobody waits for its records any more."""
+        progress = self._of.get(partition)
+        if progress is not None:
+            progress.delete(self._world.clock.now_ms)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""
+        now_ms = self._world.clock.now_ms
+        for progress in self._of.values():
+            progress.settle(now_ms)
+        return {p: self._of[p].lag(now_ms) for p in sorted(self._of)}
+
+
 class DataPlane:
-    """Intakes by client, progress by partition, and who leads what."""
+    """Intakes by client, progress by group, and who leads what."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.is_on = world.spec.data_plane
         self.leaders = PartitionLeaders(world.brokers, broker_count=world.spec.brokers.count)
         self._intakes: dict[str, Intake] = {}
-        self._progress: dict[TopicPartition, PartitionProgress] = {}
         self._totals = Totals()
+        self.progress = {
+            group_id: GroupProgress(world, group_id, self._totals)
+            for group_id in world.spec.group_ids
+        }
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -76,10 +120,9 @@ class DataPlane:
         """Nobody can fetch from the topic any more, and nobody waits for its records."""
         self.leaders.on_topic_deleted(topic_id)
         self.on_brokers_changed()
-        for number in range(partition_count):
-            progress = self._progress.get(TopicPartition(topic_id, number))
-            if progress is not None:
-                progress.delete(self._world.clock.now_ms)
+        for progress in self.progress.values():
+            for number in range(partition_count):
+                progress.on_partition_deleted(TopicPartition(topic_id, number))
 
     def on_brokers_changed(self) -> None:
         """A broker died, came back, or lost what it led."""
@@ -113,36 +156,11 @@ class DataPlane:
 
     # --- what became of records -------------------------------------------------------------------
 
-    def progress_of(self, partition: TopicPartition) -> PartitionProgress:
-        """How far a partition has come."""
-        progress = self._progress.get(partition)
-        if progress is None:
-            logs = self._world.topic_logs
-            progress = self._progress[partition] = PartitionProgress(
-                partition,
-                rate=logs.rate_of(partition.topic_id) * PARTS_PER_MS,
-                origin_ms=logs.origin_ms(partition),
-                totals=self._totals,
-            )
-        return progress
-
-    def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
-        """An application was handed the records from ``start`` to ``end`` (exclusive)."""
-        self._world.metrics.deliveries.add(partition, start, end)
-        self.progress_of(partition).on_handed_out(end)
-
-    def lags(self) -> dict[TopicPartition, int]:
-        """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""
-        now_ms = self._world.clock.now_ms
-        for progress in self._progress.values():
-            progress.settle(now_ms)
-        return {p: self._progress[p].lag(now_ms) for p in sorted(self._progress)}
-
     def metrics(self) -> dict[str, float]:
         """What is measured beyond ``Metrics``, by name; nothing while the data plane is off."""
         if not self.is_on:
             return {}
         for intake in self._intakes.values():
             intake.positions()
-        lag_at_end = sum(self.lags().values())
+        lag_at_end = sum(sum(progress.lags().values()) for progress in self.progress.values())
         return {**self._totals.as_dict(), "lag_records_at_end": lag_at_end}

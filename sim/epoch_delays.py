@@ -28,7 +28,7 @@ class EpochDelays:
     def __init__(self) -> None:
         self._unassigned: dict[str, dict[int, int]] = {}
         self._unreconciled: dict[str, dict[int, int]] = {}
-        self._leader_epoch = 0
+        self._leader_epochs: dict[str, int] = {}
         self.target_count = 0
         self.assignment_ms = 0
         self.longest_assignment_ms = 0
@@ -37,9 +37,10 @@ class EpochDelays:
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...], now_ms: int) -> None:
         """A leader wrote records of a group; one that has been replaced does not count."""
-        if shard.leader_epoch < self._leader_epoch:
+        group_id = records[0].group_id
+        if shard.leader_epoch < self._leader_epochs.get(group_id, 0):
             return
-        self._leader_epoch = shard.leader_epoch
+        self._leader_epochs[group_id] = shard.leader_epoch
         for record in records:
             if record.value is None:
                 continue
@@ -47,7 +48,6 @@ class EpochDelays:
                 self._on_group_epoch(record.group_id, record.value.epoch, now_ms)
             elif type(record) is ConsumerGroupTargetAssignmentMetadata:
                 self._on_target(record.group_id, record.value.assignment_epoch, now_ms)
-        group_id = records[0].group_id
         if group_id in self._unreconciled:
             self._look_at(shard, group_id, now_ms)
 

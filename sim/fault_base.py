@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["At", "Window", "check_time"]
+__all__ = ["At", "Window", "check_broker", "check_partition", "check_time"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,3 +39,18 @@ def check_time(fault: object, name: str, *, least: int) -> None:
     value = getattr(fault, name)
     if value < least:
         raise ValueError(f"{name} must be >= {least}, got {value}")
+
+
+def check_partition(fault: object) -> None:
+    """Raises ValueError for a negative ``offsets_partition``."""
+    offsets_partition = getattr(fault, "offsets_partition", None)
+    if offsets_partition is not None and offsets_partition < 0:
+        raise ValueError(f"offsets_partition must be >= 0, got {offsets_partition}")
+
+
+def check_broker(fault: object) -> None:
+    """The same, and where a broker is named twice: by its id, and as the leader of a partition."""
+    check_partition(fault)
+    named = (getattr(fault, "broker", None), getattr(fault, "offsets_partition", None))
+    if None not in named:
+        raise ValueError("broker and offsets_partition exclude each other: one names a broker")

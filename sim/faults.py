@@ -3,8 +3,10 @@
 Each value is one real event. ``at_ms`` is simulated time. A fault with a window has
 ``duration_ms``; ``until_ms`` is its end. A window that reaches beyond the world's ``duration_ms``
 ends there, so that a shrinker may cut the world short. Brokers are named by node id (0, 1, ...);
-``broker`` None means whichever broker leads the group's offsets partition when the fault begins.
-All are plain data and check themselves: ValueError names the field.
+``broker`` None means whichever broker leads an offsets partition when the fault begins.
+``offsets_partition`` names a partition of ``__consumer_offsets`` by number; None means the one that
+holds the group of the world (``WorldSpec.group_id``). All are plain data and check themselves:
+ValueError names the field.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from enum import Enum
 
 from protocol.member.values import CallbackKind, MembershipOperation
 from sim.admin_events import BrokerConfigChange, GroupConfigChange
-from sim.fault_base import At, Window, check_time
+from sim.fault_base import At, Window, check_broker, check_partition, check_time
 
 __all__ = [
     "BrokerBounce",
@@ -120,6 +122,11 @@ class BrokerIsolation(Window):
     """
 
     broker: int | None = None
+    offsets_partition: int | None = None
+
+    def __post_init__(self) -> None:
+        Window.__post_init__(self)
+        check_broker(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +145,16 @@ class BrokerCrash(Window):
     """A broker process dies and starts again after ``duration_ms``; its disk survives.
 
     Its connections break. If it led, the controller notices after ``broker_session_timeout_ms``
-    and an in-sync follower takes over; what only the dead broker had is lost.
+    and in each partition that it led an in-sync follower takes over; what only the dead broker had
+    is lost.
     """
 
     broker: int | None = None
+    offsets_partition: int | None = None
+
+    def __post_init__(self) -> None:
+        Window.__post_init__(self)
+        check_broker(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +176,7 @@ class BrokerBounce(At):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorMove(At):
-    """Leadership of the offsets partition moves: preferred-replica election or reassignment.
+    """Leadership of an offsets partition moves: preferred-replica election or reassignment.
 
     ``to_broker`` None picks the next live in-sync follower. ``keeps_tail`` says whether the new
     leader had fetched the records that were not committed yet; otherwise they are lost.
@@ -171,6 +184,11 @@ class CoordinatorMove(At):
 
     to_broker: int | None = None
     keeps_tail: bool = True
+    offsets_partition: int | None = None
+
+    def __post_init__(self) -> None:
+        At.__post_init__(self)
+        check_partition(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,27 +197,36 @@ class LogCompaction(At):
 
     It has come ``cleaned_percent`` of the way through the log; what it has not reached is still as
     it was written. ``drops_tombstones``: those that every replica has are older than
-    ``delete.retention.ms``. ``broker`` None means every broker.
+    ``delete.retention.ms``. ``broker`` None means every broker, ``offsets_partition`` None every
+    partition.
     """
 
     broker: int | None = None
     cleaned_percent: int = 100
     drops_tombstones: bool = False
+    offsets_partition: int | None = None
 
     def __post_init__(self) -> None:
         At.__post_init__(self)
+        check_partition(self)
         if not 1 <= self.cleaned_percent <= 100:
             raise ValueError(f"cleaned_percent must lie in [1, 100], got {self.cleaned_percent}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZombieLeader(Window):
-    """The leader is cut off from controller and peers, but not from clients.
+    """The leader of an offsets partition is cut off from controller and peers, not from clients.
 
-    Another broker is elected at once. Until the end of the window the old one does not know: it
-    still calls itself the coordinator, its appends never commit, and requests without records are
-    answered.
+    In each partition that it led, another broker is elected at once. Until the end of the window
+    the old one does not know: it still calls itself the coordinator, its appends never commit, and
+    requests without records are answered.
     """
+
+    offsets_partition: int | None = None
+
+    def __post_init__(self) -> None:
+        Window.__post_init__(self)
+        check_partition(self)
 
 
 # --- clients -------------------------------------------------------------------------------------

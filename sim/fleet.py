@@ -22,8 +22,10 @@ class Fleet:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._tie_break = world.streams.get("schedule/fleet").random
         self._specs = {spec.name: spec for spec in world.spec.clients}
+        self._groups = {
+            name: world.groups[world.spec.group_of(spec)] for name, spec in self._specs.items()
+        }
         self._topics = {spec.name: spec.topics for spec in world.spec.clients}
         self._restart_due: dict[str, int] = {}
         self.processes: dict[str, ClientProcess] = {}
@@ -98,7 +100,8 @@ class Fleet:
             self._start_at(name, self._world.clock.now_ms)
 
     def _start_at(self, name: str, at_ms: int) -> None:
-        self._world.clock.call_at(at_ms, self._tie_break(), self._on_start, name)
+        tie_break = self._groups[name].tie_break
+        self._world.clock.call_at(at_ms, tie_break(), self._on_start, name)
 
     def _on_start(self, call: Call) -> None:
         name: str = call.argument
@@ -117,5 +120,6 @@ class Fleet:
             incarnation=1 if before is None else before.incarnation + 1,
         )
         self.processes = dict(sorted({**self.processes, name: process}.items()))
+        self._groups[name].on_process_start(process)
         self._world.steps.client_started(process)
         process.start(self._topics[name])

@@ -140,18 +140,20 @@ class Injector:
 
     # --- brokers ----------------------------------------------------------------------------------
 
-    def _registration(self) -> PartitionRegistration:
-        """The partition of the group."""
+    def _registration(self, offsets_partition: int | None) -> PartitionRegistration:
+        """A partition of ``__consumer_offsets``; None: the one that holds the world's group."""
         world = self._world
-        return world.controller.partitions[world.partition_of(world.group_id)]
+        if offsets_partition is None:
+            offsets_partition = world.partition_of(world.spec.group_id)
+        return world.controller.partitions[offsets_partition]
 
-    def _broker(self, node_id: int | None) -> Broker | None:
-        if node_id is not None:
-            return self._world.brokers[node_id]
-        return self._registration().leader
+    def _broker(self, fault: faults.BrokerIsolation | faults.BrokerCrash) -> Broker | None:
+        if fault.broker is not None:
+            return self._world.brokers[fault.broker]
+        return self._registration(fault.offsets_partition).leader
 
     def _broker_isolation(self, fault: faults.BrokerIsolation) -> _End | bool:
-        broker = self._broker(fault.broker)
+        broker = self._broker(fault)
         if broker is None:
             return False
         broker.isolation_count += 1
@@ -175,7 +177,7 @@ class Injector:
         return end
 
     def _broker_crash(self, fault: faults.BrokerCrash) -> _End | bool:
-        broker = self._broker(fault.broker)
+        broker = self._broker(fault)
         if broker is None or not broker.is_alive:
             return False
         broker.crash()
@@ -214,7 +216,7 @@ class Injector:
 
     def _coordinator_move(self, fault: faults.CoordinatorMove) -> bool:
         world = self._world
-        registration = self._registration()
+        registration = self._registration(fault.offsets_partition)
         old = registration.leading_replica
         if fault.to_broker is None:
             broker = registration.successor()
@@ -235,8 +237,12 @@ class Injector:
     def _log_compaction(self, fault: faults.LogCompaction) -> bool:
         brokers = self._world.brokers
         chosen = brokers if fault.broker is None else [brokers[fault.broker]]
+        if fault.offsets_partition is None:
+            partitions = range(len(self._world.controller.partitions))
+        else:
+            partitions = range(fault.offsets_partition, fault.offsets_partition + 1)
         dropped = 0
-        for partition in range(len(self._world.controller.partitions)):
+        for partition in partitions:
             logs = [broker.replicas[partition].log for broker in brokers]
             for broker in chosen:
                 log = logs[broker.node_id]
@@ -249,7 +255,7 @@ class Injector:
 
     def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:
         controller = self._world.controller
-        registration = self._registration()
+        registration = self._registration(fault.offsets_partition)
         old, new = registration.leader, registration.successor()
         if old is None or new is None or not old.is_alive:
             return False
@@ -376,8 +382,13 @@ class Injector:
 
 
 def _whom(fault: Fault) -> str:
-    """`` of a`` or `` of broker 1`` or `` of orders``, where a fault names somebody."""
-    for name, label in (("client", ""), ("broker", "broker "), ("topic", "")):
+    """`` of a`` or `` of broker 1`` or `` of orders``, where a fault names something."""
+    for name, label in (
+        ("client", ""),
+        ("broker", "broker "),
+        ("topic", ""),
+        ("offsets_partition", "offsets partition "),
+    ):
         value: Any = getattr(fault, name, None)
         if value is not None:
             return f" of {label}{value}"

@@ -52,6 +52,7 @@ class Intake:
         self._clock = world.clock
         self._logs = world.topic_logs
         self._plane = plane
+        self._progress = plane.progress[process.member.config.group_id]
         self._link = world.network.link(process.name)
         self._latency_ms = world.spec.network.fetch_latency_ms
         self._max_poll_interval_ms = spec.max_poll_interval_ms
@@ -143,7 +144,7 @@ class Intake:
         """Count what was handed out since this was last asked."""
         end = self._flows.handed_out(life.flow, now_ms)
         if end > life.delivered_to:
-            self._plane.on_delivered(partition, life.delivered_to, end)
+            self._progress.on_delivered(partition, life.delivered_to, end)
             life.delivered_to = end
 
     def next_poll_ms(self) -> int:
@@ -207,7 +208,7 @@ class Intake:
         )
         self._lives[partition] = _Life(state, flow)
         self._flows.add(flow, now_ms)
-        self._plane.progress_of(partition).begin(
+        self._progress.of(partition).begin(
             flow,
             name=self._name,
             assigned_ms=self._assigned_ms[partition],
@@ -219,7 +220,7 @@ class Intake:
         if life.is_handed_out == is_handed_out:
             return
         life.is_handed_out = is_handed_out
-        progress = self._plane.progress_of(partition)
+        progress = self._progress.of(partition)
         if is_handed_out:
             progress.regain(life.flow)
         else:
@@ -236,7 +237,7 @@ class Intake:
         self._flows.settle(now_ms)
         self._deliver(partition, life, now_ms)
         self._flows.remove(life.flow, now_ms)
-        self._plane.progress_of(partition).end(life.flow, now_ms)
+        self._progress.of(partition).end(life.flow, now_ms)
 
     def _fetch_where_possible(self) -> None:
         """Begin to fetch where a leader can be reached, and stop where it cannot."""
@@ -255,8 +256,8 @@ class Intake:
 
     def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
         """A flow has gone along a line."""
-        self._plane.progress_of(flow.partition).on_moved(flow, to_ms, position)
+        self._progress.of(flow.partition).on_moved(flow, to_ms, position)
 
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed out the first record of a flow."""
-        self._plane.progress_of(flow.partition).on_first_record(flow, at_ms)
+        self._progress.of(flow.partition).on_first_record(flow, at_ms)

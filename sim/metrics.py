@@ -3,11 +3,13 @@
 Times of partitions are summed over partitions: two partitions without an owner for a second each
 are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
 Records are counted when they are handed to an application: again if it, or another, had them
-before, and skipped if nobody ever gets them. Clients keep up with whatever is produced.
+before, and skipped if nobody ever gets them. Clients keep up with whatever is produced. Each group
+has owners and deliveries of its own; the numbers of all groups are added up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from invariants.step import ClientView, ShardView
@@ -24,7 +26,7 @@ __all__ = ["Metrics"]
 class Metrics:
     """Counters of one run; ``as_dict`` has them by name."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, group_ids: Iterable[str]) -> None:
         self._clock = clock
         self.heartbeats_sent = 0
         self.commits_sent = 0
@@ -36,8 +38,8 @@ class Metrics:
         self.rebalance_timeouts = 0
         self.last_fault_ms = 0
         self.last_unrest_ms = 0
-        self.ownership = _Ownership(clock)
-        self.deliveries = _Deliveries()
+        self.ownership = {group_id: _Ownership(clock) for group_id in group_ids}
+        self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
         self.epoch_delays = EpochDelays()
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
@@ -73,11 +75,16 @@ class Metrics:
                 self.last_unrest_ms = self._clock.now_ms
                 if effect.to_state is ClientState.FENCED:
                     self.fences += 1
-        self.ownership.look_at(client)
+        self.ownership[client.member.config.group_id].look_at(client)
 
     def on_client_gone(self, client: ClientView) -> None:
         """A client process ended."""
-        self.ownership.drop(client)
+        self.ownership[client.member.config.group_id].drop(client)
+
+    def on_partition_deleted(self, partition: TopicPartition) -> None:
+        """Nobody need own this partition any more."""
+        for ownership in self.ownership.values():
+            ownership.remove(partition)
 
     def on_fault(self) -> None:
         """A fault began or ended."""
@@ -85,8 +92,11 @@ class Metrics:
 
     def as_dict(self, *, is_stable: bool) -> dict[str, float]:
         """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
-        change of the group or a client; -1 if the group is not stable at the end."""
-        self.ownership.close()
+        change of a group or a client; -1 if some group is not stable at the end."""
+        owned = self.ownership.values()
+        for ownership in owned:
+            ownership.close()
+        delivered = self.deliveries.values()
         settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
         delays = self.epoch_delays
         return {
@@ -96,21 +106,21 @@ class Metrics:
             "commits_sent": self.commits_sent,
             "fences": self.fences,
             "heartbeats_sent": self.heartbeats_sent,
-            "overlap_partition_ms": self.ownership.overlap_ms,
-            "partition_moves": self.ownership.move_count,
+            "overlap_partition_ms": sum(group.overlap_ms for group in owned),
+            "partition_moves": sum(group.move_count for group in owned),
             "rebalance_timeouts": self.rebalance_timeouts,
             "rebalances": self.rebalances,
             "reconciliation_delay_ms": delays.reconciliation_ms,
             "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
-            "records_delivered": self.deliveries.delivered,
-            "records_redelivered": self.deliveries.redelivered,
-            "records_skipped": self.deliveries.skipped,
+            "records_delivered": sum(group.delivered for group in delivered),
+            "records_redelivered": sum(group.redelivered for group in delivered),
+            "records_skipped": sum(group.skipped for group in delivered),
             "records_written": self.records_written,
             "session_timeouts": self.session_timeouts,
             "settling_ms": settling_ms if is_stable else -1,
             "targets_computed": delays.target_count,
-            "unowned_partition_ms": self.ownership.unowned_ms,
-            "unowned_partition_ms_max": self.ownership.longest_unowned_ms,
+            "unowned_partition_ms": sum(group.unowned_ms for group in owned),
+            "unowned_partition_ms_max": max(group.longest_unowned_ms for group in owned),
         }
 
 

@@ -27,10 +27,10 @@ def register_probes(world: World) -> None:
         return _group_readings(world)
 
     def of_partitions(at_ms: int) -> Iterator[Reading]:
-        ownership = world.metrics.ownership
-        yield Reading("partitions", ownership.partition_count)
-        yield Reading("unowned_partitions", ownership.unowned_count)
-        yield Reading("overlap_partitions", ownership.overlap_count)
+        owned = world.metrics.ownership.values()
+        yield Reading("partitions", sum(group.partition_count for group in owned))
+        yield Reading("unowned_partitions", sum(group.unowned_count for group in owned))
+        yield Reading("overlap_partitions", sum(group.overlap_count for group in owned))
 
     world.sampler.register(of_brokers)
     world.sampler.register(of_group)

@@ -75,8 +75,9 @@ class ClientSpec:
     ``kind`` names the client library: ``java`` or ``librdkafka``. ``poll_interval_ms`` is the time
     from one ``poll`` to the next while the application is not blocked. ``callback`` is how long a
     rebalance callback takes. ``topic_regex`` is a pattern that the broker matches, in place of
-    ``topics``. A consumer that fails for good is closed by its application, and a supervisor starts
-    a new process ``restart_after_fatal_ms`` later (None: nobody does). Settings keep Kafka's names.
+    ``topics``. ``group_id`` None is the group of the world. A consumer that fails for good is
+    closed by its application, and a supervisor starts a new process ``restart_after_fatal_ms``
+    later (None: nobody does). Settings keep Kafka's names.
 
     For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
     application processes ``processing_records_per_second`` (None: whatever comes).
@@ -85,6 +86,7 @@ class ClientSpec:
     """
 
     name: str
+    group_id: str | None = None
     topics: tuple[str, ...] = ()
     topic_regex: str | None = None
     start_ms: int = 0
@@ -114,6 +116,8 @@ class ClientSpec:
         if self.topics and self.topic_regex is not None:
             raise ValueError("topic_regex and topics exclude each other")
         _check_regex(self.topic_regex)
+        if self.group_id == "":
+            raise ValueError("group_id must not be empty; leave it out for the group of the world")
         if self.restart_after_fatal_ms is not None:
             _at_least(self, 1, "restart_after_fatal_ms")
         if self.processing_records_per_second is not None:
@@ -194,10 +198,11 @@ class WorldSpec:
     """A whole world.
 
     Faults and changes happen until ``duration_ms``; then everything is healed, and ``calm_ms``
-    follows, in which the group must come to rest. ``semantics`` names the protocol version and
-    ``defects`` those of the zoo that are switched on, in coordinator, member or broker. ``seed``
-    feeds every random stream. ``data_plane``: clients fetch, buffer and process records
-    (``data_plane.py``); without it they keep up with whatever is produced.
+    follows, in which every group must come to rest. ``group_id`` is the group of the clients that
+    name no other. ``semantics`` names the protocol version and ``defects`` those of the zoo that
+    are switched on, in coordinator, member or broker. ``seed`` feeds every random stream.
+    ``data_plane``: clients fetch, buffer and process records (``data_plane.py``); without it they
+    keep up with whatever is produced.
     """
 
     seed: int
@@ -247,6 +252,17 @@ class WorldSpec:
         """
         return False
 
+    @property
+    def group_ids(self) -> tuple[str, ...]:
+        """The groups that clients belong to: the world's own first, then in ascending order. The
+        world's own alone if there are no clients."""
+        found = {self.group_of(client) for client in self.clients} or {self.group_id}
+        return tuple(sorted(found, key=lambda group_id: (group_id != self.group_id, group_id)))
+
+    def group_of(self, client: ClientSpec) -> str:
+        """The group that a client belongs to."""
+        return self.group_id if client.group_id is None else client.group_id
+
     def _check_fault(self, place: str, fault: Fault) -> None:
         if fault.at_ms >= self.duration_ms:
             raise ValueError(
@@ -263,6 +279,13 @@ class WorldSpec:
                 raise ValueError(
                     f"{place}: {field_name} {node_id} must lie within [0, {self.brokers.count - 1}]"
                 )
+        partition = getattr(fault, "offsets_partition", None)
+        count = self.brokers.offsets_partition_count
+        if partition is not None and not 0 <= partition < count:
+            raise ValueError(
+                f"{place}: offsets_partition {partition} must lie within [0, {count - 1}]; "
+                "brokers.offsets_partition_count says how many there are"
+            )
 
 
 def _at_least(value: object, least: int, *names: str) -> None:

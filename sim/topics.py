@@ -53,7 +53,7 @@ class TopicAdmin:
         if topic is None:
             return False
         for number in range(topic.partition_count):
-            self._world.metrics.ownership.remove(TopicPartition(topic.topic_id, number))
+            self._world.metrics.on_partition_deleted(TopicPartition(topic.topic_id, number))
         self._world.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)
         self._set(image.without_topic(name))
         return True
@@ -80,6 +80,8 @@ class TopicAdmin:
             records_per_second=self._rates.get(name, 0),
             now_ms=world.clock.now_ms,
         )
-        if world.is_subscribed_topic(name):
-            for number in numbers:
-                world.metrics.ownership.add(TopicPartition(topic_id, number))
+        for group in world.groups.values():
+            if group.subscribes_to(name):
+                ownership = world.metrics.ownership[group.group_id]
+                for number in numbers:
+                    ownership.add(TopicPartition(topic_id, number))

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from invariants.step import WorldView
-from protocol.consumer_group.group import GroupState
 from protocol.semantics import SEMANTICS
 from sim.broker import Broker
 from sim.broker_rules import broker_rules, split_defects
@@ -27,13 +26,13 @@ from sim.controller import Controller
 from sim.coverage import Coverage
 from sim.data_plane import DataPlane
 from sim.fleet import Fleet
+from sim.group import Group
 from sim.injector import Injector
 from sim.metrics import Metrics
 from sim.network import Network
 from sim.offsets_topic import partition_for
 from sim.probes import register_probes
-from sim.re2_engine import compile_re2
-from sim.routing import OnePartition
+from sim.routing import Router
 from sim.sampling import MetricSample, Sampler
 from sim.settings import SettingsAdmin
 from sim.shard_host import ShardHost
@@ -65,9 +64,10 @@ class WorldResult:
 
 
 class World:
-    """A simulated cluster with its clients; also the view that invariants get.
+    """A simulated cluster with its clients.
 
-    ``make_checker`` is called with this world and returns what looks at every step.
+    ``groups`` are those of its clients, and ``group_id`` the first of them. ``make_checker`` is
+    called with each, and returns what looks at every step that concerns it.
     ``max_steps`` bounds the run deterministically; ``is_over_budget`` is asked every 1,024 steps
     and may read a wall clock. ``metrics_interval_ms``: how often metrics are sampled, None for
     never; a world that is sampled goes exactly the same way.
@@ -84,15 +84,16 @@ class World:
         metrics_interval_ms: int | None = None,
     ) -> None:
         semantics, of_brokers = split_defects(SEMANTICS[spec.semantics], spec.defects)
+        self._partitions: dict[str, int] = {}
         self.spec = spec
-        self.group_id = spec.group_id
+        self.group_id = spec.group_ids[0]
         self.config = spec.config
         self.semantics = semantics
         self.broker_rules = broker_rules(of_brokers)
         self.clock = Clock()
         self.streams = Streams(spec.seed)
         self.trace = Trace() if trace is None else trace
-        self.metrics = Metrics(self.clock)
+        self.metrics = Metrics(self.clock, spec.group_ids)
         self.sampler = Sampler(metrics_interval_ms)
         self.keeps_history = spec.keeps_history or self.sampler.is_on
         self.coverage = Coverage()
@@ -108,12 +109,12 @@ class World:
             self.brokers.append(Broker(self, node_id))
         self.controller.brokers = self.brokers
         self.data_plane = DataPlane(self)
+        self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
         self.fleet = Fleet(self)
         self.injector = Injector(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
         self._is_calm = False
-        self._partitions: dict[str, int] = {}
         self._acting: list[ShardHost | None] = [None] * spec.brokers.offsets_partition_count
         self._acting_epochs = [0] * spec.brokers.offsets_partition_count
         self._max_steps = max_steps
@@ -121,10 +122,7 @@ class World:
         self._next_budget_check = _BUDGET_EVERY_STEPS
         register_probes(self)
         if make_checker is not None:
-            self.steps.checker = make_checker(self)
-            if len(self.controller.partitions) > 1:
-                own = self.partition_of(self.group_id)
-                self.steps.checker = OnePartition(self.steps.checker, own)
+            self.steps.checker = self._checker(make_checker)
 
     # --- the run ----------------------------------------------------------------------------------
 
@@ -180,6 +178,13 @@ class World:
         of_data_plane = self.data_plane.metrics()
         return {**self.metrics.as_dict(is_stable=self.is_stable()), **of_data_plane}
 
+    def _checker(self, make_checker: Callable[[WorldView], Checker]) -> Checker:
+        """One checker for each group; the only one of a small world sees every step."""
+        checkers = {group_id: make_checker(group) for group_id, group in self.groups.items()}
+        if len(checkers) == 1 and len(self.controller.partitions) == 1:
+            return checkers[self.group_id]
+        return Router(self.groups, checkers)
+
     def _start(self) -> None:
         self._has_started = True
         self.controller.start(self.topics.initial_image())
@@ -195,7 +200,7 @@ class World:
         self._next_budget_check = count + _BUDGET_EVERY_STEPS
         return self._is_over_budget is None or not self._is_over_budget()
 
-    # --- what invariants see ----------------------------------------------------------------------
+    # --- looking around ---------------------------------------------------------------------------
 
     @property
     def now_ms(self) -> int:
@@ -203,25 +208,20 @@ class World:
         return self.clock.now_ms
 
     def acting_shard(self) -> ShardHost | None:
-        """The active shard of the group's partition with the highest leader epoch there has been,
-        or None."""
-        return self._acting[self.partition_of(self.group_id)]
+        """The shard that serves the first group, or None."""
+        return self.groups[self.group_id].acting_shard()
 
     def acting_shards(self) -> list[ShardHost]:
         """The same for every partition that has one, in ascending partition."""
         return [shard for shard in self._acting if shard is not None]
 
     def clients(self) -> Mapping[str, ClientProcess]:
-        """Client name -> its present process, in ascending name."""
+        """Client name -> its present process, in ascending name; of all groups."""
         return self.fleet.processes
 
     def is_stable(self) -> bool:
-        """Whether a shard serves the group, and calls it stable, or has none."""
-        shard = self.acting_shard()
-        if shard is None:
-            return False
-        group = shard.coordinator.groups.get(self.group_id)
-        return group is None or group.state in (GroupState.STABLE, GroupState.EMPTY)
+        """Whether every group is served, and stable or gone."""
+        return all(group.is_stable() for group in self.groups.values())
 
     # --- what the parts of the world ask for ------------------------------------------------------
 
@@ -232,6 +232,10 @@ class World:
             count = self.spec.brokers.offsets_partition_count
             partition = self._partitions[group_id] = partition_for(group_id, count)
         return partition
+
+    def acting_shard_of(self, partition: int) -> ShardHost | None:
+        """The active shard of a partition with the highest leader epoch there has been, or None."""
+        return self._acting[partition]
 
     def on_shards_changed(self, partition: int) -> None:
         """A shard of a partition became active, or is so no longer.
@@ -255,11 +259,3 @@ class World:
     def new_client_member_id(self, name: str, incarnation: int) -> str:
         """A member id that a client makes up: random in front, so that ids sort anyhow."""
         return f"{self.streams.get(f'member-id/{name}').getrandbits(32):08x}-{name}-{incarnation}"
-
-    def is_subscribed_topic(self, name: str) -> bool:
-        """Whether some client of the specification subscribes to the topic from the start."""
-        return any(
-            name in client.topics
-            or (client.topic_regex is not None and compile_re2(client.topic_regex)(name))
-            for client in self.spec.clients
-        )

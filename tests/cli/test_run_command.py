@@ -114,6 +114,7 @@ def failure() -> RunResult:
             step=100 + index,
             at_ms=12_345 + index,
             detail=f"what was seen {index}",
+            group_id="payments",
         )
         for index in range(7)
     ]
@@ -138,7 +139,7 @@ def test_the_first_screen_says_what_broke_where_and_how_to_see_it_again(
     for said in (
         "VIOLATION: member.promise_0 at step 100",
         "promise   member.promise_0\n            Promise 0 in words.",
-        "broken    at step 100, after 12.345 s simulated",
+        "broken    at step 100, after 12.345 s simulated, in group payments",
         "seen      what was seen 0",
         "seed 7, profile faulty, 1,234 steps, 61.0 s simulated",
         "scenario  5ce9a210",

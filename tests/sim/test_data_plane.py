@@ -49,7 +49,7 @@ def metrics_at(world: Watched, at_ms: int) -> dict[str, float]:
 
 
 def lag(world: Watched, number: int = 0) -> int:
-    return world.world.data_plane.lags()[TopicPartition("orders:1", number)]
+    return world.world.data_plane.progress["group"].lags()[TopicPartition("orders:1", number)]
 
 
 def steps_of(world: Watched, name: str, event: str) -> list[dict[str, Any]]:
@@ -380,7 +380,7 @@ def test_looking_at_a_world_in_between_changes_nothing() -> None:
     for at_ms in range(0, 180_000, 777):
         world.advance_to(at_ms)
         world.result()
-        world.data_plane.lags()
+        world.data_plane.progress["group"].lags()
     assert world.run() == at_once
 
 

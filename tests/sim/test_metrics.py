@@ -38,9 +38,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def metrics(clock: Clock) -> Metrics:
-    metrics = Metrics(clock)
+    metrics = Metrics(clock, ("group",))
     for partition in sorted(orders(0, 1)):
-        metrics.ownership.add(partition)
+        metrics.ownership["group"].add(partition)
     return metrics
 
 
@@ -50,7 +50,7 @@ def at(clock: Clock, at_ms: int) -> None:
 
 def change(metrics: Metrics, stub: StubClient, *numbers: int) -> None:
     stub.member.may_fetch(*numbers)
-    metrics.ownership.look_at(stub)  # type: ignore[arg-type]
+    metrics.ownership["group"].look_at(stub)  # type: ignore[arg-type]
 
 
 def values(metrics: Metrics) -> dict[str, float]:
@@ -94,7 +94,7 @@ def test_a_partition_moves_when_another_client_takes_it(clock: Clock, metrics: M
 def test_a_deleted_partition_misses_no_owner(clock: Clock, metrics: Metrics) -> None:
     at(clock, 50)
     for partition in orders(0, 1):
-        metrics.ownership.remove(partition)
+        metrics.ownership["group"].remove(partition)
     at(clock, 1_000)
     assert values(metrics)["unowned_partition_ms"] == 100
 
@@ -158,9 +158,9 @@ SIX_PARTITIONS_PER_SECOND = 600
 
 def test_records_are_counted_again_and_skipped_by_their_offsets(metrics: Metrics) -> None:
     (partition,) = orders(0)
-    metrics.deliveries.add(partition, 100, 200)  # from where the first owner started
-    metrics.deliveries.add(partition, 150, 250)
-    metrics.deliveries.add(partition, 260, 270)
+    metrics.deliveries["group"].add(partition, 100, 200)  # from where the first owner started
+    metrics.deliveries["group"].add(partition, 150, 250)
+    metrics.deliveries["group"].add(partition, 260, 270)
     found = values(metrics)
     assert found["records_delivered"] == 210
     assert found["records_redelivered"] == 50

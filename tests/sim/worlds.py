@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from invariants.checker import Checker
-from invariants.step import Step, StepKind
+from invariants.step import Step, StepKind, WorldView
 from protocol.config import CoordinatorConfig
 from protocol.topics import TopicPartition
 from sim.faults import Fault
@@ -48,16 +48,15 @@ def spec(
 
 
 class Watched:
-    """A world whose every step is checked and written down."""
+    """A world whose every step is checked and written down. ``checkers`` by group."""
 
     def __init__(self, world_spec: WorldSpec) -> None:
         self.trace = FullTrace()
-        self.checkers: list[Checker] = []
+        self.checkers: dict[str, Checker] = {}
 
-        def make_checker(view: World) -> Checker:
-            checker = Checker(view)
+        def make_checker(view: WorldView) -> Checker:
+            checker = self.checkers[view.group_id] = Checker(view)
             checker.liveness.on_calm_start(world_spec.duration_ms)
-            self.checkers.append(checker)
             return checker
 
         self.world = World(world_spec, make_checker=make_checker, trace=self.trace)
@@ -71,12 +70,23 @@ class Watched:
         """Run to the end: nothing may break, and everything must come about in time."""
         result = self.world.run()
         self.assert_sound()
-        assert self.checkers[0].liveness.verdict(self.world.now_ms) == []
+        assert self.late() == {}
         return result
 
     def assert_sound(self) -> None:
         """No promise has been broken."""
-        assert [str(violation) for violation in self.checkers[0].unexplained] == []
+        assert self.broken() == {}
+
+    def broken(self) -> dict[str, list[str]]:
+        """What has been broken so far, by group."""
+        found = {name: list(map(str, c.unexplained)) for name, c in self.checkers.items()}
+        return {name: broken for name, broken in found.items() if broken}
+
+    def late(self) -> dict[str, list[str]]:
+        """What has not come about in time, by group."""
+        now_ms = self.world.now_ms
+        found = {n: list(map(str, c.liveness.verdict(now_ms))) for n, c in self.checkers.items()}
+        return {name: late for name, late in found.items() if late}
 
     def steps(self, kind: StepKind, **wanted: Any) -> list[dict[str, Any]]:
         """The steps of a kind so far whose fields have these values."""
@@ -92,11 +102,12 @@ class Watched:
         process = self.world.clients()[name]
         return {p.partition for p in process.member.fetchable} if process.is_alive else set()
 
-    def group(self) -> Any:
-        """The group as the acting shard has it."""
-        shard = self.world.acting_shard()
+    def group(self, group_id: str | None = None) -> Any:
+        """A group as its acting shard has it; by default the first."""
+        view = self.world.groups[group_id or self.world.group_id]
+        shard = view.acting_shard()
         assert shard is not None
-        return shard.coordinator.groups[self.world.group_id]
+        return shard.coordinator.groups[view.group_id]
 
     def state(self, name: str) -> str:
         """The state of a client's member."""

@@ -1,0 +1,73 @@
+"""One group of clients: what its invariants see of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from protocol.consumer_group.group import GroupState
+from sim.re2_engine import compile_re2
+from sim.spec import ClientSpec
+
+if TYPE_CHECKING:
+    from sim.client import ClientProcess
+    from sim.shard_host import ShardHost
+    from sim.world import World
+
+__all__ = ["Group"]
+
+
+class Group:
+    """The view of one group (``invariants.step.WorldView``): the shards of its partition of
+    ``__consumer_offsets``, and its own clients.
+
+    Brokers, topics and network are shared with all other groups.
+    """
+
+    def __init__(self, world: World, group_id: str) -> None:
+        self._world = world
+        self.group_id = group_id
+        self.config = world.config
+        self.semantics = world.semantics
+        self.partition = world.partition_of(group_id)
+        # The world's own group keeps the stream that worlds with one group have.
+        suffix = "" if group_id == world.spec.group_id else f"/{group_id}"
+        self.tie_break = world.streams.get(f"schedule/fleet{suffix}").random
+        self.client_specs: tuple[ClientSpec, ...] = tuple(
+            spec for spec in world.spec.clients if world.spec.group_of(spec) == group_id
+        )
+        self._processes: dict[str, ClientProcess] = {}
+
+    @property
+    def now_ms(self) -> int:
+        """The time."""
+        return self._world.clock.now_ms
+
+    def acting_shard(self) -> ShardHost | None:
+        """The active shard of the group's partition with the highest leader epoch there has been,
+        or None."""
+        return self._world.acting_shard_of(self.partition)
+
+    def clients(self) -> Mapping[str, ClientProcess]:
+        """Client name -> its present process, in ascending name."""
+        return self._processes
+
+    def on_process_start(self, process: ClientProcess) -> None:
+        """A client has a new process."""
+        self._processes = dict(sorted({**self._processes, process.name: process}.items()))
+
+    def is_stable(self) -> bool:
+        """Whether a shard serves the group, and calls it stable, or has none."""
+        shard = self.acting_shard()
+        if shard is None:
+            return False
+        group = shard.coordinator.groups.get(self.group_id)
+        return group is None or group.state in (GroupState.STABLE, GroupState.EMPTY)
+
+    def subscribes_to(self, topic_name: str) -> bool:
+        """Whether some client subscribes to the topic from the start."""
+        return any(
+            topic_name in spec.topics
+            or (spec.topic_regex is not None and compile_re2(spec.topic_regex)(topic_name))
+            for spec in self.client_specs
+        )
