@@ -119,11 +119,15 @@ class CoPartitionedTarget(Invariant):
                 other = TopicPartition(topic.topic_id, number)
                 if ledger.target_owner.get(one) != ledger.target_owner.get(other):
                     return Finding(
-                        f"{self.books.name_of(one)} goes to {ledger.target_owner.get(one)}, "
-                        f"{self.books.name_of(other)} to {ledger.target_owner.get(other)}",
+                        f"{self.books.name_of(one)} goes to {self._owner(ledger, one)}, "
+                        f"{self.books.name_of(other)} to {self._owner(ledger, other)}",
                         {"partitions": (one, other)},
                     )
         return None
+
+    def _owner(self, ledger: GroupLedger, partition: TopicPartition) -> str:
+        owner = ledger.target_owner.get(partition)
+        return "nobody" if owner is None else self.books.who(owner)
 
 
 def _is_certain(books: Books, ledger: GroupLedger, assignor: str) -> bool:

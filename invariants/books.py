@@ -14,7 +14,7 @@ from invariants.step import ShardView, Step, WorldView
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ErrorCode
-from protocol.member import ClientState
+from protocol.member import ClientState, GroupMember
 from protocol.messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -193,6 +193,19 @@ class Books:
     def names_of(self, partitions: Iterable[TopicPartition]) -> str:
         """``[orders-1, orders-7]``, in ascending order."""
         return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
+
+    def target_and_current(self, member: GroupMember) -> str:
+        """What a client was told last, and what it has reconciled; two targets may be alike."""
+        target, current = member.target, member.current
+        if target.partitions == current.partitions:
+            return (
+                f"has reconciled {self.names_of(current.partitions)}, and not answered yet to the "
+                "same target, which it was told again"
+            )
+        return (
+            f"has the target {self.names_of(target.partitions)} and has reconciled "
+            f"{self.names_of(current.partitions)}"
+        )
 
     def who(self, member_id: str) -> str:
         """The member id, with the client that uses it where one does."""

@@ -9,6 +9,7 @@ from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
+from invariants.words import listed
 from protocol.member import ClientState, Close, MembershipOperation
 from protocol.messages import (
     JOIN_EPOCH,
@@ -155,8 +156,8 @@ class FullAfterFailure(Invariant):
         if not entry.has_failed or request.member_epoch < JOIN_EPOCH or request.is_full:
             return None
         return Finding(
-            f"{entry.name} sent an incomplete heartbeat at epoch {request.member_epoch} after a "
-            "failed one",
+            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} after a failed one "
+            "without timeout, subscription or owned list, as if they were known",
             {"client": entry.name},
         )
 
@@ -175,13 +176,19 @@ class JoinShape(Invariant):
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
     ) -> Finding | None:
         """Look at the three fields."""
-        if (
-            request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
-            and request.subscribed_topic_names is not None
-            and request.topic_partitions == frozenset()
-        ):
+        owned = request.topic_partitions
+        wrong = []
+        if request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS:
+            wrong.append("without a rebalance timeout")
+        if request.subscribed_topic_names is None:
+            wrong.append("without a subscription")
+        if owned is None:
+            wrong.append("without an owned list")
+        elif owned:
+            wrong.append(f"as the owner of {self.books.names_of(owned)}")
+        if not wrong:
             return None
-        return Finding(f"{entry.name} joins with {request}", {"client": entry.name})
+        return Finding(f"{entry.name} joins {', '.join(wrong)}", {"client": entry.name})
 
 
 class SilentStates(Invariant):
@@ -205,7 +212,8 @@ class SilentStates(Invariant):
         if state.sends_heartbeats:
             return None
         return Finding(
-            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} in {state.value}",
+            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} in {state.value}, a "
+            "state that sends none",
             {"client": entry.name, "state": state.value},
         )
 
@@ -272,7 +280,7 @@ class LeaveOnce(Invariant):
             return None
         return Finding(
             f"{entry.name} ({'static' if request.instance_id else 'dynamic'}) leaves with epoch "
-            f"{request.member_epoch}",
+            f"{request.member_epoch}, and should with {expected}",
             {"client": entry.name, "epoch": request.member_epoch},
         )
 
@@ -301,6 +309,6 @@ class EpochReceived(Invariant):
             return None
         return Finding(
             f"{entry.name} sent epoch {request.member_epoch}; it was told "
-            f"{sorted(entry.received_epochs) or 'none'}",
+            f"{listed(sorted(entry.received_epochs))}",
             {"client": entry.name, "epoch": request.member_epoch},
         )

@@ -98,7 +98,9 @@ class CommitOwned(Invariant):
                 foreign = effect.request.offsets.keys() - entry.had_assigned
                 if foreign:
                     return Finding(
-                        f"{entry.name} commits {self.books.names_of(foreign)}, not assigned to it",
+                        f"{entry.name} commits {self.books.names_of(foreign)} at epoch "
+                        f"{effect.request.generation_id_or_member_epoch}; that was not assigned to "
+                        "it since it joined",
                         {"client": entry.name, "partitions": frozenset(foreign)},
                     )
         return None
@@ -134,8 +136,12 @@ class PositionSource(Invariant):
                 }
                 if wrong:
                     return Finding(
-                        f"{entry.name} resets {self.books.names_of(wrong)} after "
-                        f"{response.error_code.name}",
+                        f"{entry.name} resets {self.books.names_of(wrong)} "
+                        + (
+                            f"after {response.error_code.name}, which says nothing of offsets"
+                            if is_error
+                            else "although offsets are committed there"
+                        ),
                         {"client": entry.name, "code": response.error_code.name},
                     )
             elif type(effect) is ValidatePositions:
@@ -172,7 +178,9 @@ class PollTimer(Invariant):
                 polls = member.is_polling and member.running_callback is None
                 if polls or away_ms < member.config.max_poll_interval_ms:
                     return Finding(
-                        f"{entry.name} went stale {away_ms} ms after its last poll",
+                        f"{entry.name} went stale {away_ms} ms after its last poll"
+                        + (", and polls" if polls else "")
+                        + f"; max.poll.interval.ms is {member.config.max_poll_interval_ms}",
                         {"client": entry.name},
                     )
         return None
@@ -194,6 +202,7 @@ class PollTimer(Invariant):
         if away_ms < member.config.max_poll_interval_ms:
             return None
         return Finding(
-            f"{entry.name} sent a heartbeat {away_ms} ms after its last poll",
+            f"{entry.name} sent a heartbeat {away_ms} ms after its last poll; "
+            f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
             {"client": entry.name},
         )

@@ -55,7 +55,7 @@ class SingleReconciliation(Invariant):
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Count reconciliations."""
         count = entry.member.reconciliation_count
-        return None if count <= 1 else Finding(f"{entry.name} runs {count} reconciliations")
+        return None if count <= 1 else Finding(f"{entry.name} runs {count} reconciliations at once")
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A callback that returns leaves room for the next."""
@@ -80,7 +80,7 @@ class SingleReconciliation(Invariant):
         for name, client in view.clients().items():
             if client.is_alive and client.member.reconciliation_count > 1:
                 count = client.member.reconciliation_count
-                return Finding(f"{name} runs {count} reconciliations")
+                return Finding(f"{name} runs {count} reconciliations at once")
         return None
 
 
@@ -359,7 +359,8 @@ class CallbackIdentity(Invariant):
             if has_identity is not (effect.kind is _REVOKED):
                 return Finding(
                     f"{entry.name} runs {effect.kind.value} at epoch {entry.member.member_epoch} "
-                    f"in {entry.member.state.value}",
+                    f"in {entry.member.state.value}, and {'is still' if has_identity else 'is no'} "
+                    "member",
                     {"client": entry.name},
                 )
         return None

@@ -12,6 +12,7 @@ from protocol.member import (
     LEGAL_TRANSITIONS,
     NO_ASSIGNMENT,
     ClientState,
+    CommitIdentity,
     GroupMember,
     StateChanged,
 )
@@ -57,7 +58,7 @@ class LegalTransition(Invariant):
             if effect.to_state not in LEGAL_TRANSITIONS[state]:
                 return Finding(
                     f"{entry.name} went from {state.value} to {effect.to_state.value} at epoch "
-                    f"{effect.member_epoch}",
+                    f"{effect.member_epoch}, which no row of the table allows",
                     {"from": state.value, "to": effect.to_state.value},
                 )
             state = effect.to_state
@@ -154,12 +155,12 @@ class IdentityFitsEpoch(_StateInvariant):
         """See ``_StateInvariant``."""
         identity = member.commit_identity
         if member.member_epoch <= 0 or member.state is _S.FATAL:
-            return None if identity is None else f"signs commits with {tuple(identity)}"
+            return None if identity is None else f"signs commits {_signature(identity)}"
         if identity is None:
             return "does not sign commits"
         if tuple(identity) == (member.member_id, member.member_epoch):
             return None
-        return f"signs commits with {tuple(identity)}"
+        return f"signs commits {_signature(identity)}; its own id is {member.member_id}"
 
 
 class EmptyOutside(_StateInvariant):
@@ -179,7 +180,7 @@ class EmptyOutside(_StateInvariant):
         ):
             return None
         if member.assigned:
-            return f"still has {len(member.assigned)} partitions assigned"
+            return f"still has {self.books.names_of(member.assigned)} assigned"
         if member.current != NO_ASSIGNMENT:
             return "still remembers a reconciled assignment"
         return None if member.target == NO_ASSIGNMENT else "still has a target"
@@ -200,12 +201,20 @@ class StableMeansEqual(_StateInvariant):
         if member.state is not _S.STABLE:
             return None
         if member.target != member.current:
-            return f"has target {member.target} and current assignment {member.current}"
+            return self.books.target_and_current(member)
         if member.is_reconciling:
-            return "reconciles"
+            return "is not done with its reconciliation"
         if member.assigned.keys() != member.current.partitions:
-            return "is assigned something else than its current assignment"
+            names_of = self.books.names_of
+            return (
+                f"is assigned {names_of(member.assigned)}; it has reconciled "
+                f"{names_of(member.current.partitions)}"
+            )
         return None
+
+
+def _signature(identity: CommitIdentity) -> str:
+    return f"as {identity.member_id} at epoch {identity.member_epoch}"
 
 
 class EpochRises(Invariant):
@@ -244,7 +253,7 @@ class IdStable(Invariant):
         if entry.member.member_id == entry.member_id or not entry.member_id:
             return None
         return Finding(
-            f"{entry.name} was {entry.member_id} and is {entry.member.member_id}",
+            f"{entry.name} was {entry.member_id} and is {entry.member.member_id or 'nobody'}",
             {"client": entry.name},
         )
 
@@ -266,5 +275,6 @@ class FatalIsFinal(Invariant):
         if entry.member.state is not _S.FATAL:
             return Finding(f"{entry.name} went from FATAL to {entry.member.state.value}")
         if entry.member.assigned.keys() - entry.assigned.keys():
-            return Finding(f"{entry.name} is FATAL and was assigned something new")
+            new = entry.member.assigned.keys() - entry.assigned.keys()
+            return Finding(f"{entry.name} is FATAL and was assigned {self.books.names_of(new)}")
         return None

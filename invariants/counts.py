@@ -122,17 +122,26 @@ class Counts(Invariant):
         group: ConsumerGroup, names: Mapping[str, int], votes: Mapping[str, int], members: int
     ) -> Finding | None:
         if group.subscribed_topic_names != names:
-            return Finding(
-                f"subscriber counts are {group.subscribed_topic_names}, should be {dict(names)}"
-            )
+            return _miscounted("subscribers", group.subscribed_topic_names, names)
         if group.server_assignors != votes:
-            return Finding(f"assignor votes are {group.server_assignors}, should be {dict(votes)}")
+            return _miscounted("votes", group.server_assignors, votes)
         if group.subscribed_regexes:
             return None  # Patterns have a rule of their own (section 7.2).
         is_homogeneous = all(count == members for count in names.values())
         if (group.subscription_type is SubscriptionType.HOMOGENEOUS) != is_homogeneous:
-            return Finding(f"the subscription type is {group.subscription_type.name}")
+            alike = "all" if is_homogeneous else "not all"
+            return Finding(
+                f"the subscription type is {group.subscription_type.name}; {alike} of the "
+                f"{members} members subscribe alike"
+            )
         return None
+
+
+def _miscounted(what: str, found: Mapping[str, int], expected: Mapping[str, int]) -> Finding:
+    odd = min(n for n in {*found, *expected} if found.get(n, 0) != expected.get(n, 0))
+    return Finding(
+        f"{found.get(odd, 0)} {what} of {odd} are counted, there are {expected.get(odd, 0)}"
+    )
 
 
 class GroupSize(Invariant):

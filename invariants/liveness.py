@@ -352,7 +352,7 @@ class Liveness:
                 )
         if stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch:
             return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
-        return f"has target {member.target} and has reconciled {member.current}"
+        return self._books.target_and_current(member)
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
         """Why nobody works on this partition; None if somebody does."""

@@ -12,6 +12,7 @@ from invariants.books import Books
 from invariants.ledger import Change, GroupLedger
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, shard_of
+from invariants.words import listed
 from protocol.messages import STATIC_LEAVE_EPOCH
 from protocol.records import Record
 
@@ -55,7 +56,8 @@ class Tombstones(Invariant):
             if "ESF" not in written:
                 return Finding(
                     f"{member_id} was removed by tombstones of types "
-                    f"{[_NUMBERS[letter] for letter in written]}, not of 8, 7, 5",
+                    f"{listed(_NUMBERS[letter] for letter in written)}, not of 8†, 7†, 5† "
+                    "(† a tombstone)",
                     {"member": member_id},
                 )
             if change.group_epoch[1] <= change.group_epoch[0] and not _has_heir(change, member_id):
@@ -96,7 +98,8 @@ class BatchOrder(Invariant):
         if self._order.fullmatch(letters) is not None:
             return None
         return Finding(
-            f"an operation wrote the types {[_NUMBERS[x] for x in letters]} in this order"
+            f"an operation wrote records of the types {listed(_NUMBERS[x] for x in letters)} "
+            "(† a tombstone), an order that no operation has"
         )
 
 

@@ -5,12 +5,13 @@ Sources: consumer-group-coordinator.md, sections 9.3 to 9.5 and 14.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from invariants.books import Books
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import ShardView, Step, WorldView, shard_of
+from invariants.words import first_difference
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
 from protocol.coordinator import GroupCoordinator
@@ -86,16 +87,12 @@ class ReplayEquivalence(Invariant):
             ("group epoch", group.group_epoch, ledger.group_epoch),
             ("target epoch", group.target_assignment_epoch, ledger.target_epoch),
             ("metadata hash", group.metadata_hash, ledger.metadata_hash),
-            ("set of members", sorted(group.members), sorted(ledger.members)),
-            ("target", group.target_assignment, ledger.targets),
+            ("target of {}", group.target_assignment, ledger.targets),
         )
         for name, served, logged in pairs:
             if served != logged:
-                return _differs(shard, name, served, logged)
-        for member_id, entry in sorted(ledger.members.items()):
-            if not _is_same(group.members[member_id], entry):
-                return _differs(shard, f"member {member_id}", group.members[member_id], entry)
-        return None
+                return _differs(self.books, shard, name, served, logged)
+        return _compare_members(self.books, shard, group, ledger)
 
     def _compare_replay(self, shard: ShardView) -> Finding | None:
         served = self.books.group_in(shard)
@@ -106,10 +103,12 @@ class ReplayEquivalence(Invariant):
         if served is None or replayed is None:
             if served is replayed:
                 return None
-            return _differs(shard, "group", served is not None, replayed is not None)
-        for name in _REPLAYED_FIELDS:
+            at_hand, in_log = ("missing", "there") if served is None else ("there", "missing")
+            return _differs(self.books, shard, "group", at_hand, in_log)
+        for name, words in _REPLAYED_FIELDS.items():
             if getattr(served, name) != getattr(replayed, name):
-                return _differs(shard, name, getattr(served, name), getattr(replayed, name))
+                mine, theirs = getattr(served, name), getattr(replayed, name)
+                return _differs(self.books, shard, words, mine, theirs)
         return None
 
 
@@ -131,17 +130,17 @@ class RollbackExact(Invariant):
         group, ledger = self.books.group_in(shard), self.books.ledger_of(shard)
         if group is None:
             return Finding(f"{shard.name} has lost the group") if ledger.members else None
-        for member_id in sorted({*group.members, *ledger.members}):
-            if not _is_same(group.members.get(member_id), ledger.members.get(member_id)):
-                return _differs(
-                    shard,
-                    f"member {member_id}",
-                    group.members.get(member_id),
-                    ledger.members.get(member_id),
-                )
-        served = group.group_epoch, group.target_assignment_epoch, group.target_assignment
-        logged = ledger.group_epoch, ledger.target_epoch, ledger.targets
-        return None if served == logged else _differs(shard, "epochs or target", served, logged)
+        finding = _compare_members(self.books, shard, group, ledger)
+        if finding is not None:
+            return finding
+        for name, served, logged in (
+            ("group epoch", group.group_epoch, ledger.group_epoch),
+            ("target epoch", group.target_assignment_epoch, ledger.target_epoch),
+            ("target of {}", group.target_assignment, ledger.targets),
+        ):
+            if served != logged:
+                return _differs(self.books, shard, name, served, logged)
+        return None
 
 
 class CommitBeforeResponse(Invariant):
@@ -251,7 +250,8 @@ class CommittedKept(Invariant):
                     if record is None:
                         records[offset - first] = other
                     elif other is not None and other != record:
-                        return _differs(shard, f"offset {offset}", record, other)
+                        what = f"record at offset {offset}"
+                        return _differs(self.books, shard, what, record, other)
                 committed[first : first + len(known)] = records[:again]
             del records[:again]
         elif again < 0 and shard.is_active:
@@ -289,7 +289,7 @@ class CommittedKept(Invariant):
             keys = {*latest, *self._latest}
             key = min(k for k in keys if latest.get(k) != self._latest.get(k))
             what = f"committed record of type {key[0]} for {key[2] or key[1]}"
-            return _differs(shard, what, latest.get(key), self._latest.get(key))
+            return _differs(self.books, shard, what, latest.get(key), self._latest.get(key))
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -318,22 +318,23 @@ _BROKERS_OWN = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR,
 )
-_REPLAYED_FIELDS = (
-    "resolved_regexes",
-    "subscribed_regexes",
-    "group_epoch",
-    "metadata_hash",
-    "members",
-    "target_assignment_epoch",
-    "target_assignment_timestamp",
-    "target_assignment",
-    "subscribed_topic_names",
-    "server_assignors",
-    "static_members",
-    "current_partition_epoch",
-    "inverted_target",
-    "state",
-)
+_REPLAYED_FIELDS: Mapping[str, str] = {
+    "resolved_regexes": "list of topics that {} matches",
+    "subscribed_regexes": "number of members with the pattern {}",
+    "group_epoch": "group epoch",
+    "metadata_hash": "metadata hash",
+    "members": "member {}",
+    "target_assignment_epoch": "target epoch",
+    "target_assignment_timestamp": "time of the target",
+    "target_assignment": "target of {}",
+    "subscribed_topic_names": "number of subscribers of {}",
+    "server_assignors": "number of votes for {}",
+    "static_members": "member with the instance id {}",
+    "current_partition_epoch": "epoch at which {} is held",
+    "inverted_target": "owner of {} in the target",
+    "state": "state of the group",
+}
+"""Attribute of a group -> what it is, with {} for the key where it is a map."""
 
 
 def _is_brokers_own(response: object) -> bool:
@@ -342,11 +343,55 @@ def _is_brokers_own(response: object) -> bool:
     return any(code in _BROKERS_OWN for code in codes)
 
 
-def _differs(shard: ShardView, what: str, served: object, logged: object) -> Finding:
+def _differs(books: Books, shard: ShardView, what: str, served: object, logged: object) -> Finding:
+    what, found, expected = first_difference(what, served, logged, books.name_of)
     return Finding(
-        f"{shard.name}: the {what} is {served}, and should be {logged}",
+        f"{shard.name}: the {what} is {found}, and should be {expected}",
         {"shard": shard.name, "what": what},
     )
+
+
+def _compare_members(
+    books: Books, shard: ShardView, group: ConsumerGroup, ledger: GroupLedger
+) -> Finding | None:
+    """Compare what is stored of each member with its records."""
+    for member_id in sorted({*group.members, *ledger.members}):
+        member, entry = group.members.get(member_id), ledger.members.get(member_id)
+        if _is_same(member, entry):
+            continue
+        what = f"member {member_id}"
+        if member is None or entry is None:
+            return _differs(books, shard, what, member, entry)
+        for name, logged in _logged_fields(entry).items():
+            if getattr(member, name) != logged:
+                words = f"{name.replace('_', ' ')} of {what}"
+                return _differs(books, shard, words, getattr(member, name), logged)
+    return None
+
+
+def _logged_fields(entry: MemberEntry) -> dict[str, object]:
+    """What the records say of a member, by the name of the field that holds it in memory."""
+    out: dict[str, object] = {}
+    if entry.current is None:
+        out |= {"assigned": {}, "pending_revocation": {}}
+    else:
+        names = ("member_epoch", "previous_member_epoch", "state", "assigned", "pending_revocation")
+        out |= {name: getattr(entry.current, name) for name in names}
+    if entry.metadata is not None:
+        out |= {name: getattr(entry.metadata, name) for name in _METADATA_FIELDS}
+    return out
+
+
+_METADATA_FIELDS = (
+    "subscribed_topic_names",
+    "instance_id",
+    "server_assignor",
+    "rebalance_timeout_ms",
+    "client_id",
+    "client_host",
+    "rack_id",
+    "subscribed_topic_regex",
+)
 
 
 def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
@@ -368,15 +413,8 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
         )
     ):
         return False
-    return metadata is None or (
-        member.subscribed_topic_names == metadata.subscribed_topic_names
-        and member.instance_id == metadata.instance_id
-        and member.server_assignor == metadata.server_assignor
-        and member.rebalance_timeout_ms == metadata.rebalance_timeout_ms
-        and member.client_id == metadata.client_id
-        and member.client_host == metadata.client_host
-        and member.rack_id == metadata.rack_id
-        and member.subscribed_topic_regex == metadata.subscribed_topic_regex
+    return metadata is None or all(
+        getattr(member, name) == getattr(metadata, name) for name in _METADATA_FIELDS
     )
 
 

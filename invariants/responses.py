@@ -9,6 +9,7 @@ from invariants.epochs import explains_lost_response
 from invariants.ledger import MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, shard_of
+from invariants.words import listed
 from protocol.errors import ErrorCode
 from protocol.messages import (
     JOIN_EPOCH,
@@ -16,6 +17,7 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.topics import TopicPartition
 
 __all__ = [
     "AssignmentTold",
@@ -53,7 +55,12 @@ class ResponseTruthful(Invariant):
             said = response.member_epoch, response.heartbeat_interval_ms, response.assignment
             if said == (request.member_epoch, 0, None):
                 return None
-            return Finding(f"a leave at epoch {request.member_epoch} was answered with {said}")
+            return Finding(
+                f"a leave of {self.books.who(request.member_id)} at epoch {request.member_epoch} "
+                f"was answered with epoch {response.member_epoch}, interval "
+                f"{response.heartbeat_interval_ms} ms and "
+                f"{self._assignment(response.assignment)}"
+            )
         if response.member_id is None:
             return Finding("a successful answer lacks the member id")
         entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id)
@@ -74,6 +81,11 @@ class ResponseTruthful(Invariant):
             f"{self.books.names_of(assigned)}",
             {"member": response.member_id},
         )
+
+    def _assignment(self, partitions: frozenset[TopicPartition] | None) -> str:
+        if partitions is None:
+            return "no assignment"
+        return f"the assignment {self.books.names_of(partitions)}"
 
 
 class AssignmentTold(Invariant):
@@ -129,7 +141,17 @@ class RefusalBare(Invariant):
         )
         if rest == (None, 0, 0, None):
             return None
-        return Finding(f"the refusal {response.error_code.name} carries {rest}")
+        assignment = response.assignment
+        carried = (
+            f"member id {response.member_id}" if response.member_id is not None else "",
+            f"epoch {response.member_epoch}" if response.member_epoch else "",
+            f"interval {response.heartbeat_interval_ms} ms" if rest[2] else "",
+            "" if assignment is None else f"assignment {self.books.names_of(assignment)}",
+        )
+        return Finding(
+            f"the refusal {response.error_code.name} of {self.books.who(step.request.member_id)} "
+            f"carries {listed(filter(None, carried))} besides"
+        )
 
 
 class RefusalWritesNothing(Invariant):

@@ -197,7 +197,11 @@ class RemovalDue(Invariant):
             since_ms = self._revoking_since_ms.pop((shard_of(step).name, member_id), None)
             entry = change.members[member_id][0]
             if entry is None or entry.metadata is None or key.member_id != member_id:
-                return Finding(f"the timer {key} removed {member_id}", {"member": member_id})
+                return Finding(
+                    f"the {key.kind} timer of {self.books.who(key.member_id)} removed "
+                    f"{self.books.who(member_id)}",
+                    {"member": member_id},
+                )
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
                 limit_ms = self.books.config_history.session_timeout_ms(
