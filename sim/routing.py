@@ -7,7 +7,7 @@ all those of its partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from invariants.step import Step, StepKind
 from sim.group import Group
@@ -116,5 +116,4 @@ class Router:
 
 
 def _shard(step: Step) -> ShardHost:
-    shard: Any = step.shard
-    return shard
+    return cast(ShardHost, step.shard)

@@ -286,6 +286,11 @@ class LibrdkafkaMember(LibrdkafkaCore):
         """When a ``Tick`` commits positions: the interval commit needs no ``poll``."""
         return self._commits.interval_due_ms
 
+    @property
+    def may_commit_outside_poll(self) -> bool:
+        """Always: an interval, a revocation and a leave commit whatever is stored by then."""
+        return self.config.enable_auto_commit
+
     # --- what invariants, traces and hosts read ---------------------------------------------------
 
     @property

@@ -55,6 +55,12 @@ class GroupMember(Protocol):
         """When a ``Tick`` commits positions, as a client does that needs no ``poll`` for it."""
         ...
 
+    @property
+    def may_commit_outside_poll(self) -> bool:
+        """Whether the next event, of whatever kind, may commit what positions are by then. A host
+        that integrates rates says first, with ``RecordsReturned``, what was handed out."""
+        ...
+
     # --- the group --------------------------------------------------------------------------------
 
     @property
