@@ -14,7 +14,7 @@ from hashlib import blake2b
 from importlib.machinery import ModuleSpec
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from spark.errors import SweepError
@@ -50,11 +50,24 @@ def code_digest(packages: Iterable[str]) -> str:
 
 
 def build_zip(packages: Iterable[str], path: Path) -> None:
-    """Write the packages to a zip that Python can import from."""
+    """Write the packages to a zip that Python can import from.
+
+    Folders have entries of their own: without, one that has no ``__init__.py`` is not found in the
+    zip, and a worker takes it from whatever is installed there, or fails.
+    """
+    folders: set[str] = set()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in _sources(packages):
-            # A fixed date keeps equal code equal, byte for byte.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
+            for folder in reversed(PurePosixPath(name).parents[:-1]):
+                if f"{folder}/" not in folders:
+                    folders.add(f"{folder}/")
+                    archive.writestr(_entry(f"{folder}/"), b"")
+            archive.writestr(_entry(name), content)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """A fixed date keeps equal code equal, byte for byte."""
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
 
 
 def _sources(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:

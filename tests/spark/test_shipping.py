@@ -42,6 +42,24 @@ def test_a_zip_loads_elsewhere_with_the_same_digest(tmp_path: Path) -> None:
     assert printed.stdout.strip() == code_digest(packages)
 
 
+def test_every_module_comes_out_of_the_zip_whatever_is_installed(tmp_path: Path) -> None:
+    """Also those in folders without an ``__init__.py``: what is installed may be other code."""
+    build_zip(shipped_packages(FAKE), tmp_path / "code.zip")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import spark.runner, protocol.semantics, scenarios.generate, scenarios.runner\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    if name.split('.')[0] in ('protocol', 'invariants', 'sim', 'scenarios', 'spark'):\n"
+        "        assert '.zip' in (module.__file__ or module.__path__[0]), name\n"
+        "        print(name)"
+    )
+    command = [sys.executable, "-P", "-c", program, str(tmp_path / "code.zip")]
+    printed = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=tmp_path, env={}
+    )
+    assert "protocol.consumer_group.group" in printed.stdout.split()
+
+
 def test_equal_code_is_an_equal_zip_without_caches(tmp_path: Path) -> None:
     for name in ("a.zip", "b.zip"):
         build_zip(("spark",), tmp_path / name)
