@@ -5,8 +5,9 @@
     result = rs.run(rs.generate("faulty", seed=7))
     rs.plot_case_study(rs.load_case_study("basic"))
 
-Everything here is defined, and documented, in the package named beside it. ``sweep`` needs the
-extra ``rebalance-sim[spark]`` and is imported when it is first used.
+Everything here is defined, and documented, in the package named beside it. ``sweep`` and
+``read_metrics`` are imported when they are first used; the first needs the extra
+``rebalance-sim[spark]``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from scenarios.case_studies import replay as replay_case_study
 from scenarios.ownership import OwnershipInterval, ownership_intervals
 from scenarios.plots import plot_case_study, plot_ownership
 from scenarios.scenario import parse_scenario
+from scenarios.series import metrics_frame
 from scenarios.shrink import shrink
 from scenarios.zoo import DEFECTS, zoo_scenario
 from sim.injector import fault_kind
@@ -36,7 +38,7 @@ from sim.offsets_topic import partition_for
 from sim.trace import FullTrace
 
 if TYPE_CHECKING:
-    from spark import sweep
+    from spark import read_metrics, sweep
 
 __all__ = [
     "CASE_STUDIES",
@@ -54,11 +56,13 @@ __all__ = [
     "generate",
     "load_case_study",
     "load_scenario",
+    "metrics_frame",
     "ownership_intervals",
     "parse_scenario",
     "partition_for",
     "plot_case_study",
     "plot_ownership",
+    "read_metrics",
     "replay_case_study",
     "run",
     "shrink",
@@ -68,8 +72,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "sweep":
-        from spark import sweep
+    if name in ("read_metrics", "sweep"):
+        import spark
 
-        return sweep
+        return getattr(spark, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -89,6 +89,7 @@ def time_sweep(profile: str, seeds: SeedRange, backend: str) -> Round:
             seeds=seeds,
             out=Path(folder) / "out",
             backend=backend,
+            metrics_seeds=0,  # the bare loop keeps no series either
             on_progress=on_progress,
         )
         ended_s = perf_counter()

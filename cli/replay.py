@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +33,7 @@ def replay(
 ) -> int:
     """Print a case study of KIP-848, a recorded trace, or a run's own trace, step by step."""
     path = Path(what)
-    if path.suffix == ".jsonl":
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
         return _say_all(_run_trace(path))
     if path.suffix == ".json":
         replayed = replay_trace(path)
@@ -144,9 +146,12 @@ def _recorded_events(path: Path) -> Iterator[str]:
 
 def _run_trace(path: Path) -> Iterator[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BadInput(f"cannot read {path} ({problem}): give the file of run --trace") from problem
+        data = path.read_bytes()
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+        raise BadInput(
+            f"cannot read {path} ({problem}): give the file of run --trace, or one of a sweep"
+        ) from problem
     for number, line in enumerate(lines, start=1):
         try:
             step = json.loads(line)

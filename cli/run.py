@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +15,12 @@ from cli.errors import BadInput
 from cli.exit_codes import FOUND, OK
 from cli.options import SemanticsName, with_semantics
 from cli.output import print_json, say, write_text
+from sim.sampling import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
     from scenarios.result import RunResult, ViolationRow
     from scenarios.scenario import Scenario
+    from sim.sampling import MetricSample
 
 __all__ = ["describe", "run"]
 
@@ -37,6 +42,12 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
     ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(help="Write the run's series to this file, as CSV.")
+    ] = None,
+    metrics_interval_ms: Annotated[
+        int, typer.Option(min=1, help="How often they are sampled, in simulated ms.")
+    ] = DEFAULT_INTERVAL_MS,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Run one scenario and check every promise after every step."""
@@ -45,9 +56,9 @@ def run(
     elif semantics is not None:
         raise BadInput("run: --semantics goes with --profile; a scenario file names its own")
     chosen = _scenario(scenario, profile, seed)
-    result = _run(chosen, trace)
+    result = _run(chosen, trace, metrics, metrics_interval_ms)
     if json:
-        print_json(asdict(result))
+        print_json({name: value for name, value in asdict(result).items() if name != "samples"})
     else:
         for line in describe(result, replay_command=_command(scenario, profile, seed)):
             say(line)
@@ -65,17 +76,36 @@ def _scenario(path: Path | None, profile: str | None, seed: int | None) -> Scena
     raise BadInput("run: give either a scenario file, or both --profile and --seed")
 
 
-def _run(scenario: Scenario, trace_file: Path | None) -> RunResult:
+def _run(
+    scenario: Scenario, trace_file: Path | None, metrics_file: Path | None, interval_ms: int
+) -> RunResult:
     from scenarios.runner import run as run_scenario
     from sim.trace import FullTrace
 
-    if trace_file is None:
-        return run_scenario(scenario)
-    write_text(trace_file, "")  # a file that cannot be written is found out before the run
-    trace = FullTrace()
-    result = run_scenario(scenario, trace=trace)
-    write_text(trace_file, "".join(line + "\n" for line in trace.lines))
+    for file in (trace_file, metrics_file):
+        if file is not None:
+            write_text(file, "")  # a file that cannot be written is found out before the run
+    trace = None if trace_file is None else FullTrace()
+    result = run_scenario(
+        scenario,
+        trace=trace,
+        metrics_interval_ms=None if metrics_file is None else interval_ms,
+    )
+    if trace_file is not None and trace is not None:
+        write_text(trace_file, "".join(line + "\n" for line in trace.lines))
+    if metrics_file is not None:
+        write_text(metrics_file, _csv(result.samples))
     return result
+
+
+def _csv(samples: Iterable[MetricSample]) -> str:
+    """A row for each reading; tags as ``name=value``, separated by semicolons."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("at_ms", "node_id", "metric", "tags", "value"))
+    for at_ms, node_id, metric, tags, value in samples:
+        writer.writerow((at_ms, node_id, metric, ";".join(map("=".join, tags)), value))
+    return text.getvalue()
 
 
 def _command(path: Path | None, profile: str | None, seed: int | None) -> str:

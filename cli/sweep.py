@@ -15,7 +15,8 @@ from cli.errors import BadInput
 from cli.exit_codes import FOUND, OK
 from cli.options import ProfileName, SemanticsName, with_semantics
 from cli.output import say, stderr
-from spark import DEFAULT_RUNNER, Limits
+from sim.sampling import DEFAULT_INTERVAL_MS
+from spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
 
 if TYPE_CHECKING:
     from spark import Progress, SweepSummary
@@ -46,6 +47,18 @@ def sweep(
     runner: Annotated[
         str, typer.Option(help="Function that runs a seed, as module:function.")
     ] = DEFAULT_RUNNER,
+    metrics_interval_ms: Annotated[
+        int, typer.Option(min=1, help="How often a run is sampled, in simulated ms.")
+    ] = DEFAULT_INTERVAL_MS,
+    metrics_seeds: Annotated[
+        int, typer.Option(min=0, help="So many seeds, evenly spread, keep their series.")
+    ] = METRICS_SEEDS,
+    no_metrics: Annotated[
+        bool, typer.Option("--no-metrics", help="Keep no series: the same as --metrics-seeds 0.")
+    ] = False,
+    traces: Annotated[
+        int, typer.Option(min=0, help="So many runs that failed are kept with every step.")
+    ] = TRACES,
     time_limit_s: Annotated[
         float, typer.Option(help="Wall seconds after which a run is interrupted.")
     ] = _DEFAULTS.soft_s,
@@ -76,6 +89,9 @@ def sweep(
                 memory_mib=memory_limit_mib,
             ),
             spark_settings=_settings(conf or []),
+            metrics_interval_ms=metrics_interval_ms,
+            metrics_seeds=0 if no_metrics else metrics_seeds,
+            traces=traces,
             on_progress=on_progress,
         )
     for line in _describe(summary):
@@ -132,15 +148,22 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
     for title, findings in (("broken", summary.violations), ("known", summary.known)):
         for finding in findings[:FINDINGS_SHOWN]:
             yield f"{title:<7} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
-            yield f"        {summary.replay_command(finding.first_seed)}"
+            yield from _commands(summary, finding.first_seed)
         if len(findings) > FINDINGS_SHOWN:
             yield f"        and {len(findings) - FINDINGS_SHOWN} more: see the report"
     others = [row for row in summary.failures if row[1] != "violation"]
     for seed, outcome, reason in others[:FAILURES_SHOWN]:
         yield f"{outcome:<7} {reason}"
-        yield f"        {summary.replay_command(seed)}"
+        yield from _commands(summary, seed)
     if len(others) > FAILURES_SHOWN:
         yield f"        and {len(others) - FAILURES_SHOWN} more: see the report"
     if summary.missed:
         yield f"never   {len(summary.missed)} situations that a sweep should visit: see the report"
     yield f"report: {os.path.relpath(summary.report)}"
+
+
+def _commands(summary: SweepSummary, seed: int) -> Iterator[str]:
+    yield f"        {summary.replay_command(seed)}"
+    trace_command = summary.trace_command(seed)
+    if trace_command is not None:
+        yield f"        {trace_command}"

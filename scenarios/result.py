@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sim.sampling import MetricSample
+
 __all__ = ["OUTCOMES", "RunResult", "ViolationRow"]
 
 OUTCOMES: Mapping[str, str] = {
@@ -36,7 +38,8 @@ class RunResult:
 
     ``known`` counts, for each known defect of the simulated version, how often it showed.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
-    innermost frames. ``digest`` is that of the trace: equal digests, equal runs.
+    innermost frames. ``digest`` is that of the trace: equal digests, equal runs. ``samples`` are
+    the series of the run, if any were asked for.
     """
 
     seed: int
@@ -53,3 +56,4 @@ class RunResult:
     metrics: Mapping[str, float] = field(default_factory=dict)
     coverage: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
+    samples: tuple[MetricSample, ...] = ()

@@ -19,6 +19,7 @@ from invariants.step import Step, WorldView
 from scenarios.result import RunResult, ViolationRow
 from scenarios.scenario import Scenario
 from scenarios.version import code_version
+from sim.sampling import check_interval
 from sim.trace import Trace
 from sim.world import World
 
@@ -87,24 +88,32 @@ def run(
     *,
     trace: Trace | None = None,
     make_watcher: Callable[[WorldView], Watcher] = Checker,
+    metrics_interval_ms: int | None = None,
 ) -> RunResult:
     """Run a scenario and check every promise after every step.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``make_watcher`` is called
-    with each group of the world. Raises nothing but what stops a process, such as
-    KeyboardInterrupt.
+    with each group of the world. ``metrics_interval_ms``: how often metrics are sampled, in
+    simulated time; None for never. The run is the same one with and without. Raises ValueError for
+    an interval below 1, and else nothing but what stops a process, such as KeyboardInterrupt.
     """
-    return _Run(scenario, trace or Trace(), make_watcher).result()
+    check_interval(metrics_interval_ms)
+    return _Run(scenario, trace or Trace(), make_watcher, metrics_interval_ms).result()
 
 
 class _Run:
     """One run: what it is made of, as far as it got."""
 
     def __init__(
-        self, scenario: Scenario, trace: Trace, make_watcher: Callable[[WorldView], Watcher]
+        self,
+        scenario: Scenario,
+        trace: Trace,
+        make_watcher: Callable[[WorldView], Watcher],
+        metrics_interval_ms: int | None,
     ) -> None:
         self._scenario = scenario
         self._trace = trace
+        self._metrics_interval_ms = metrics_interval_ms
         self._make_watcher = make_watcher
         self._watchers: dict[str, Watcher] = {}
         self._world: World | None = None
@@ -139,6 +148,7 @@ class _Run:
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
+            samples=() if world is None else tuple(world.sampler.samples),
         )
 
     def _simulate(self) -> None:
@@ -149,6 +159,7 @@ class _Run:
             trace=self._trace,
             max_steps=scenario.max_steps,
             is_over_budget=self._is_over_budget,
+            metrics_interval_ms=self._metrics_interval_ms,
         )
         result = self._world.run()
         self._is_complete = result.is_complete

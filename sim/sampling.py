@@ -17,10 +17,21 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = ["MetricSample", "Probe", "Reading", "Sampler", "Tags"]
+__all__ = [
+    "DEFAULT_INTERVAL_MS",
+    "MetricSample",
+    "Probe",
+    "Reading",
+    "Sampler",
+    "Tags",
+    "check_interval",
+]
 
 Tags = tuple[tuple[str, str], ...]
 """Names and values that tell readings of one metric apart, in ascending name."""
+
+DEFAULT_INTERVAL_MS = 1_000
+"""What whoever wants samples is offered: fine enough for heartbeats, coarse enough to keep."""
 
 _NEVER = sys.maxsize
 
@@ -54,8 +65,7 @@ class Sampler:
     """
 
     def __init__(self, interval_ms: int | None = None) -> None:
-        if interval_ms is not None and interval_ms < 1:
-            raise ValueError(f"metrics_interval_ms must be >= 1, got {interval_ms}")
+        check_interval(interval_ms)
         self._interval_ms = interval_ms
         self._probes: list[Probe] = []
         self.next_ms = _NEVER if interval_ms is None else interval_ms
@@ -79,3 +89,9 @@ class Sampler:
         for probe in self._probes:
             for metric, value, node_id, tags in probe(at_ms):
                 add(MetricSample(at_ms, node_id, metric, tags, value))
+
+
+def check_interval(metrics_interval_ms: int | None) -> None:
+    """Raise ValueError for an interval below 1; None, for no samples, is all right."""
+    if metrics_interval_ms is not None and metrics_interval_ms < 1:
+        raise ValueError(f"metrics_interval_ms must be >= 1, got {metrics_interval_ms}")

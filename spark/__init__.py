@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark.driver import BACKENDS, Progress, sweep
     from spark.errors import SparkSetupError, SweepError, SweepInterrupted
-    from spark.plan import SeedRange, SweepPlan
+    from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
     from spark.report import SweepSummary, summarise
-    from spark.results import read_plan, read_table
+    from spark.results import read_metrics, read_plan, read_table
     from spark.runner import DEFAULT_RUNNER
     from spark.supervised import Limits
+    from spark.traces import TRACES
 
 __all__ = [
     "BACKENDS",
     "DEFAULT_RUNNER",
+    "METRICS_SEEDS",
+    "TRACES",
     "Limits",
     "Progress",
     "SeedRange",
@@ -32,6 +35,7 @@ __all__ = [
     "SweepInterrupted",
     "SweepPlan",
     "SweepSummary",
+    "read_metrics",
     "read_plan",
     "read_table",
     "summarise",
@@ -42,11 +46,12 @@ __all__ = [
 _HOMES = {
     "spark.driver": ("BACKENDS", "Progress", "sweep"),
     "spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
-    "spark.plan": ("SeedRange", "SweepPlan"),
+    "spark.plan": ("METRICS_SEEDS", "SeedRange", "SweepPlan"),
     "spark.report": ("SweepSummary", "summarise"),
-    "spark.results": ("read_plan", "read_table"),
+    "spark.results": ("read_metrics", "read_plan", "read_table"),
     "spark.runner": ("DEFAULT_RUNNER",),
     "spark.supervised": ("Limits",),
+    "spark.traces": ("TRACES",),
 }
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scenarios.version import code_version
+from sim.sampling import MetricSample
 from spark.plan import SweepPlan
 from spark.results import ResultFolder
-from spark.runner import Runner, load_runner
+from spark.runner import Runner, load_runner, takes
 from spark.supervised import Attempt, supervised
-from spark.tables import failure_row, run_row, to_table, violation_rows
+from spark.tables import failure_row, metrics_table, run_row, to_table, violation_rows
 
 __all__ = ["SeedRows", "run_batch", "seed_body"]
 
@@ -24,36 +25,46 @@ class SeedRows(NamedTuple):
 
     run: dict[str, Any]
     violations: list[dict[str, Any]]
+    samples: tuple[MetricSample, ...] = ()
 
 
 def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
     _prepare_process()
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    runs, violations, timing = [], [], []
+    runs, violations, timing, metrics = [], [], [], []
     for attempt in _attempts(index, plan):
         rows = _rows_of(attempt, plan.profile)
         runs.append(rows.run)
         violations += rows.violations
+        if rows.samples:
+            metrics.append(metrics_table(rows.run, rows.samples))
         timing.append(
             {"seed": attempt.seed, "batch": index, "wall_ms": attempt.wall_ms, "worker": worker}
         )
     folder = ResultFolder(out)
     folder.write("violations", index, to_table("violations", violations))
     folder.write("timing", index, to_table("timing", timing))
+    if metrics:
+        folder.write("metrics", index, *metrics)
     folder.write("runs", index, to_table("runs", runs))
     return index
 
 
-def seed_body(runner: Runner, profile: str) -> Callable[[int], SeedRows]:
-    """What runs in the child: one seed, to rows.
+def seed_body(
+    runner: Runner, profile: str, *, interval_of: Callable[[int], int | None] = lambda seed: None
+) -> Callable[[int], SeedRows]:
+    """What runs in the child: one seed, to rows. ``interval_of`` says how often it is sampled.
 
     A failing seed runs twice. If the second digest differs, that is the finding: a failure that
     cannot be replayed proves nothing about the protocol.
     """
+    can_sample = takes(runner, "metrics_interval_ms")
 
     def body(seed: int) -> SeedRows:
-        result = runner(profile, seed)
+        interval_ms = interval_of(seed) if can_sample else None
+        options = {} if interval_ms is None else {"metrics_interval_ms": interval_ms}
+        result = runner(profile, seed, **options)
         run = run_row(result)
         if result.outcome in ("violation", "stuck"):
             again = runner(profile, seed)
@@ -62,13 +73,13 @@ def seed_body(runner: Runner, profile: str) -> Callable[[int], SeedRows]:
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         elif result.outcome == "error" and result.reason.startswith("MemoryError"):
             run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
-        return SeedRows(run, violation_rows(result))
+        return SeedRows(run, violation_rows(result), result.samples)
 
     return body
 
 
 def _attempts(index: int, plan: SweepPlan) -> Iterator[Attempt]:
-    body = seed_body(load_runner(plan.runner), plan.profile)
+    body = seed_body(load_runner(plan.runner), plan.profile, interval_of=plan.metrics_interval_of)
     return supervised(body, plan.batch_seeds(index), plan.limits)
 
 

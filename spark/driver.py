@@ -8,14 +8,16 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from sim.sampling import DEFAULT_INTERVAL_MS
 from spark.batch import seed_body
 from spark.errors import SweepError, SweepInterrupted
-from spark.plan import SeedRange, SweepPlan
+from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
 from spark.report import SweepSummary, summarise, write_report
 from spark.results import ResultFolder, read_table
 from spark.runner import DEFAULT_RUNNER, load_runner
 from spark.shipping import code_digest, packages_of
 from spark.supervised import Limits, supervised
+from spark.traces import TRACES, trace_failures
 
 __all__ = ["BACKENDS", "Progress", "sweep"]
 
@@ -50,6 +52,9 @@ def sweep(
     limits: Limits | None = None,
     spark_settings: Mapping[str, str] | None = None,
     processes: int | None = None,
+    metrics_interval_ms: int = DEFAULT_INTERVAL_MS,
+    metrics_seeds: int = METRICS_SEEDS,
+    traces: int = TRACES,
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepSummary:
     """Run every seed of ``seeds`` (``"0:2000"``, end not included) under ``profile``.
@@ -58,6 +63,9 @@ def sweep(
     ``master`` is a Spark master URL (default: all cores of this machine). ``batch_size`` is the
     number of seeds per task (default: measured, so that a task lasts a few seconds). ``runner``
     names the function that runs a seed, ``processes`` is the size of the pool of backend "pool".
+    ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
+    ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
+    once more for a trace of every step.
     Raises SweepError (one clear line), scenarios.ScenarioError for an unknown profile, and
     SweepInterrupted on Ctrl-C.
     """
@@ -77,6 +85,8 @@ def sweep(
         batch_size=batch_size,
         runner=runner,
         limits=limits or Limits(),
+        metrics_interval_ms=metrics_interval_ms,
+        metrics_seeds=metrics_seeds,
         begun=begun,
     )
     todo = sorted(set(range(plan.batch_count)) - folder.batches_done())
@@ -97,12 +107,13 @@ def sweep(
     try:
         if run_batches is not None:
             run_batches(todo, plan=plan, out=folder.path, report_progress=report_progress)
+        report_progress()
+        _check_complete(folder.path, plan)
+        trace_failures(folder, plan, count=traces)
     except KeyboardInterrupt:
         raise SweepInterrupted(
             batches_done=len(folder.batches_done()), batches_planned=plan.batch_count
         ) from None
-    report_progress()
-    _check_complete(folder.path, plan)
     seeds_run = sum(len(plan.batch_seeds(index)) for index in todo)
     summary = summarise(folder.path, seeds_run=seeds_run, elapsed_s=monotonic() - started_s)
     write_report(folder.path, summary)
@@ -144,6 +155,8 @@ def _plan(
     batch_size: int | None,
     runner: str,
     limits: Limits,
+    metrics_interval_ms: int,
+    metrics_seeds: int,
     begun: SweepPlan | None,
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
@@ -158,6 +171,8 @@ def _plan(
         runner=runner,
         code_digest=code_digest(packages_of(runner)),
         limits=limits,
+        metrics_interval_ms=metrics_interval_ms,
+        metrics_seeds=metrics_seeds,
     )
     differences = begun.differences(plan) if begun else []
     if differences:

@@ -13,13 +13,17 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any
 
+from sim.sampling import DEFAULT_INTERVAL_MS
 from spark.errors import SweepError
 from spark.supervised import Limits
 
-__all__ = ["SeedRange", "SweepPlan"]
+__all__ = ["METRICS_SEEDS", "SeedRange", "SweepPlan"]
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 SEED_MAX = 2**63 - 1
+METRICS_SEEDS = 100
+"""As many seeds keep their series unless told otherwise: enough for a mean over time with a band,
+and some megabytes, however long the sweep."""
 BATCH_SIZE_MAX = 100_000
 
 
@@ -56,8 +60,9 @@ class SweepPlan:
     """Everything that decides what the rows of a sweep are.
 
     ``code_digest`` covers the source of what runs a scenario; ``python`` is the minor version,
-    because the standard library's samplers may change with it. Raises SweepError on a batch size
-    outside 1 .. 100,000.
+    because the standard library's samplers may change with it. ``metrics_seeds`` seeds at most,
+    evenly spread, keep their series, with a sample every ``metrics_interval_ms``. Raises SweepError
+    on a batch size outside 1 .. 100,000, an interval below 1, or a negative number of seeds.
     """
 
     profile: str
@@ -66,6 +71,8 @@ class SweepPlan:
     runner: str
     code_digest: str
     limits: Limits
+    metrics_interval_ms: int = DEFAULT_INTERVAL_MS
+    metrics_seeds: int = METRICS_SEEDS
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 
@@ -74,6 +81,13 @@ class SweepPlan:
             raise SweepError(
                 f"batch size {self.batch_size}: give between 1 and {BATCH_SIZE_MAX} seeds a batch"
             )
+        if self.metrics_interval_ms < 1:
+            raise SweepError(
+                f"metrics interval {self.metrics_interval_ms} ms: give at least 1 ms, "
+                "or 0 seeds to keep no series"
+            )
+        if self.metrics_seeds < 0:
+            raise SweepError(f"metrics of {self.metrics_seeds} seeds: give 0 or more")
 
     @property
     def sweep_id(self) -> str:
@@ -89,6 +103,13 @@ class SweepPlan:
         """The seeds of batch ``index``, ascending."""
         first = self.seeds.first + index * self.batch_size
         return range(first, min(first + self.batch_size, self.seeds.end))
+
+    def metrics_interval_of(self, seed: int) -> int | None:
+        """How often this seed is sampled, in simulated milliseconds; None for not at all."""
+        if self.metrics_seeds == 0:
+            return None
+        stride = -(-len(self.seeds) // self.metrics_seeds)
+        return self.metrics_interval_ms if (seed - self.seeds.first) % stride == 0 else None
 
     def to_json(self) -> str:
         """The text of ``plan.json``."""

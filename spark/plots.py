@@ -18,21 +18,37 @@ __all__ = ["draw_plots"]
 PLOT_FOLDER = "report"
 METRICS_DRAWN = 24
 SITUATIONS_DRAWN = 40
+SERIES: Mapping[str, str] = {
+    "members": "members of the group",
+    "unowned_partitions": "partitions without an owner",
+    "group_epoch": "group epoch",
+    "event_purgatory_time_ms_max": "longest wait for a commit, ms",
+}
+"""Metric that is drawn over time -> what stands above it."""
+
 GREEN, RED, GREY, BLUE = "#3a7d44", "#b23a48", "#8d99ae", "#33658a"
 
 
 def draw_plots(
-    path: Path, *, outcomes: Mapping[str, int], metrics: pd.DataFrame, coverage: pd.DataFrame
+    path: Path,
+    *,
+    outcomes: Mapping[str, int],
+    metrics: pd.DataFrame,
+    coverage: pd.DataFrame,
+    series: pd.DataFrame,
 ) -> dict[str, str]:
     """Draw what there is data for. Returns plot name -> file, relative to ``path``.
 
-    ``metrics`` and ``coverage`` are in long form, as ``report.entries`` gives them.
+    ``metrics`` and ``coverage`` are in long form, as ``report.entries`` gives them, and ``series``
+    as ``results.read_metrics`` does.
     """
     figures = {"outcomes": _outcomes(outcomes)}
     if len(metrics):
         figures["metrics"] = _metrics(metrics)
     if len(coverage):
         figures["coverage"] = _coverage(coverage)
+    if len(series):
+        figures["series"] = _series(series)
     (path / PLOT_FOLDER).mkdir(exist_ok=True)
     files = {}
     for name, figure in figures.items():
@@ -78,4 +94,22 @@ def _coverage(coverage: pd.DataFrame) -> Figure:
     axes.barh(rarest.index, rarest.to_numpy(), color=BLUE)
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("runs that visited the situation (rarest first)")
+    return figure
+
+
+def _series(series: pd.DataFrame) -> Figure:
+    """Each metric over simulated time: mean, and the middle 80 % of the seeds."""
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    grid = figure.subplots(2, 2).flat
+    for axes, (metric, title) in zip(grid, SERIES.items(), strict=True):
+        axes.set_title(title, fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel("s", fontsize=8)
+        rows = series[series["metric"] == metric]
+        # Of what several brokers publish, the highest.
+        of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
+        low, mean, high = of_seeds.quantile(0.1), of_seeds.mean(), of_seeds.quantile(0.9)
+        seconds = mean.index / 1_000
+        axes.fill_between(seconds, low, high, color=BLUE, alpha=0.2, linewidth=0)
+        axes.plot(seconds, mean, color=BLUE)
     return figure

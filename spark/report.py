@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ import pyarrow.compute as pc
 
 from invariants.reachability import SOMETIMES
 from spark.plan import SweepPlan
-from spark.plots import draw_plots
-from spark.results import read_plan, read_table
+from spark.plots import SERIES, draw_plots
+from spark.results import read_metrics, read_plan, read_table
 from spark.runner import DEFAULT_RUNNER
 from spark.tables import NO_VERDICT, OUTCOMES, PASSING
+from spark.traces import traces_in
 
 __all__ = ["Finding", "MetricSummary", "SweepSummary", "Throughput", "summarise", "write_report"]
 
@@ -77,6 +79,7 @@ class SweepSummary:
     missed: tuple[tuple[str, str], ...]  # id and sentence of what never happened and should have
     metrics: tuple[MetricSummary, ...]
     failures: tuple[tuple[int, str, str], ...]  # seed, outcome, reason
+    traces: dict[int, Path]  # seed -> every step of its run; only of some that failed
     steps: int
     simulated_ms: int
     throughput: Throughput
@@ -91,6 +94,11 @@ class SweepSummary:
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
         return f"rebalance-sim run --profile {self.plan.profile} --seed {seed}"
+
+    def trace_command(self, seed: int) -> str | None:
+        """What to type to read its trace along; None if there is none."""
+        file = self.traces.get(seed)
+        return None if file is None else f"rebalance-sim replay {os.path.relpath(file)}"
 
 
 def summarise(path: Path, *, seeds_run: int = 0, elapsed_s: float = 0.0) -> SweepSummary:
@@ -108,6 +116,7 @@ def summarise(path: Path, *, seeds_run: int = 0, elapsed_s: float = 0.0) -> Swee
         missed=_missed(coverage) if plan.runner == DEFAULT_RUNNER else (),
         metrics=tuple(_metrics(runs)),
         failures=_failures(runs),
+        traces=traces_in(path),
         steps=pc.sum(runs.column("steps")).as_py() or 0,
         simulated_ms=pc.sum(runs.column("simulated_ms")).as_py() or 0,
         throughput=Throughput(
@@ -127,6 +136,7 @@ def write_report(path: Path, summary: SweepSummary) -> None:
         outcomes=summary.outcomes,
         metrics=entries(runs, "metrics"),
         coverage=entries(runs, "coverage"),
+        series=read_metrics(path, SERIES),
     )
     text = "\n".join(_page(summary, plots))
     summary.report.write_text(text + "\n", encoding="utf-8")
@@ -242,9 +252,24 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
     yield from _section("Known defects", _finding_rows(summary, summary.known))
     yield from _section("Runs to look at", _failure_rows(summary))
     yield from _section("Metrics", _metric_rows(summary), plots.get("metrics"))
+    if "series" in plots:
+        yield from _series(summary, plots["series"])
     missed = [["situation", "in words"], *(list(row) for row in summary.missed)]
     yield from _section("Never happened, and should in a sweep", missed)
     yield from _section("Coverage", _coverage_rows(summary), plots.get("coverage"))
+
+
+def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
+    yield ""
+    yield "## Over time"
+    yield ""
+    yield (
+        f"Of up to {summary.plan.metrics_seeds:,} seeds, evenly spread, sampled every "
+        f"{summary.plan.metrics_interval_ms:,} ms of simulated time: the mean of the runs that "
+        "still go on, and the middle 80 % of them. The whole series are in `metrics/`."
+    )
+    yield ""
+    yield f"![Over time]({plot})"
 
 
 def _section(title: str, rows: list[list[str]], plot: str | None = None) -> Iterator[str]:
@@ -281,12 +306,18 @@ def _finding_rows(summary: SweepSummary, findings: tuple[Finding, ...]) -> list[
 
 
 def _failure_rows(summary: SweepSummary) -> list[list[str]]:
-    rows = [["seed", "outcome", "reason", "see it"]]
-    for seed, outcome, reason in summary.failures[:FAILURES_LISTED]:
-        rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`"])
+    rows = [["seed", "outcome", "reason", "see it", "every step"]]
+    folder = summary.report.parent
+    traced_first = sorted(summary.failures, key=lambda failure: failure[0] not in summary.traces)
+    for seed, outcome, reason in sorted(traced_first[:FAILURES_LISTED]):
+        trace = ""
+        if seed in summary.traces:
+            file = summary.traces[seed].relative_to(folder).as_posix()
+            trace = f"[{file}]({file}): `rebalance-sim replay {file}`"
+        rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`", trace])
     left = len(summary.failures) - FAILURES_LISTED
     if left > 0:
-        rows.append(["...", "", f"{left:,} more in `runs/`", ""])
+        rows.append(["...", "", f"{left:,} more in `runs/`", "", ""])
     return rows
 
 

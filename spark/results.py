@@ -5,7 +5,9 @@
     plan.json
     violations/b000123.parquet
     timing/b000123.parquet
+    metrics/b000123.parquet     only where the batch has seeds that are sampled
     runs/b000123.parquet        written last: where it exists, the batch is done
+    traces/seed-26.jsonl.gz     every step of a run that failed; written by the driver, at the end
 
 Files appear whole (written beside, synced, renamed), with a name and a content that do not depend
 on who wrote them. So a retry, a second attempt or a second driver do no harm, and what is done is
@@ -18,18 +20,25 @@ import os
 import re
 import socket
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark.errors import SweepError
 from spark.plan import SweepPlan
 from spark.tables import SCHEMAS
 
-__all__ = ["PLAN_FILE", "ResultFolder", "read_plan", "read_table"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PLAN_FILE", "TRACE_FOLDER", "ResultFolder", "read_metrics", "read_plan", "read_table"]
 
 PLAN_FILE = "plan.json"
+TRACE_FOLDER = "traces"
 _TEMPORARY = re.compile(r"_tmp-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")
 
 
@@ -72,11 +81,20 @@ class ResultFolder:
         )
         return {int(match.group(1)) for match in matches if match}
 
-    def write(self, kind: str, batch: int, table: pa.Table) -> None:
-        """Publish the rows of one batch in one table."""
+    def write(self, kind: str, batch: int, *parts: pa.Table) -> None:
+        """Publish the rows of one batch in one table; each part can be read without the others."""
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd")
+        with pq.ParquetWriter(sink, SCHEMAS[kind], compression="zstd") as writer:
+            for part in parts:
+                writer.write_table(part)
         _write_whole(self.path / kind / f"b{batch:06d}.parquet", sink.getvalue())
+
+    def write_trace(self, name: str, data: bytes) -> Path:
+        """Publish the trace of a run; where it is."""
+        folder = self.path / TRACE_FOLDER
+        folder.mkdir(exist_ok=True)
+        _write_whole(folder / name, data)
+        return folder / name
 
     def _remove_dead_temporaries(self) -> None:
         """Delete files that a writer on this host left behind when it died."""
@@ -99,10 +117,33 @@ def read_plan(path: Path) -> SweepPlan:
 
 def read_table(path: Path, kind: str) -> pa.Table:
     """All rows of one table of the sweep in ``path``, by ascending seed."""
+    return _read(path, kind, None)
+
+
+def read_metrics(path: Path | str, metrics: Iterable[str] | None = None) -> pd.DataFrame:
+    """The series of the sweep in ``path``, or some of its ``metrics``, as a pandas frame.
+
+    Columns are ``seed``, ``at_ms``, ``node_id``, ``metric``, ``value``, then one for each tag, in
+    ascending name; a tag is missing where the metric does not have it. Raises SweepError if there
+    is no sweep.
+    """
+    folder = Path(path)
+    read_plan(folder)
+    wanted = None if metrics is None else pc.field("metric").isin(sorted(metrics))
+    table = _read(folder, "metrics", wanted)
+    tags = table.column("tags")
+    names = {name for chunk in tags.chunks for name in chunk.keys.unique().to_pylist()}
+    table = table.select(["seed", "at_ms", "node_id", "metric", "value"])
+    for name in sorted(names):
+        table = table.append_column(name, pc.map_lookup(tags, pa.scalar(name), "first"))
+    return table.to_pandas().astype({"node_id": "Int64"})
+
+
+def _read(path: Path, kind: str, wanted: pc.Expression | None) -> pa.Table:
     files = sorted((path / kind).glob("b*.parquet"))
     # Only what a rows file vouches for: a batch in progress may have published its violations.
     files = [file for file in files if (path / "runs" / file.name).exists()]
-    tables = [pq.read_table(file, schema=SCHEMAS[kind]) for file in files]
+    tables = [pq.read_table(file, schema=SCHEMAS[kind], filters=wanted) for file in files]
     return pa.concat_tables(tables) if tables else SCHEMAS[kind].empty_table()
 
 

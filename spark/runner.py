@@ -2,32 +2,51 @@
 
 A runner is a function ``(profile, seed) -> RunResult`` named ``"module:function"``. The default one
 generates the scenario and runs it; a sweep may name another, such as one that runs the scenarios
-of a researcher's own package.
+of a researcher's own package. One that also takes ``metrics_interval_ms`` can be sampled, one that
+takes ``trace`` can be traced.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark.errors import SweepError
 
 if TYPE_CHECKING:
     from scenarios.result import RunResult
+    from sim.trace import Trace
 
-__all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed"]
+__all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed", "takes"]
 
-Runner = Callable[[str, int], "RunResult"]
 DEFAULT_RUNNER = "spark.runner:run_seed"
 
 
-def run_seed(profile: str, seed: int) -> RunResult:
+class Runner(Protocol):
+    """What runs a seed. ``options``: those that it ``takes``, of the two named above."""
+
+    def __call__(self, profile: str, seed: int, /, **options: Any) -> RunResult:
+        """The result of a seed, a function of profile and seed alone."""
+
+
+def run_seed(
+    profile: str,
+    seed: int,
+    *,
+    metrics_interval_ms: int | None = None,
+    trace: Trace | None = None,
+) -> RunResult:
     """Generate the scenario of ``(profile, seed)`` and run it."""
     from scenarios.generate import generate
     from scenarios.runner import run
 
-    return run(generate(profile, seed))
+    return run(generate(profile, seed), trace=trace, metrics_interval_ms=metrics_interval_ms)
+
+
+def takes(runner: Runner, option: str) -> bool:
+    """Whether a runner has the option, as a parameter of this name."""
+    return option in inspect.signature(runner).parameters
 
 
 def load_runner(name: str) -> Runner:

@@ -1,20 +1,22 @@
 """The result tables: what each column means, and how results become rows.
 
-A row of ``runs``, ``violations`` depends on the scenario and the code alone. Wall time, which does
-not, has a table of its own, ``timing``.
+A row of ``runs``, ``violations`` or ``metrics`` depends on the scenario and the code alone. Wall
+time, which does not, has a table of its own, ``timing``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from scenarios.result import OUTCOMES as RUN_OUTCOMES
 from scenarios.result import RunResult
+from sim.sampling import MetricSample
 
 __all__ = [
+    "METRICS",
     "NO_VERDICT",
     "OUTCOMES",
     "PASSING",
@@ -23,6 +25,7 @@ __all__ = [
     "TIMING",
     "VIOLATIONS",
     "failure_row",
+    "metrics_table",
     "run_row",
     "to_table",
     "violation_rows",
@@ -103,7 +106,28 @@ TIMING = pa.schema(
     metadata={"doc": "one row per seed, ascending; the only table that differs between two sweeps"},
 )
 
-SCHEMAS: Mapping[str, pa.Schema] = {"runs": RUNS, "violations": VIOLATIONS, "timing": TIMING}
+METRICS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("at_ms", pa.int64(), "simulated time of the sample, ms"),
+        pa.field(
+            "node_id",
+            pa.int32(),
+            metadata={"doc": "broker that publishes the metric; null for what is no broker's"},
+        ),
+        _column("metric", pa.string(), "name, with its unit at the end"),
+        _column("tags", pa.map_(pa.string(), pa.string()), "what tells readings of a metric apart"),
+        _column("value", pa.float64(), "the reading"),
+    ],
+    metadata={"doc": "one row per reading of the seeds that are sampled, by seed and time"},
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "runs": RUNS,
+    "violations": VIOLATIONS,
+    "timing": TIMING,
+    "metrics": METRICS,
+}
 
 
 def run_row(result: RunResult) -> dict[str, Any]:
@@ -150,6 +174,24 @@ def violation_rows(result: RunResult) -> list[dict[str, Any]]:
         }
         for violation in result.violations
     ]
+
+
+def metrics_table(run: Mapping[str, Any], samples: Sequence[MetricSample]) -> pa.Table:
+    """The rows of ``metrics`` for one run, whose row in ``runs`` is given."""
+    count = len(samples)
+    at_ms, node_id, metric, tags, value = zip(*samples, strict=True) if samples else ((),) * 5
+    columns = [
+        *(pa.repeat(pa.scalar(run[field.name], field.type), count) for field in _IDENTITY),
+        *(
+            pa.array(column, METRICS.field(name).type)
+            for name, column in zip(
+                ("at_ms", "node_id", "metric", "tags", "value"),
+                (at_ms, node_id, metric, tags, value),
+                strict=True,
+            )
+        ),
+    ]
+    return pa.Table.from_arrays(columns, schema=METRICS)
 
 
 def to_table(kind: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:

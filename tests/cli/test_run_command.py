@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,20 @@ def test_a_trace_has_every_step_and_can_be_read_along(call: Call, tmp_path: Path
     numbers = [int(line.split()[0]) for line in out.splitlines() if not line.startswith("     " * 2)
                and line.split()[0].isdigit()]  # fmt: skip
     assert numbers == sorted(numbers) and len(numbers) == result["steps"]
+
+
+def test_metrics_are_a_table_and_the_run_stays_what_it_was(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "metrics.csv"
+    plain = call("run", *SEED).out
+    sampled = call("run", *SEED, "--metrics", file, "--metrics-interval-ms", 5_000).out
+    assert sampled == plain
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert {int(row["at_ms"]) % 5_000 for row in rows} == {0}
+    [members] = [r for r in rows if (r["at_ms"], r["metric"]) == ("10000", "members")]
+    assert (members["node_id"], members["tags"]) == ("", "group=group")
+    assert float(members["value"]) > 0
+    active = [r for r in rows if r["tags"] == "state=active" and r["at_ms"] == "10000"]
+    assert {r["node_id"] for r in active} >= {"0"}
 
 
 def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_path: Path) -> None:

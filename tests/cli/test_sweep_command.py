@@ -42,6 +42,22 @@ def test_a_sweep_prints_outcomes_findings_and_the_report_path(
     assert read_table(out_folder, "runs").num_rows == 50
 
 
+def test_the_trace_of_a_failure_is_named_and_can_be_read_along(
+    execute: Execute, tmp_path: Path
+) -> None:
+    _, out, _ = execute(
+        "sweep", "--profile", "mixed", "--seeds", "0:20", "--out", tmp_path / "out",
+        "--runner", "fake_scenarios:run_observed", "--backend", "pool", "--traces", 1,
+        "--no-metrics",
+    )  # fmt: skip
+    assert list((tmp_path / "out" / "metrics").iterdir()) == []
+    [command] = re.findall(r"rebalance-sim (replay .*)", out)
+    assert command.endswith("traces/seed-3.jsonl.gz")
+    code, out, _ = execute(*command.split())
+    assert code == 0
+    assert out.split() == ["1", "0.017", "s", "fault", "fake"]
+
+
 def test_a_sweep_that_finds_nothing_is_exit_code_0(execute: Execute, tmp_path: Path) -> None:
     code, out, _ = execute(
         "sweep", "--profile", "slow", "--seeds", "0:4", "--out", tmp_path / "out", *FAKE,

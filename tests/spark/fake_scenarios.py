@@ -6,13 +6,19 @@ They stand for what a researcher's own runner would be: a module outside the pro
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import os
 import signal
 import time
 from typing import Any
 
 from scenarios.result import RunResult, ViolationRow
+from scenarios.runner import run
+from scenarios.zoo import zoo_scenario
+from sim.sampling import MetricSample
+from sim.trace import FullTrace
 
 
 def run_seed(profile: str, seed: int) -> RunResult:
@@ -40,6 +46,55 @@ def run_seed(profile: str, seed: int) -> RunResult:
         "coverage": {"fenced": seed % 2, "joined": 3},
     }
     return RunResult(seed=seed, profile=profile, **(values | extra))
+
+
+def run_observed(
+    profile: str,
+    seed: int,
+    *,
+    metrics_interval_ms: int | None = None,
+    trace: FullTrace | None = None,
+) -> RunResult:
+    """The same, for whoever wants samples or a trace."""
+    result = run_seed(profile, seed)
+    if trace is not None:
+        trace.lines.append(json.dumps({"step": 1, "at_ms": 17, "kind": "fault", "detail": "fake"}))
+    if metrics_interval_ms is None:
+        return result
+    at_ms = metrics_interval_ms
+    return dataclasses.replace(
+        result,
+        samples=(
+            MetricSample(at_ms, 0, "num_partitions", (("state", "active"),), 1),
+            MetricSample(at_ms, 1, "num_partitions", (("state", "active"),), 0),
+            MetricSample(at_ms, None, "members", (("group", "g"),), seed),
+            MetricSample(2 * at_ms, None, "unowned_partitions", (), 0.5),
+        ),
+    )
+
+
+def run_two_promises(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+    """From seed 50 on, it is another promise that breaks."""
+    result = run_observed(profile, seed, trace=trace)
+    broken = tuple(
+        dataclasses.replace(row, promise="log.other") if seed >= 50 else row
+        for row in result.violations
+    )
+    return dataclasses.replace(result, violations=broken)
+
+
+def run_moody(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+    """The same twice, as in a batch, but another way when it is traced."""
+    result = run_seed(profile, seed)
+    if trace is None:
+        return dataclasses.replace(result, outcome="ok" if seed % 5 else "violation")
+    return dataclasses.replace(result, digest="another")
+
+
+def run_defect(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+    """The simulator, with a defect that breaks a promise, whatever the seed."""
+    result = run(zoo_scenario("mut-early-grant"), trace=trace)
+    return dataclasses.replace(result, seed=seed, profile=profile)
 
 
 def _mixed(seed: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,8 @@ def test_the_sweep_id_changes_with_every_part_of_the_plan() -> None:
         replace(plan, code_digest="beef"),
         replace(plan, limits=Limits(soft_s=1.0)),
         replace(plan, python="3.99"),
+        replace(plan, metrics_interval_ms=500),
+        replace(plan, metrics_seeds=7),
     ]
     assert len({plan.sweep_id, *(other.sweep_id for other in others)}) == len(others) + 1
     assert a_plan().sweep_id == plan.sweep_id
@@ -74,3 +77,28 @@ def test_a_batch_size_out_of_bounds_is_refused(size: int) -> None:
 def test_limits_that_cannot_hold_are_refused(limits: dict[str, int]) -> None:
     with pytest.raises(SweepError, match="limit"):
         Limits(**limits)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3000), st.integers(1, 700))
+def test_the_seeds_that_are_sampled_are_spread_evenly_and_not_too_many(
+    first: int, count: int, most: int
+) -> None:
+    plan = replace(a_plan(first, first + count), metrics_seeds=most, metrics_interval_ms=250)
+    seeds = range(first, first + count)
+    sampled = [seed for seed in seeds if plan.metrics_interval_of(seed) is not None]
+    assert sampled[0] == first
+    assert len(sampled) <= most
+    assert 2 * len(sampled) >= min(count, most)
+    assert len({later - earlier for earlier, later in pairwise(sampled)}) <= 1
+    assert {plan.metrics_interval_of(seed) for seed in sampled} == {250}
+
+
+def test_a_plan_may_sample_nothing() -> None:
+    plan = replace(a_plan(), metrics_seeds=0)
+    assert plan.metrics_interval_of(0) is None
+
+
+@pytest.mark.parametrize("option", [{"metrics_interval_ms": 0}, {"metrics_seeds": -1}], ids=str)
+def test_series_that_cannot_be_are_refused(option: dict[str, int]) -> None:
+    with pytest.raises(SweepError, match="metrics"):
+        replace(a_plan(), **option)

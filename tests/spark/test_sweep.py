@@ -106,14 +106,14 @@ def test_the_files_of_both_backends_are_equal_byte_for_byte(
     for name in BACKENDS:
         a_sweep(
             tmp_path / name, name, profile=profile, runner=runner, seeds="0:18", batch_size=2,
-            limits=Limits(),
+            limits=Limits(), metrics_seeds=6,
         )  # fmt: skip
     files = sorted(
         file.relative_to(tmp_path / "pool")
-        for kind in ("runs", "violations")
+        for kind in ("runs", "violations", "metrics")
         for file in (tmp_path / "pool" / kind).iterdir()
     )
-    assert len(files) == 2 * 9
+    assert len(files) == 2 * 9 + (6 if runner == DEFAULT_RUNNER else 0)
     for file in [Path("plan.json"), *files]:
         assert (tmp_path / "pool" / file).read_bytes() == (tmp_path / "spark" / file).read_bytes()
 
