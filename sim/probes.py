@@ -16,25 +16,33 @@ __all__ = ["register_probes"]
 
 
 def register_probes(world: World) -> None:
-    """Let the sampler of a world read what is known of brokers, groups and partitions."""
+    """Let the sampler of a world read what is known of brokers, groups, partitions and records."""
 
     def of_brokers(at_ms: int) -> Iterator[Reading]:
         for broker in world.brokers:
             if broker.is_alive and broker.meters is not None:
                 yield from broker.meters.readings(broker, at_ms)
 
-    def of_group(at_ms: int) -> Iterator[Reading]:
+    def of_groups(at_ms: int) -> Iterator[Reading]:
         return _group_readings(world)
 
     def of_partitions(at_ms: int) -> Iterator[Reading]:
-        owned = world.metrics.ownership.values()
-        yield Reading("partitions", sum(group.partition_count for group in owned))
-        yield Reading("unowned_partitions", sum(group.unowned_count for group in owned))
-        yield Reading("overlap_partitions", sum(group.overlap_count for group in owned))
+        for group_id, owned in world.metrics.ownership.items():
+            tags = (("group", group_id),)
+            yield Reading("partitions", owned.partition_count, None, tags)
+            yield Reading("unowned_partitions", owned.unowned_count, None, tags)
+            yield Reading("overlap_partitions", owned.overlap_count, None, tags)
+
+    def of_records(at_ms: int) -> Iterator[Reading]:
+        for group_id, progress in world.data_plane.progress.items():
+            tags = (("group", group_id),)
+            yield Reading("lag_records", sum(progress.lags().values()), None, tags)
 
     world.sampler.register(of_brokers)
-    world.sampler.register(of_group)
+    world.sampler.register(of_groups)
     world.sampler.register(of_partitions)
+    if world.data_plane.is_on:
+        world.sampler.register(of_records)
 
 
 def _group_readings(world: World) -> Iterator[Reading]:

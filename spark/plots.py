@@ -106,7 +106,7 @@ def _series(series: pd.DataFrame) -> Figure:
         axes.tick_params(labelsize=8)
         axes.set_xlabel("s", fontsize=8)
         rows = series[series["metric"] == metric]
-        # Of what several brokers publish, the highest.
+        # Of what several brokers or groups show, the highest.
         of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
         low, mean, high = of_seeds.quantile(0.1), of_seeds.mean(), of_seeds.quantile(0.9)
         seconds = mean.index / 1_000

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from random_worlds import random_spec
 from worlds import client, spec
@@ -19,6 +21,20 @@ def test_a_sampled_world_goes_exactly_the_same_way(seed: int, interval_ms: int) 
     assert sampled.samples and not plain.samples
     assert (sampled.digest, sampled.ties, sampled.steps) == (plain.digest, plain.ties, plain.steps)
     assert (sampled.metrics, sampled.coverage) == (plain.metrics, plain.coverage)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_look_at_the_data_plane_leaves_it_as_it_is(seed: int) -> None:
+    found = random_spec(seed)
+    clients = tuple(
+        replace(spec, processing_records_per_second=(None, 5, 25)[number % 3])
+        for number, spec in enumerate(found.clients)
+    )
+    found = replace(found, data_plane=True, clients=clients)
+    plain = World(found).run()
+    sampled = World(found, metrics_interval_ms=777).run()
+    assert (sampled.digest, sampled.metrics) == (plain.digest, plain.metrics)
+    assert {s.metric for s in sampled.samples} >= {"lag_records", "members"}
 
 
 def test_samples_come_at_regular_times_to_the_very_end() -> None:
