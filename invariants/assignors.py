@@ -32,7 +32,7 @@ class BalancedTarget(Invariant):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the sizes of all shares of a new target."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, ledger, "uniform"):
+        if not change.is_new_target or not _is_certain(self.books, change, "uniform"):
             return None
         sizes = {member_id: len(target) for member_id, target in ledger.targets.items()}
         most = max(sorted(sizes), key=sizes.__getitem__)
@@ -61,7 +61,7 @@ class StickyTarget(Invariant):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count what stayed, and what could have stayed."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, ledger, "uniform"):
+        if not change.is_new_target or not _is_certain(self.books, change, "uniform"):
             return None
         counts = _partition_counts(ledger, shard_of(step).coordinator.image)
         total = sum(map(len, ledger.targets.values()))
@@ -105,7 +105,7 @@ class CoPartitionedTarget(Invariant):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare topics of equal size, partition by partition."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, ledger, "range"):
+        if not change.is_new_target or not _is_certain(self.books, change, "range"):
             return None
         by_name = shard_of(step).coordinator.image.by_name
         first: dict[int, str] = {}
@@ -130,10 +130,11 @@ class CoPartitionedTarget(Invariant):
         return "nobody" if owner is None else self.books.who(owner)
 
 
-def _is_certain(books: Books, ledger: GroupLedger, assignor: str) -> bool:
+def _is_certain(books: Books, change: Change, assignor: str) -> bool:
     """Whether ``assignor`` computed this target, for members that all subscribe alike."""
+    ledger = change.ledger
     votes = ledger.vote_count
-    if len(votes) > 1 or ledger.pattern_count or not ledger.targets:
+    if change.is_by_client or len(votes) > 1 or ledger.pattern_count or not ledger.targets:
         return False
     chosen = next(iter(votes)) if votes else books.config.group_consumer_assignors[0]
     if chosen != assignor or len(ledger.targets) != len(ledger.members):

@@ -42,6 +42,7 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.messages_assignment import ConsumerGroupInstallAssignmentRequest
 from protocol.messages_offsets import OffsetCommitRequest
 from protocol.outcome import ScheduleTimer
 from protocol.records import MemberState
@@ -233,6 +234,7 @@ class Checker:
     def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
         change = ledger.apply(step.records)
         change.group = self.books.group_in(shard)
+        change.is_by_client = type(step.request) is ConsumerGroupInstallAssignmentRequest
         ledger.note_states(change, step.at_ms)
         if change.is_mixed:
             return change

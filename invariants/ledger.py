@@ -101,6 +101,8 @@ class Change:
     """Members that may hold something else than before."""
     taken: list[Taken] = field(default_factory=list)
     is_group_removed: bool = False
+    is_by_client: bool = False
+    """A member computed the target, from the group as it was then (``client_side.py`` judges)."""
 
     @property
     def is_new_target(self) -> bool:

@@ -127,7 +127,9 @@ class TargetSubscribed(Invariant):
                     suspects.add(member_id)
             if change.patterns:
                 self._suspects[shard.name] = suspects = None
-        if not change.is_new_target:
+        if change.is_by_client:
+            self._suspects[shard.name] = None
+        if not change.is_new_target or change.is_by_client:
             return None
         if suspects is None:
             ids = set(ledger.targets)
@@ -173,7 +175,7 @@ class TargetComplete(Invariant):
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count a target when it is installed."""
-        if not change.is_new_target:
+        if not change.is_new_target or change.is_by_client:
             return None
         return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
 

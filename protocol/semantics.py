@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from protocol.assignors.client_side import StreamsAssignor
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS, assignors_with_defects
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
@@ -30,11 +31,15 @@ __all__ = ["DEFAULT_SEMANTICS", "SEMANTICS", "ZOO", "Semantics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Semantics:
-    """A protocol version: clean rules, the defects it shipped with, and those switched on in it."""
+    """A protocol version: clean rules, the defects it shipped with, and those switched on in it.
+
+    ``streams`` is the client-side assignor of that name, where the version has such assignors.
+    """
 
     name: str
     coordinator: type[ConsumerGroupRules]
     member: type[MemberRules]
+    streams: type[StreamsAssignor] = StreamsAssignor
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ErrorCode
 from protocol.member import (
-    Call as BlockingCall,
-)
-from protocol.member import (
+    AssignmentInstalled,
+    AssignmentPrepared,
+    AssignmentReceived,
     CallbackCompleted,
     CallbackKind,
     CallReturned,
@@ -22,6 +22,7 @@ from protocol.member import (
     Close,
     CloseConnection,
     CommitAnswered,
+    ComputeAssignment,
     ConnectCoordinator,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
@@ -41,14 +42,24 @@ from protocol.member import (
     RunCallback,
     SendCommit,
     SendHeartbeat,
+    SendInstallAssignment,
     SendOffsetFetch,
+    SendPrepareAssignment,
     Subscribe,
     Tick,
     ValidatePositions,
 )
+from protocol.member import (
+    Call as BlockingCall,
+)
 from protocol.messages import ConsumerGroupHeartbeatResponse
+from protocol.messages_assignment import (
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from sim.application import Application
+from sim.client_assignors import AssignorHost
 from sim.client_kinds import make_member
 from sim.client_lines import ClientLines
 from sim.clock import Call
@@ -104,6 +115,8 @@ class ClientProcess:
         self._pick_broker = world.streams.get(f"bootstrap/{name}").random
         self.application = Application(world, self, conditions)
         self.intake = self.application.intake
+        assignors = spec.client_assignors
+        self._assignors = None if assignors is None else AssignorHost(world, self, assignors)
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -116,6 +129,8 @@ class ClientProcess:
         """The application subscribes and polls."""
         # An application that has changed over to names by now starts with those.
         regex = None if topics else self.spec.topic_regex
+        if self._assignors is not None:
+            self._assignors.start()
         if topics or regex is not None:
             self.take(Subscribe(topic_names=frozenset(topics), topic_regex=regex))
         self.take(PollingResumed())
@@ -124,6 +139,8 @@ class ClientProcess:
     def end(self) -> None:
         """The process is gone, and its connections with it."""
         self.application.end()
+        if self._assignors is not None:
+            self._assignors.end()
         self.is_alive = False
         self._lines.close()
         self._deferred.clear()
@@ -272,6 +289,14 @@ class ClientProcess:
             raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
         self._lines.send(Purpose.COORDINATOR, node_id, effect.correlation_id, effect.request)
 
+    def _compute_assignment(self, effect: ComputeAssignment) -> None:
+        if self._assignors is not None:
+            self._assignors.compute(effect)
+
+    def _receive_assignment(self, effect: AssignmentReceived) -> None:
+        if self._assignors is not None:
+            self._assignors.on_assignment(effect)
+
     def _find_coordinator(self, effect: FindCoordinator) -> None:
         request = FindCoordinatorRequest(group_id=self.member.config.group_id)
         self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
@@ -329,6 +354,10 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     SendHeartbeat: ClientProcess._send,
     SendCommit: ClientProcess._send,
     SendOffsetFetch: ClientProcess._send,
+    SendPrepareAssignment: ClientProcess._send,
+    SendInstallAssignment: ClientProcess._send,
+    ComputeAssignment: ClientProcess._compute_assignment,
+    AssignmentReceived: ClientProcess._receive_assignment,
     FindCoordinator: ClientProcess._find_coordinator,
     ConnectCoordinator: ClientProcess._connect_coordinator,
     CloseConnection: ClientProcess._close_connection,
@@ -353,6 +382,18 @@ def _offset_fetch_answered(correlation_id: int, response: OffsetFetchResponse) -
     return OffsetFetchAnswered(correlation_id=correlation_id, response=response)
 
 
+def _prepare_answered(
+    correlation_id: int, response: ConsumerGroupPrepareAssignmentResponse
+) -> Event:
+    return AssignmentPrepared(correlation_id=correlation_id, response=response)
+
+
+def _install_answered(
+    correlation_id: int, response: ConsumerGroupInstallAssignmentResponse
+) -> Event:
+    return AssignmentInstalled(correlation_id=correlation_id, response=response)
+
+
 def _search_answered(correlation_id: int, response: FindCoordinatorResponse) -> Event:
     if response.error_code is ErrorCode.NONE:
         return CoordinatorFound(correlation_id=correlation_id, node_id=response.node_id)
@@ -363,5 +404,7 @@ _ANSWERS: dict[type, Callable[[int, Any], Event]] = {
     ConsumerGroupHeartbeatResponse: _heartbeat_answered,
     OffsetCommitResponse: _commit_answered,
     OffsetFetchResponse: _offset_fetch_answered,
+    ConsumerGroupPrepareAssignmentResponse: _prepare_answered,
+    ConsumerGroupInstallAssignmentResponse: _install_answered,
     FindCoordinatorResponse: _search_answered,
 }

@@ -13,6 +13,7 @@ from protocol.librdkafka import LibrdkafkaMember
 from protocol.member import ConsumerConfig, ConsumerMember, GroupMember
 from protocol.member.kinds import JAVA, LIBRDKAFKA
 from protocol.semantics import Semantics
+from sim.client_assignors import make_assignors
 from sim.spec import ClientSpec
 
 __all__ = ["make_member"]
@@ -34,6 +35,7 @@ def make_member(
         group_id=group_id,
         group_instance_id=spec.instance_id,
         group_remote_assignor=spec.server_assignor,
+        group_local_assignors=make_assignors(spec.name, spec.client_assignors, semantics),
         client_rack=spec.rack,
         max_poll_interval_ms=spec.max_poll_interval_ms,
         enable_auto_commit=spec.enable_auto_commit,

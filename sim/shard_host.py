@@ -20,6 +20,12 @@ from protocol.messages import (
     ErrorResponse,
     Response,
 )
+from protocol.messages_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 from protocol.messages_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -424,4 +430,8 @@ def _error_answer(request: Any, code: ErrorCode) -> Response:
             return OffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
         case OffsetFetchRequest():
             return OffsetFetchResponse(error_code=code)
+        case ConsumerGroupPrepareAssignmentRequest():
+            return ConsumerGroupPrepareAssignmentResponse(error_code=code)
+        case ConsumerGroupInstallAssignmentRequest():
+            return ConsumerGroupInstallAssignmentResponse(error_code=code)
     return ErrorResponse(error_code=code)

@@ -13,7 +13,9 @@ from enum import Enum
 from protocol.config import CoordinatorConfig
 from protocol.member.kinds import CLIENT_KINDS, JAVA
 from protocol.semantics import SEMANTICS
+from sim.assignor_spec import ClientAssignorsSpec
 from sim.broker_rules import split_defects
+from sim.delays import DelaySpec
 from sim.faults import Fault
 from sim.re2_engine import compile_re2
 from sim.settings import configs_ever_in_force
@@ -27,24 +29,6 @@ __all__ = [
     "TopicSpec",
     "WorldSpec",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelaySpec:
-    """A random delay: uniform between ``min_ms`` and ``max_ms``, plus an exponential tail.
-
-    ``tail_ms`` is the mean of the tail, 0 for none. ``max_ms`` None means ``min_ms``, that is, a
-    constant.
-    """
-
-    min_ms: int
-    max_ms: int | None = None
-    tail_ms: int = 0
-
-    def __post_init__(self) -> None:
-        _at_least(self, 0, "min_ms", "tail_ms")
-        if self.max_ms is not None and self.max_ms < self.min_ms:
-            raise ValueError(f"max_ms ({self.max_ms}) must be >= min_ms ({self.min_ms})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +67,8 @@ class ClientSpec:
     application processes ``processing_records_per_second`` (None: whatever comes).
     ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what one fetch brings
     of a partition, and therefore what is buffered of it.
+
+    ``client_assignors`` are those of KIP-848's text, which no other semantics have.
     """
 
     name: str
@@ -106,6 +92,7 @@ class ClientSpec:
     max_partition_fetch_records: int = 1_000
     processing_records_per_second: int | None = None
     kind: str = JAVA
+    client_assignors: ClientAssignorsSpec | None = None
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
@@ -115,6 +102,8 @@ class ClientSpec:
             )
         if self.topics and self.topic_regex is not None:
             raise ValueError("topic_regex and topics exclude each other")
+        if self.client_assignors is not None:
+            self._check_client_assignors()
         _check_regex(self.topic_regex)
         if self.group_id == "":
             raise ValueError("group_id must not be empty; leave it out for the group of the world")
@@ -137,6 +126,12 @@ class ClientSpec:
             "max_poll_records",
             "max_partition_fetch_records",
         )
+
+    def _check_client_assignors(self) -> None:
+        if self.server_assignor is not None:
+            raise ValueError("server_assignor and client_assignors exclude each other")
+        if self.kind != JAVA:
+            raise ValueError(f"client_assignors: a client of kind {self.kind!r} has none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,11 +224,17 @@ class WorldSpec:
         split_defects(SEMANTICS[self.semantics], self.defects)
         _unique("topics", (topic.name for topic in self.topics))
         _unique("clients", (client.name for client in self.clients))
+        has_client_assignors = SEMANTICS[self.semantics].coordinator.has_client_assignors
         for client in self.clients:
             if client.start_ms >= self.duration_ms:
                 raise ValueError(
                     f"clients: {client.name} starts at start_ms {client.start_ms}, which must be "
                     f"before duration_ms ({self.duration_ms})"
+                )
+            if client.client_assignors is not None and not has_client_assignors:
+                raise ValueError(
+                    f"clients: {client.name} has client_assignors, which the semantics "
+                    f"{self.semantics!r} do not know: set those to 'kip-848'"
                 )
             if client.processing_records_per_second is not None and not self.data_plane:
                 raise ValueError(

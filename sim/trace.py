@@ -19,7 +19,8 @@ from typing import Any, get_args
 from invariants.step import Step, StepKind
 from protocol.member import Event
 from protocol.member.states import ClientState
-from protocol.records import OffsetCommit, Record, to_dict
+from protocol.messages_assignment import AssignmentMetadata
+from protocol.records import ConsumerGroupTargetAssignmentMember, OffsetCommit, Record, to_dict
 from protocol.topics import TopicPartition
 
 __all__ = ["FullTrace", "Trace"]
@@ -164,6 +165,8 @@ def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
             code = code_of(getattr(record, "member_id", ""))
             if value is not None:
                 code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
+                if type_id == ConsumerGroupTargetAssignmentMember.type_id:
+                    code ^= _metadata_code(trace, record.metadata)
         numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
     return _records_struct(len(records)).pack(*numbers)
 
@@ -186,7 +189,12 @@ def _target_code(trace: Trace, value: frozenset[TopicPartition]) -> int:
 def _current_code(trace: Trace, value: Any) -> int:
     code: int = (value.member_epoch << 20) + (value.previous_member_epoch << 4) + int(value.state)
     code ^= trace.fold(value.assigned) << 1
+    code ^= _metadata_code(trace, value.metadata)
     return code ^ (trace.fold(value.pending_revocation) << 2)
+
+
+def _metadata_code(trace: Trace, metadata: AssignmentMetadata | None) -> int:
+    return 0 if metadata is None else _plain_code(trace, metadata)
 
 
 _VALUE_CODES: dict[int, Callable[[Trace, Any], int]] = {
@@ -263,6 +271,8 @@ def _plain(value: Any) -> Any:
     """JSON data for a value of the protocol; what is unset is left out."""
     if value is None or isinstance(value, str | bool):
         return value
+    if isinstance(value, bytes):
+        return value.hex()
     if isinstance(value, Enum):
         return value.name if isinstance(value, int) else value.value
     if isinstance(value, int):

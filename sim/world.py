@@ -39,6 +39,7 @@ from sim.shard_host import ShardHost
 from sim.spec import WorldSpec
 from sim.steps import Checker, Steps
 from sim.streams import Streams
+from sim.task_store import TaskStore
 from sim.topic_logs import TopicLogs
 from sim.topics import TopicAdmin
 from sim.trace import Trace
@@ -99,6 +100,7 @@ class World:
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
+        self.task_stores: dict[str, TaskStore] = {}
         self.topics = TopicAdmin(self)
         self.settings = SettingsAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)
