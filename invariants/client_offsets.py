@@ -14,6 +14,8 @@ from protocol.member import (
     ClientState,
     CommitOffsets,
     OffsetFetchAnswered,
+    PositionsKnown,
+    RecordsReturned,
     ResetPositions,
     SendCommit,
     StateChanged,
@@ -21,8 +23,9 @@ from protocol.member import (
 )
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from protocol.messages_offsets import NO_MEMBER_EPOCH, NO_OFFSET
+from protocol.topics import TopicPartition
 
-__all__ = ["CommitEpoch", "CommitOwned", "PollTimer", "PositionSource"]
+__all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "PositionSource"]
 
 
 class CommitEpoch(Invariant):
@@ -51,6 +54,71 @@ class CommitEpoch(Invariant):
                     f"{entry.name} signs a commit as {effect.request.member_id} at epoch {epoch}; "
                     f"its own is {max(known)}",
                     {"client": entry.name, "epoch": epoch},
+                )
+        return None
+
+
+class CommitPosition(Invariant):
+    """C23. A commit that had to wait names the positions of the time at which it was made, so what
+    counts is the furthest that the application has come; what it asks for by number is its own.
+    That positions themselves keep to what was handed out is ``client.deliver.owned``."""
+
+    promise = Promise(
+        id="client.commit.position",
+        sentence=(
+            "A commit that names no offsets of the application's own covers only records that "
+            "were handed to it."
+        ),
+        clauses=("client C23", "zoo S4"),
+        broken_by=("mut-client-commits-undelivered",),
+    )
+    heeds = Heeds(
+        events=(PositionsKnown, RecordsReturned, CommitOffsets),
+        effects=(SendCommit,),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._reached: dict[str, dict[TopicPartition, int]] = {}
+        """Client -> partition -> where it started, or the end of what it was handed, if later."""
+        self._by_application: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has been handed nothing."""
+        self._reached[entry.name] = {}
+        self._by_application.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A position was looked up, or records were handed out."""
+        event = step.event
+        if type(event) is CommitOffsets:
+            if event.offsets is not None:
+                self._by_application.add(entry.name)
+            return None
+        reached = self._reached.setdefault(entry.name, {})
+        for partition, position in event.positions.items():
+            if position > reached.get(partition, -1):
+                reached[partition] = position
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the offsets of each commit."""
+        if entry.name in self._by_application:
+            return None
+        reached = self._reached.get(entry.name, {})
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            offsets = effect.request.offsets
+            early = [p for p, offset in offsets.items() if offset > reached.get(p, -1)]
+            if early:
+                partition = min(early)
+                return Finding(
+                    f"{entry.name} commits {self.books.name_of(partition)} up to "
+                    f"{offsets[partition]}; its application has come to "
+                    f"{reached.get(partition, 'nothing of it')}",
+                    {"client": entry.name, "partition": partition},
                 )
         return None
 

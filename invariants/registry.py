@@ -112,6 +112,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     client_heartbeat.LeaveOnce,
     client_heartbeat.EpochReceived,
     client_offsets.CommitEpoch,
+    client_offsets.CommitPosition,
     client_offsets.CommitOwned,
     client_offsets.PositionSource,
     client_offsets.PollTimer,
@@ -129,10 +130,6 @@ COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
     {
         "coordinator E2": (
             "a client gets only answers, and log.commit_before_response holds every answer back"
-        ),
-        "client C23": (
-            "needs the data plane: the machine commits its own positions, and the host's "
-            "RecordsReturned is checked by client.deliver.owned"
         ),
         "TLA+ TypeOK": "types are checked statically; states by client.transition.legal",
         "TLA+ EventuallyConverges": "bounded, as liveness.converges",

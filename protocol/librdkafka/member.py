@@ -288,7 +288,7 @@ class LibrdkafkaMember(LibrdkafkaCore):
 
     @property
     def may_commit_outside_poll(self) -> bool:
-        """Always: an interval, a revocation and a leave commit whatever is stored by then."""
+        """With automatic commits, an interval, a revocation and a leave commit what is stored."""
         return self.config.enable_auto_commit
 
     # --- what invariants, traces and hosts read ---------------------------------------------------
