@@ -123,7 +123,11 @@ class EpochFitsState(_StateInvariant):
             "leaves or has become stale at -1 or -2, one that joins at none below 0."
         ),
         clauses=("client C2", "zoo S9"),
-        broken_by=("KAFKA-19335", "mut-client-keeps-leave-epoch"),
+        broken_by=(
+            "KAFKA-19335",
+            "mut-client-adopts-late-answers",
+            "mut-client-keeps-leave-epoch",
+        ),
     )
 
     def judge(self, member: GroupMember) -> str | None:

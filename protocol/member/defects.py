@@ -191,7 +191,7 @@ class KeepsLeaveEpoch(MemberRules):
 
 
 class AdoptsLateAnswers(MemberRules):
-    """C3: answers count in every state."""
+    """C2: answers count in every state."""
 
     def heeds_answers_in(self, state: ClientState) -> bool:
         """A member that is out takes an epoch over."""
