@@ -7,6 +7,7 @@ Source: Groce et al., "Swarm Testing" (2012).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from protocol.config import CoordinatorConfig
@@ -28,6 +29,9 @@ from sim.streams import Streams
 
 __all__ = ["generate", "generate_from"]
 
+_GROUP_NAMES = ("audit", "billing", "mirror", "search", "statistics")
+"""With two to five partitions, some of them share one with each other or with ``group``."""
+
 _TOPIC_NAMES = ("orders", "payments", "shipments", "returns")
 _STATIC_SHARE = 0.6
 _VOTE_SHARE = 0.7
@@ -37,6 +41,8 @@ _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
 
 _START_WITHIN_MS = 500
+_FURTHER_GROUPS = (1, 2)
+_FURTHER_CLIENTS = (1, 3)
 
 _CALM_INTERVALS = 4
 _LOAD_MS = 2_000
@@ -63,6 +69,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         clients=clients,
         topics=topics,
         broker_count=brokers.count,
+        offsets_partition_count=brokers.offsets_partition_count,
         duration_ms=duration_ms,
         config=config,
         semantics=semantics,
@@ -77,7 +84,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         duration_ms=duration_ms,
         calm_ms=_calm_ms(config, clients, faults),
         semantics=semantics,
-        config=draw.size_limit(config, len(clients)),
+        config=draw.size_limit(config, clients),
         network=draw.network(),
         brokers=brokers,
         faults=faults,
@@ -133,16 +140,21 @@ class _Drawing:
             group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
         )
 
-    def size_limit(self, config: CoordinatorConfig, client_count: int) -> CoordinatorConfig:
-        """A group that has a seat for each client, and none to spare."""
+    def size_limit(
+        self, config: CoordinatorConfig, clients: tuple[ClientSpec, ...]
+    ) -> CoordinatorConfig:
+        """A group, the largest one, that has a seat for each client, and none to spare."""
         if "full_group" not in self.features:
             return config
-        return replace(config, group_consumer_max_size=client_count)
+        largest = max(Counter(client.group_id for client in clients).values())
+        return replace(config, group_consumer_max_size=largest)
 
     def brokers(self) -> BrokerSpec:
         """How many, and how fast they replicate."""
+        of_groups = Draw(self.streams.get("generate/offsets-partitions"))
         return BrokerSpec(
             count=self.shape.pick(self._sizes.brokers),
+            offsets_partition_count=of_groups.pick(self._sizes.offsets_partitions),
             replication=DelaySpec(
                 min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
             ),
@@ -165,7 +177,24 @@ class _Drawing:
             poll_interval_ms=self.timing.pick(self._timings.poll_interval_ms),
         )
         latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
-        return tuple(self._client(alike, index, latest_ms) for index in range(count))
+        groups = [None] * count + self._further_groups()
+        return tuple(
+            replace(self._client(alike, index, latest_ms), group_id=group_id)
+            for index, group_id in enumerate(groups)
+        )
+
+    def _further_groups(self) -> list[str | None]:
+        """The groups of clients beside those of the world's own group: smaller ones."""
+        if "several_groups" not in self.features:
+            return []
+        draw = Draw(self.streams.get("generate/groups"))
+        names = list(_GROUP_NAMES)
+        found: list[str | None] = []
+        for _ in range(draw.between(_FURTHER_GROUPS)):
+            name = draw.pick(names)
+            names.remove(name)
+            found += [name] * draw.between(_FURTHER_CLIENTS)
+        return found
 
     def _client(self, alike: ClientSpec, index: int, latest_start_ms: int) -> ClientSpec:
         draw = Draw(self.streams.get(f"generate/client/{index}"))

@@ -76,6 +76,7 @@ class FaultCast:
     clients: tuple[ClientSpec, ...]
     topics: tuple[TopicSpec, ...]
     broker_count: int
+    offsets_partition_count: int
     duration_ms: int
     config: CoordinatorConfig
     semantics: str
@@ -93,6 +94,17 @@ class FaultCast:
     def broker(self, draw: Draw) -> int | None:
         """Mostly the leader, sometimes another."""
         return draw.between((0, self.broker_count - 1)) if draw.chance(0.3) else None
+
+    def offsets_partition(self, draw: Draw, *, broker: int | None = None) -> int | None:
+        """Which partition's leader is meant where no ``broker`` is named. Nothing is drawn where
+        there is but one."""
+        count = self.offsets_partition_count
+        return draw.pick((None, *range(count))) if count > 1 and broker is None else None
+
+    def group(self, draw: Draw) -> str | None:
+        """One of the groups. Nothing is drawn where there is but one."""
+        groups = sorted({client.group_id or "" for client in self.clients})
+        return (draw.pick(groups) or None) if len(groups) > 1 else None
 
     def may_go(self, name: str) -> bool:
         """Take note that this client never comes back, if others remain."""
@@ -165,8 +177,12 @@ def _network_slowdown(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) 
 
 
 def _broker_isolation(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
     yield BrokerIsolation(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), broker=cast.broker(draw)
+        at_ms=at_ms,
+        duration_ms=duration_ms,
+        broker=broker,
+        offsets_partition=cast.offsets_partition(draw, broker=broker),
     )
 
 
@@ -179,8 +195,12 @@ def _replication_slowdown(
 
 
 def _broker_crash(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
     yield BrokerCrash(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), broker=cast.broker(draw)
+        at_ms=at_ms,
+        duration_ms=duration_ms,
+        broker=broker,
+        offsets_partition=cast.offsets_partition(draw, broker=broker),
     )
 
 
@@ -191,7 +211,10 @@ def _broker_bounce(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> 
 
 
 def _coordinator_move(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    yield CoordinatorMove(at_ms=at_ms, keeps_tail=draw.chance(0.5))
+    keeps_tail = draw.chance(0.5)
+    yield CoordinatorMove(
+        at_ms=at_ms, keeps_tail=keeps_tail, offsets_partition=cast.offsets_partition(draw)
+    )
 
 
 def _log_compaction(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
@@ -200,11 +223,15 @@ def _log_compaction(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) ->
         broker=draw.between((0, cast.broker_count - 1)) if draw.chance(0.3) else None,
         cleaned_percent=draw.pick((100, 100, 30, 70)),
         drops_tombstones=draw.chance(0.4),
+        offsets_partition=cast.offsets_partition(draw),
     )
 
 
 def _zombie_leader(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    yield ZombieLeader(at_ms=at_ms, duration_ms=draw.between(rule.duration_ms))
+    duration_ms = draw.between(rule.duration_ms)
+    yield ZombieLeader(
+        at_ms=at_ms, duration_ms=duration_ms, offsets_partition=cast.offsets_partition(draw)
+    )
 
 
 # -- clients -----------------------------------------------------------------------------------
@@ -363,7 +390,7 @@ def _group_config_change(
             deleted.append(name.replace("_", "."))
     if not values and not deleted:
         values["consumer_heartbeat_interval_ms"] = interval_ms[1]
-    yield GroupConfigChange(at_ms=at_ms, **values, deletes=tuple(deleted))
+    yield GroupConfigChange(at_ms=at_ms, group=cast.group(draw), **values, deletes=tuple(deleted))
 
 
 def _broker_config_change(

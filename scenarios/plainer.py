@@ -20,6 +20,8 @@ __all__ = [
     "plainer_changes",
     "with_clients",
     "with_fault_size",
+    "with_groups",
+    "with_offsets_partitions",
     "with_partition_count",
     "with_topics",
 ]
@@ -68,6 +70,33 @@ def with_clients(world: WorldSpec, clients: tuple[ClientSpec, ...]) -> WorldSpec
             fault = _changed(fault, clients=kept)
         faults.append(fault)
     return replace(world, clients=clients, faults=tuple(faults))
+
+
+def with_groups(world: WorldSpec, group_ids: tuple[str, ...]) -> WorldSpec:
+    """Only these groups with their clients; what concerns another group alone goes with it.
+
+    Raises ValueError for none.
+    """
+    kept = with_clients(world, tuple(c for c in world.clients if world.group_of(c) in group_ids))
+    faults = tuple(
+        fault
+        for fault in kept.faults
+        if not isinstance(fault, GroupConfigChange) or fault.group in (None, *group_ids)
+    )
+    return replace(kept, faults=faults)
+
+
+def with_offsets_partitions(world: WorldSpec, count: int) -> WorldSpec:
+    """So many partitions of ``__consumer_offsets``; a fault of one that is gone is one of the
+    world's group."""
+    brokers = replace(world.brokers, offsets_partition_count=count)
+    faults = tuple(
+        _changed(fault, offsets_partition=None)
+        if (getattr(fault, "offsets_partition", None) or 0) >= count
+        else fault
+        for fault in world.faults
+    )
+    return replace(world, brokers=brokers, faults=faults)
 
 
 def with_topics(world: WorldSpec, topics: tuple[TopicSpec, ...]) -> WorldSpec:
@@ -123,8 +152,11 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     clients, brokers = world.clients, world.brokers
     if brokers.count > 1:
         yield {"brokers": replace(brokers, count=1)}
-    if brokers != (usual := BrokerSpec(count=brokers.count)):
+    usual = BrokerSpec(count=brokers.count, offsets_partition_count=brokers.offsets_partition_count)
+    if brokers != usual:
         yield {"brokers": usual}
+    if any(client.group_id is not None for client in clients):
+        yield {"clients": tuple(replace(c, group_id=None) for c in clients)}
     yield {"network": NetworkSpec(latency=_ONE_MS)}
     if world.config.group_consumer_assignment_interval_ms:
         yield {"config": replace(world.config, group_consumer_assignment_interval_ms=0)}
@@ -145,6 +177,9 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
         elif isinstance(fault, GroupConfigChange):
             for plain_change in _plainer_settings(fault):
                 yield {"faults": (*world.faults[:index], plain_change, *world.faults[index + 1 :])}
+        elif getattr(fault, "offsets_partition", None) is not None:
+            of_group = _changed(fault, offsets_partition=None)
+            yield {"faults": (*world.faults[:index], of_group, *world.faults[index + 1 :])}
 
 
 def _plainer_topics(topics: tuple[str, ...], initial: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

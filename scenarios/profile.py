@@ -27,8 +27,9 @@ __all__ = [
     "parse_profile",
 ]
 
-PROFILES = ("calm", "faulty", "chaos", "operations")
-"""The profiles that come with the simulator: three from quiet to wild, and one of its own kind."""
+PROFILES = ("calm", "faulty", "chaos", "operations", "groups")
+"""The profiles that come with the simulator: three from quiet to wild, and two of their own kind.
+"""
 
 Range = tuple[int, int]
 
@@ -37,7 +38,8 @@ Range = tuple[int, int]
 class Sizes:
     """How large a world is. With ``large_probability`` a large range replaces the usual one.
 
-    From ``brokers`` each scenario picks one number, from ``records_per_second`` each topic.
+    From ``brokers`` and ``offsets_partitions`` each scenario picks one number, from
+    ``records_per_second`` each topic.
     """
 
     clients: Range
@@ -45,6 +47,7 @@ class Sizes:
     partitions: Range
     brokers: tuple[int, ...]
     records_per_second: tuple[int, ...] = (0,)
+    offsets_partitions: tuple[int, ...] = (1,)
     large_probability: float = 0.0
     large_clients: Range = (8, 12)
     large_partitions: Range = (12, 24)
@@ -53,7 +56,7 @@ class Sizes:
         for name in ("clients", "topics", "partitions", "large_clients", "large_partitions"):
             _check_range(name, getattr(self, name), least=1)
         _check_share("large_probability", self.large_probability)
-        for name in ("brokers", "records_per_second"):
+        for name in ("brokers", "records_per_second", "offsets_partitions"):
             if not getattr(self, name):
                 raise ScenarioError("must name at least one number", place=name)
 
@@ -86,6 +89,7 @@ class Features:
     ``clustered_faults`` draws some faults close to each other: coincidences are where protocols
     break. ``full_group`` limits the group to as many members as there are clients.
     ``alterable_settings`` leaves room between the broker's bounds for settings of the group's own.
+    ``several_groups`` adds one or two groups with clients of their own.
     """
 
     static_members: float = 0.0
@@ -98,6 +102,7 @@ class Features:
     clustered_faults: float = 0.0
     full_group: float = 0.0
     alterable_settings: float = 0.0
+    several_groups: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -1,9 +1,9 @@
 """From a failing scenario to a small one that breaks the same promise.
 
-Faults, clients and topics that are not needed go, what stays is made shorter and plainer, and the
-world ends as soon as the promise is broken. Every attempt is a run, so attempts are remembered and
-their number is bounded. Because each concern of a world has a random stream of its own, taking one
-thing out leaves the others as they were.
+Faults, groups, clients and topics that are not needed go, what stays is made shorter and plainer,
+and the world ends as soon as the promise is broken. Every attempt is a run, so attempts are
+remembered and their number is bounded. Because each concern of a world has a random stream of its
+own, taking one thing out leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from scenarios.plainer import (
     plainer_changes,
     with_clients,
     with_fault_size,
+    with_groups,
+    with_offsets_partitions,
     with_partition_count,
     with_topics,
 )
@@ -94,11 +96,13 @@ def shrink(
         before = search.best.hash
         for shrink_part in (
             _end_early,
+            _fewer_groups,
             _fewer_faults,
             _fewer_clients,
             _fewer_topics,
             _smaller_faults,
             _smaller_topics,
+            _fewer_offsets_partitions,
             _plainer,
             _shorter_calm,
         ):
@@ -189,6 +193,20 @@ def _end_early(search: _Search) -> None:
 def _fewer_faults(search: _Search) -> None:
     world = search.world
     minimal_sublist(world.faults, lambda kept: search.accepts(lambda: replace(world, faults=kept)))
+
+
+def _fewer_groups(search: _Search) -> None:
+    world = search.world
+    minimal_sublist(world.group_ids, lambda kept: search.accepts(lambda: with_groups(world, kept)))
+
+
+def _fewer_offsets_partitions(search: _Search) -> None:
+    world = search.world
+    minimal_number(
+        world.brokers.offsets_partition_count,
+        1,
+        lambda count: search.accepts(lambda: with_offsets_partitions(world, count)),
+    )
 
 
 def _fewer_clients(search: _Search) -> None:

@@ -135,6 +135,22 @@ def test_two_leaders_that_both_commit_are_found():
     assert world.broken == ["log.committed_kept"]
 
 
+def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_before():
+    """A new leader that hears how far its log is committed while it loads, and lacks a record."""
+    world = settled()
+    new = OneShard("broker-1", world.new_coordinator())
+    new.leader_epoch, new.is_active = 1, False
+    new.log = world.shard.log[:-1]
+    new.high_watermark = new.log_end_offset
+    world.show(StepKind.LOG_TRUNCATED, shard=new)
+    new.log = [*new.log, new.log[-1]]
+    new.high_watermark = new.log_end_offset
+    world.show(StepKind.LOG_COMMITTED, shard=new)
+    new.is_active, world.shard = True, new
+    world.load()
+    assert "log.committed_kept" in world.broken
+
+
 def test_every_invariant_can_be_switched_off_by_leaving_it_out():
     """A visible decision: the checker takes the list."""
     kinds = tuple(k for k in INVARIANTS if k.promise.id != "coordinator.target_epoch_bounded")

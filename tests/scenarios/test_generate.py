@@ -19,6 +19,7 @@ from scenarios.generate import generate, generate_from
 from scenarios.generate_faults import FAULT_KINDS
 from scenarios.profile import PROFILES, FaultRule, load_profile, parse_profile
 from sim.faults import ClientClose, ClientCrash, Fault
+from sim.offsets_topic import partition_for
 
 SEEDS = range(200)
 
@@ -26,7 +27,7 @@ SEEDS = range(200)
 def _hashes(hash_seed: str) -> str:
     code = (
         "from scenarios.generate import generate\n"
-        "for profile in ('calm', 'faulty', 'chaos', 'operations'):\n"
+        "for profile in ('calm', 'faulty', 'chaos', 'operations', 'groups'):\n"
         "    print([generate(profile, seed).hash for seed in range(30)])\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -117,6 +118,48 @@ def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) ->
         all_faults = generate_from(profile, seed).world.faults
         rest = tuple(fault for fault in all_faults if kind_of(type(fault)) != kind)
         assert generate_from(without, seed).world.faults == rest
+
+
+def test_further_groups_leave_the_clients_of_the_first_as_they_were() -> None:
+    profile = load_profile("faulty")
+    features = replace(profile.features, several_groups=1.0, full_group=0.0)
+    profile = replace(profile, features=replace(features, several_groups=0.0))
+    several = replace(profile, features=features)
+    for seed in SEEDS:
+        alone = generate_from(profile, seed).world
+        world = generate_from(several, seed).world
+        assert tuple(c for c in world.clients if c.group_id is None) == alone.clients
+        assert 2 <= len(world.group_ids) <= 3
+        assert world.config == alone.config
+
+
+def test_groups_share_partitions_in_some_seeds_and_have_their_own_in_others() -> None:
+    shared = Counter()
+    for seed in SEEDS:
+        world = generate("groups", seed).world
+        count = world.brokers.offsets_partition_count
+        places = [partition_for(group_id, count) for group_id in world.group_ids]
+        if count > 1 < len(places):
+            shared[len(set(places)) < len(places)] += 1
+    assert min(shared[True], shared[False]) > 20
+
+
+def test_faults_name_partitions_where_there_are_several() -> None:
+    named = Counter()
+    for seed in SEEDS:
+        world = generate("groups", seed).world
+        for fault in world.faults:
+            partition = getattr(fault, "offsets_partition", None)
+            named[kind_of(type(fault))] += partition is not None
+            assert partition is None or world.brokers.offsets_partition_count > 1
+    hit_leaders = {
+        "broker_crash",
+        "broker_isolation",
+        "coordinator_move",
+        "log_compaction",
+        "zombie_leader",
+    }
+    assert {kind for kind, count in named.items() if count} == hit_leaders
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scenarios.codec import kind_of
 from scenarios.errors import ScenarioError
 from scenarios.generate import generate
+from scenarios.plainer import with_groups
 from scenarios.result import RunResult, ViolationRow
 from scenarios.scenario import Scenario, parse_scenario
 from scenarios.shrink import shrink
@@ -201,3 +202,67 @@ client = "b"
     shrunk = shrink(scenario, run=_fails_if(lambda s: "client_bounce" in _kinds(s)))
     assert [client.name for client in shrunk.scenario.world.clients] in (["a"], ["b"])
     assert len(shrunk.scenario.world.faults) == 1
+
+
+SEVERAL_GROUPS = """
+name = "x"
+[world]
+seed = 1
+duration_ms = 9_000
+calm_ms = 1_000
+topics = [{ name = "orders", partition_count = 2 }]
+brokers = { offsets_partition_count = 4 }
+[[world.clients]]
+name = "a"
+topics = ["orders"]
+[[world.clients]]
+name = "b"
+group_id = "payments"
+topics = ["orders"]
+[[world.clients]]
+name = "c"
+group_id = "payments"
+topics = ["orders"]
+[[world.faults]]
+kind = "group_config_change"
+at_ms = 10
+group = "payments"
+consumer_heartbeat_interval_ms = 6_000
+[[world.faults]]
+kind = "coordinator_move"
+at_ms = 20
+offsets_partition = 3
+[[world.faults]]
+kind = "client_crash"
+at_ms = 30
+client = "c"
+"""
+
+
+def test_a_group_goes_with_its_clients_and_its_faults() -> None:
+    world = parse_scenario(SEVERAL_GROUPS).world
+    (client,) = with_groups(world, ("group",)).clients
+    assert client.name == "a"
+    faults = with_groups(world, ("group",)).faults
+    assert [kind_of(type(fault)) for fault in faults] == ["coordinator_move"]
+    assert with_groups(world, ("payments",)).faults == world.faults
+
+
+def test_one_group_and_one_offsets_partition_are_enough_if_nothing_needs_more() -> None:
+    shrunk = shrink(
+        parse_scenario(SEVERAL_GROUPS), run=_fails_if(lambda s: "coordinator_move" in _kinds(s))
+    )
+    world = shrunk.scenario.world
+    (move,) = world.faults
+    assert (len(world.clients), world.clients[0].group_id) == (1, None)
+    assert (world.brokers.offsets_partition_count, move.offsets_partition) == (1, None)
+
+
+def test_groups_and_offsets_partitions_that_are_needed_stay() -> None:
+    def needed(scenario: Scenario) -> bool:
+        world = scenario.world
+        return len(world.group_ids) == 2 and world.brokers.offsets_partition_count >= 3
+
+    world = shrink(parse_scenario(SEVERAL_GROUPS), run=_fails_if(needed)).scenario.world
+    assert [client.name for client in world.clients] in (["a", "b"], ["a", "c"])
+    assert (world.brokers.offsets_partition_count, world.faults) == (3, ())

@@ -12,6 +12,7 @@ from invariants.step import StepKind
 from sim import faults
 from sim.faults import Direction, Fault, Moment
 from sim.injector import fault_kind
+from sim.spec import BrokerSpec
 
 EXAMPLES: dict[type, Fault] = {
     type(fault): fault
@@ -145,3 +146,25 @@ def test_a_recreated_topic_has_a_new_id() -> None:
     fetchable = watched.world.clients()["a"].member.fetchable
     assert {p.topic_id for p in fetchable} == {"orders:2"}
     assert len(fetchable) == 4
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        faults.BrokerCrash(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+        faults.BrokerIsolation(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+        faults.ZombieLeader(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+    ],
+)
+def test_a_fault_of_another_partition_hits_its_leader_and_says_which(fault: Fault) -> None:
+    """The group is in partition 3, which broker 0 leads; broker 1 leads partition 1."""
+    watched = Watched(
+        spec(client("a"), brokers=BrokerSpec(offsets_partition_count=4), faults=(fault,))
+    )
+    watched.advance_to(25_000)
+    first, second, _ = watched.world.brokers
+    assert (second.is_alive, second.is_isolated, second.is_cut_off) != (True, False, False)
+    assert (first.is_alive, first.is_isolated, first.is_cut_off) == (True, False, False)
+    said = {step["detail"] for step in watched.steps(StepKind.FAULT)}
+    assert f"{fault_kind(fault)} begins of offsets partition 1" in said
+    watched.run()

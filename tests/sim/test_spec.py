@@ -20,6 +20,7 @@ from sim.faults import (
     NetworkSlowdown,
     PollStall,
     TopicCreate,
+    ZombieLeader,
 )
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
@@ -59,6 +60,18 @@ BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ),
     ("broker", lambda: spec(client("a"), faults=(BrokerCrash(at_ms=1, duration_ms=1, broker=3),))),
     ("to_broker", lambda: spec(client("a"), faults=(CoordinatorMove(at_ms=1, to_broker=-1),))),
+    ("group_id", lambda: client("a", group_id="")),
+    ("offsets_partition_count", lambda: BrokerSpec(offsets_partition_count=0)),
+    ("offsets_partition", lambda: ZombieLeader(at_ms=1, duration_ms=1, offsets_partition=-1)),
+    ("offsets_partition", lambda: LogCompaction(at_ms=1, offsets_partition=-1)),
+    (
+        "offsets_partition",
+        lambda: BrokerCrash(at_ms=1, duration_ms=1, broker=0, offsets_partition=0),
+    ),
+    (
+        "offsets_partition",
+        lambda: spec(client("a"), faults=(CoordinatorMove(at_ms=1, offsets_partition=1),)),
+    ),
 ]
 
 
@@ -94,3 +107,11 @@ def test_defects_of_broker_core_and_client_may_be_mixed() -> None:
 def test_equal_specifications_are_equal_values() -> None:
     assert spec(client("a"), client("b")) == spec(client("a"), client("b"))
     assert isinstance(spec(client("a")), WorldSpec)
+
+
+def test_groups_are_those_of_the_clients_and_the_worlds_own_comes_first() -> None:
+    names = (None, "audit", "zoo", "audit")
+    clients = [client(f"c{i}", group_id=name) for i, name in enumerate(names)]
+    assert spec(*clients, group_id="orders").group_ids == ("orders", "audit", "zoo")
+    assert spec(*clients[1:], group_id="orders").group_ids == ("audit", "zoo")
+    assert spec(group_id="orders").group_ids == ("orders",)
