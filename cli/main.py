@@ -16,6 +16,7 @@ from cli.output import stderr
 from cli.profiles import profiles
 from cli.replay import replay
 from cli.run import run
+from cli.shrink import shrink
 from cli.sweep import sweep
 from conformance.errors import TraceError
 from scenarios.errors import ScenarioError
@@ -30,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, sweep, replay, conformance, generate, profiles):
+for command in (run, sweep, shrink, replay, conformance, generate, profiles):
     app.command()(command)
 
 

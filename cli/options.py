@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["ProfileName", "Seed", "SemanticsName", "with_semantics"]
+__all__ = [
+    "OptionalProfile",
+    "OptionalSeed",
+    "ProfileName",
+    "ScenarioFile",
+    "Seed",
+    "SemanticsName",
+    "with_semantics",
+]
 
 _SEED_MAX = 2**63 - 1
 
+ScenarioFile = Annotated[
+    Path | None, typer.Argument(help="A scenario file; instead, give --profile and --seed.")
+]
+OptionalProfile = Annotated[str | None, typer.Option("--profile", "-p", help="Kind of scenario.")]
+OptionalSeed = Annotated[
+    int | None, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")
+]
 ProfileName = Annotated[str, typer.Option("--profile", "-p", help="Kind of scenario.")]
 SemanticsName = Annotated[
     str | None,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.errors import BadInput
+from cli.choice import choose
 from cli.exit_codes import FOUND, OK
-from cli.options import SemanticsName, with_semantics
+from cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
 from cli.output import print_json, say, write_text
 from sim.sampling import DEFAULT_INTERVAL_MS
 
@@ -22,22 +22,16 @@ if TYPE_CHECKING:
     from scenarios.scenario import Scenario
     from sim.sampling import MetricSample
 
-__all__ = ["describe", "run"]
+__all__ = ["describe", "replay_command", "run"]
 
 VIOLATIONS_SHOWN = 5
 PASSING = ("ok", "known")
 
 
 def run(
-    scenario: Annotated[
-        Path | None, typer.Argument(help="A scenario file; instead, give --profile and --seed.")
-    ] = None,
-    profile: Annotated[
-        str | None, typer.Option("--profile", "-p", help="Kind of scenario.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", "-s", min=0, help="Seed of the run.")
-    ] = None,
+    scenario: ScenarioFile = None,
+    profile: OptionalProfile = None,
+    seed: OptionalSeed = None,
     semantics: SemanticsName = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
@@ -51,29 +45,14 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Run one scenario and check every promise after every step."""
-    if profile is not None:
-        profile = with_semantics(profile, semantics)
-    elif semantics is not None:
-        raise BadInput("run: --semantics goes with --profile; a scenario file names its own")
-    chosen = _scenario(scenario, profile, seed)
-    result = _run(chosen, trace, metrics, metrics_interval_ms)
+    chosen = choose("run", scenario, profile=profile, seed=seed, semantics=semantics)
+    result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)
     if json:
         print_json({name: value for name, value in asdict(result).items() if name != "samples"})
     else:
-        for line in describe(result, replay_command=_command(scenario, profile, seed)):
+        for line in describe(result, replay_command=replay_command(chosen.words)):
             say(line)
     return OK if result.outcome in PASSING else FOUND
-
-
-def _scenario(path: Path | None, profile: str | None, seed: int | None) -> Scenario:
-    from scenarios.generate import generate
-    from scenarios.scenario import load_scenario
-
-    if path is not None and profile is None and seed is None:
-        return load_scenario(path)
-    if path is None and profile is not None and seed is not None:
-        return generate(profile, seed)
-    raise BadInput("run: give either a scenario file, or both --profile and --seed")
 
 
 def _run(
@@ -108,9 +87,9 @@ def _csv(samples: Iterable[MetricSample]) -> str:
     return text.getvalue()
 
 
-def _command(path: Path | None, profile: str | None, seed: int | None) -> str:
-    what = f"--profile {profile} --seed {seed}" if path is None else str(path)
-    return f"rebalance-sim run {what} --trace trace.jsonl"
+def replay_command(words: str) -> str:
+    """The command that runs a scenario again and keeps every step."""
+    return f"rebalance-sim run {words} --trace trace.jsonl"
 
 
 def describe(result: RunResult, *, replay_command: str) -> list[str]:

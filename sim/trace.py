@@ -165,7 +165,7 @@ def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
             code = code_of(getattr(record, "member_id", ""))
             if value is not None:
                 code ^= _VALUE_CODES.get(type_id, _plain_code)(trace, value)
-                if type_id == ConsumerGroupTargetAssignmentMember.type_id:
+                if type(record) is ConsumerGroupTargetAssignmentMember:
                     code ^= _metadata_code(trace, record.metadata)
         numbers += type_id, code & 0x7FFFFFFFFFFFFFFF
     return _records_struct(len(records)).pack(*numbers)

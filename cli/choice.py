@@ -1,0 +1,47 @@
+"""Which scenario a command is about: that of a file, or that of a profile and a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.errors import BadInput
+from cli.options import with_semantics
+
+if TYPE_CHECKING:
+    from scenarios.scenario import Scenario
+
+__all__ = ["Choice", "choose"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A scenario, and the words by which a command line names it again."""
+
+    scenario: Scenario
+    words: str
+
+
+def choose(
+    command: str,
+    path: Path | None,
+    *,
+    profile: str | None,
+    seed: int | None,
+    semantics: str | None,
+) -> Choice:
+    """What was chosen. Raises BadInput unless it was either a file or a profile with a seed."""
+    from scenarios.generate import generate
+    from scenarios.scenario import load_scenario
+
+    if path is not None and profile is None and seed is None:
+        if semantics is not None:
+            raise BadInput(
+                f"{command}: --semantics goes with --profile; a scenario file names its own"
+            )
+        return Choice(scenario=load_scenario(path), words=str(path))
+    if path is None and profile is not None and seed is not None:
+        profile = with_semantics(profile, semantics)
+        return Choice(scenario=generate(profile, seed), words=f"--profile {profile} --seed {seed}")
+    raise BadInput(f"{command}: give either a scenario file, or both --profile and --seed")

@@ -1,0 +1,102 @@
+"""``rebalance-sim shrink``: a failing scenario, made small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.choice import choose
+from cli.errors import BadInput
+from cli.exit_codes import OK
+from cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
+from cli.output import say, stderr, write_text
+from cli.run import describe, replay_command
+
+if TYPE_CHECKING:
+    from scenarios.scenario import Scenario
+    from scenarios.shrink import Shrunk
+
+__all__ = ["shrink"]
+
+DEFAULT_MAX_RUNS = 500
+"""As of ``scenarios.shrink``, which is not imported for ``--help``; a test compares the two."""
+
+
+def shrink(
+    out: Annotated[Path, typer.Option(help="File for the small scenario.")],
+    scenario: ScenarioFile = None,
+    profile: OptionalProfile = None,
+    seed: OptionalSeed = None,
+    semantics: SemanticsName = None,
+    promise: Annotated[
+        str | None, typer.Option(help="Id of the promise to keep broken; else the first broken.")
+    ] = None,
+    max_runs: Annotated[int, typer.Option(min=1, help="Runs to spend at most.")] = DEFAULT_MAX_RUNS,
+) -> int:
+    """Take away from a failing scenario whatever its failure does not need.
+
+    The small scenario breaks the same promise, and goes to a file that can be run and edited.
+    """
+    from scenarios.scenario import dump_scenario
+    from scenarios.shrink import shrink as shrink_scenario
+
+    chosen = choose("shrink", scenario, profile=profile, seed=seed, semantics=semantics)
+    _check_writable(out, scenario)
+    with _progress_bar(max_runs) as on_progress:
+        small = shrink_scenario(
+            chosen.scenario, promise=promise, max_runs=max_runs, on_progress=on_progress
+        )
+    about = f"# Made from {chosen.scenario.name} by shrinking; the run ends {small.failure.outcome}"
+    write_text(out, f"{about}: {small.failure.what}.\n{dump_scenario(small.scenario)}")
+    for line in _describe(chosen.scenario, small, out):
+        say(line)
+    return OK
+
+
+def _check_writable(out: Path, source: Path | None) -> None:
+    """Find out before a long search. Raises BadInput."""
+    if source is not None and out.exists() and out.samefile(source):
+        raise BadInput(f"shrink: --out {out} is the scenario itself: give another file")
+    if not out.exists():
+        write_text(out, "")
+        out.unlink()
+
+
+def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
+    before, after = large.world, small.scenario.world
+    sizes = (
+        ("faults", len(before.faults), len(after.faults)),
+        ("clients", len(before.clients), len(after.clients)),
+        ("topics", len(before.topics), len(after.topics)),
+        ("seconds", _seconds(large), _seconds(small.scenario)),
+    )
+    told = ", ".join(f"{name} {old} -> {new}" for name, old, new in sizes)
+    yield f"{out}: {told} ({small.runs} runs)"
+    yield ""
+    yield from describe(small.result, replay_command=replay_command(str(out)))
+
+
+def _seconds(scenario: Scenario) -> str:
+    return f"{(scenario.world.duration_ms + scenario.world.calm_ms) / 1000:,.1f}"
+
+
+@contextmanager
+def _progress_bar(max_runs: int) -> Iterator[Callable[[Scenario, int], None]]:
+    """A bar on a terminal, with the size of the smallest scenario so far; elsewhere nothing."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    size = TextColumn("{task.description}")
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), size)
+    with Progress(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
+        task = bar.add_task("", total=max_runs)
+
+        def show(scenario: Scenario, runs: int) -> None:
+            world = scenario.world
+            parts = f"{len(world.faults)} faults, {len(world.clients)} clients"
+            bar.update(task, completed=runs, description=f"{parts}, {_seconds(scenario)} s")
+
+        yield show
