@@ -32,7 +32,7 @@ class Router:
             self._of_partition.setdefault(groups[group_id].partition, []).append(checker)
         self._pending: dict[str, dict[str, None]] = {}
         """Shard -> groups with records of it that are not committed yet, as far as seen."""
-        self._route: Mapping[StepKind, Callable[[Step], Collection[Checker]]] = {
+        self.routes: Mapping[StepKind, Callable[[Step], Collection[Checker]]] = {
             StepKind.COORDINATOR_REQUEST: self._of_request,
             StepKind.COORDINATOR_TIMER: self._of_timer,
             StepKind.COORDINATOR_LOADED: self._of_load,
@@ -45,11 +45,12 @@ class Router:
             StepKind.CLIENT_CRASHED: self._of_client,
             StepKind.METADATA_CHANGED: self._of_shard,
             StepKind.FAULT: self._of_nobody,
+            StepKind.CONFIG_CHANGED: self._of_shard,
         }
 
     def after_step(self, step: Step) -> None:
         """Show a step around."""
-        for checker in self._route[step.kind](step):
+        for checker in self.routes[step.kind](step):
             checker.after_step(step)
 
     def at_end(self) -> None:

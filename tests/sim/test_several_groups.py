@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from worlds import Watched, client, spec
+from worlds import Recorder, Watched, client, spec
 
 from invariants.step import StepKind
+from scenarios.ownership import ownership_intervals
 from scenarios.runner import run
 from scenarios.scenario import Scenario
 from sim.faults import (
     BrokerCrash,
     ClientCrash,
     CoordinatorMove,
+    GroupConfigChange,
     LogCompaction,
     TopicGrow,
     ZombieLeader,
 )
 from sim.offsets_topic import partition_for
+from sim.routing import Router
 from sim.shard_host import ShardState
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, WorldSpec
+from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 from sim.trace import FullTrace
 from sim.world import World
 
@@ -210,6 +214,22 @@ def test_a_group_does_the_same_whether_others_are_there_or_not(seed: int) -> Non
     assert runs[0] == runs[1]
 
 
+def test_settings_of_one_group_leave_the_others_alone() -> None:
+    faults = (
+        GroupConfigChange(at_ms=30_000, group="payments", consumer_heartbeat_interval_ms=9_000),
+    )
+    watched = Watched(world_spec(faults=faults))
+    watched.run()
+    sent: dict[str, list[int]] = {"a": [], "ba": [], "pa": []}
+    for step in watched.steps(StepKind.CLIENT_EVENT):
+        kinds = [effect["type"] for effect in step.get("effects", ())]
+        if step["client"] in sent and "SendHeartbeat" in kinds and step["at_ms"] > 60_000:
+            sent[step["client"]].append(step["at_ms"])
+    pauses = {name: {b - a for a, b in pairwise(times)} for name, times in sent.items()}
+    assert min(pauses["pa"]) >= 9_000
+    assert max(*pauses["a"], *pauses["ba"]) < 6_000
+
+
 def test_a_step_is_shown_to_no_group_that_it_does_not_concern() -> None:
     seen: dict[str, set[str]] = {}
 
@@ -237,6 +257,13 @@ def test_a_step_is_shown_to_no_group_that_it_does_not_concern() -> None:
     assert not any("offsets-1" in note for note in seen["group"])
 
 
+def test_every_kind_of_step_has_a_route() -> None:
+    world = World(world_spec(), make_checker=lambda view: Recorder())
+    router = world.steps.checker
+    assert isinstance(router, Router)
+    assert set(router.routes) == set(StepKind)
+
+
 def test_groups_in_one_partition_are_shown_only_the_commits_that_concern_them() -> None:
     commits: dict[str, int] = {}
 
@@ -256,6 +283,37 @@ def test_groups_in_one_partition_are_shown_only_the_commits_that_concern_them() 
     world = spec(*busy, brokers=brokers(offsets_partition_count=1))
     World(world, make_checker=lambda view: Counter(view.group_id)).run()  # type: ignore[arg-type]
     assert commits["payments"] > 3 * commits["group"] > 0
+
+
+# --- what is measured and drawn -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_data_plane", [False, True])
+def test_each_group_has_every_record_once(has_data_plane: bool) -> None:
+    def metrics(*of: ClientSpec) -> dict[str, float]:
+        topics = (TopicSpec(name="orders", partition_count=6, records_per_second=10),)
+        world = spec(*of, topics=topics, brokers=brokers(), data_plane=has_data_plane)
+        return dict(World(world).run().metrics)
+
+    everybody = clients(enable_auto_commit=True)
+    one, three = metrics(*everybody[:2]), metrics(*everybody)
+    assert one["records_delivered"] > 6 * 10 * 100
+    assert three["records_delivered"] == pytest.approx(3 * one["records_delivered"], rel=0.01)
+    for name in ("records_redelivered", "records_skipped", "overlap_partition_ms"):
+        assert three[name] == 0
+    if has_data_plane:
+        assert three["records_processed"] == pytest.approx(3 * one["records_processed"], rel=0.01)
+        assert three["records_reprocessed"] == 0
+
+
+def test_the_owners_of_one_group_are_read_off_a_trace_of_several() -> None:
+    trace = FullTrace()
+    World(world_spec(), trace=trace).run()
+    for group_id, names in (("group", {"a", "b"}), ("payments", {"pa", "pb"})):
+        rows = ownership_intervals(trace.batches, group_id=group_id, until_ms=180_000)
+        assert {row.member_id.split("-")[1] for row in rows} == names
+        at_end = [row for row in rows if row.to_ms == 180_000]
+        assert sorted(row.partition.partition for row in at_end) == list(range(6))
 
 
 # --- verdicts -------------------------------------------------------------------------------------

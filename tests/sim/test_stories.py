@@ -340,3 +340,24 @@ def test_a_broker_with_a_known_defect_breaks_a_promise(defect: str) -> None:
 @pytest.mark.parametrize("defect", BROKER_DEFECTS)
 def test_a_correct_broker_keeps_every_promise_in_the_same_story(defect: str) -> None:
     Watched(WHERE_DEFECTS_SHOW[defect]).run()
+
+
+@pytest.mark.parametrize(
+    "defect", ["KAFKA-10614", "KAFKA-16973", "KAFKA-17306", "KAFKA-19274", "KafScale-121"]
+)
+def test_a_defect_that_shows_when_leadership_moves_harms_only_the_group_that_moves(
+    defect: str,
+) -> None:
+    """A second group lives in a partition that stays where it is, on a broker of the story."""
+    story = WHERE_DEFECTS_SHOW[defect]
+    others = (client(name, group_id="payments", max_poll_interval_ms=10_000) for name in "xyz")
+    watched = Watched(
+        replace(
+            story,
+            clients=(*story.clients, *others),
+            brokers=replace(story.brokers, offsets_partition_count=4),
+            defects=(defect,),
+        )
+    )
+    watched.world.run()
+    assert {*watched.broken(), *watched.late()} == {"group"}
