@@ -30,6 +30,8 @@ from protocol.member import (
     Disconnected,
     HeartbeatAnswered,
     Poll,
+    PollingResumed,
+    PollingStopped,
     RequestExpired,
     RunCallback,
     SendHeartbeat,
@@ -87,7 +89,11 @@ class Checker:
         self._full_every = full_every
         self._next_full = full_every
         self._seen = 0
-        self._invariants = [kind(self.books) for kind in invariants]
+        self._invariants = [
+            kind(self.books)
+            for kind in invariants
+            if view.has_data_plane or not kind.needs_data_plane
+        ]
         self._listeners = Listeners(self._invariants, self.visits)
         self._on = self._listeners.of
         self._heeding = self._listeners.heeding
@@ -341,8 +347,7 @@ class Checker:
         elif response.member_epoch > 0:
             entry.received_epochs.add(response.member_epoch)
 
-    @staticmethod
-    def _note_event(step: Step, entry: ClientEntry, kind: type) -> None:
+    def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
         if kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
@@ -350,8 +355,15 @@ class Checker:
                     entry.has_failed = True
         elif kind is CallbackCompleted:
             entry.note_callback_end(failed=step.event.failed)
-        elif kind is CommitOffsets and step.event.is_sync:
-            entry.sync_commits.add(step.event.commit_id)
+        elif kind is PollingStopped or kind is PollingResumed:
+            # With a data plane it may be a batch that keeps the application, in the calm as well;
+            # one that is too slow for its batches leaves and joins for as long as it lives.
+            if self._view.has_data_plane:
+                self.liveness.on_disturbance(step.at_ms)
+        elif kind is CommitOffsets:
+            entry.commits_itself = True
+            if step.event.is_sync:
+                entry.sync_commits.add(step.event.commit_id)
 
     def _effects(self, step: Step, entry: ClientEntry) -> None:
         state = entry.state

@@ -5,14 +5,12 @@ Sources: consumer-client.md, sections 6.1, 7, 8 and 12.
 
 from __future__ import annotations
 
-from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
 from protocol.errors import ErrorCode
 from protocol.member import (
     ClientState,
-    CommitOffsets,
     OffsetFetchAnswered,
     PositionsKnown,
     RecordsReturned,
@@ -137,26 +135,11 @@ class CommitOwned(Invariant):
         clauses=("client C24",),
         broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
-    heeds = Heeds(events=(CommitOffsets,), effects=(SendCommit,))
-
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
-        self._by_application: set[str] = set()
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process, a new application."""
-        self._by_application.discard(entry.name)
-        return None
-
-    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """From now on commits may be the application's own."""
-        if type(step.event) is CommitOffsets:
-            self._by_application.add(entry.name)
-        return None
+    heeds = Heeds(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of each commit."""
-        if entry.name in self._by_application:
+        if entry.commits_itself:
             return None
         for effect in step.effects:
             if (

@@ -24,6 +24,7 @@ class ClientEntry:
     __slots__ = (
         "assigned",
         "callback_kind",
+        "commits_itself",
         "current",
         "fetchable",
         "had_assigned",
@@ -78,6 +79,8 @@ class ClientEntry:
         """The callback that runs, or ran last."""
         self.has_failed_callback = False
         """A callback has failed, and no assigned callback has succeeded since."""
+        self.commits_itself = False
+        """The application has committed what it liked."""
         self.sync_commits: set[int] = set()
         """Commits in which the application is blocked."""
         self.state: ClientState

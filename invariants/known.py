@@ -72,9 +72,9 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
     return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
-COMMON_DEFECTS = ("D12", "sim-failed-callback")
+COMMON_DEFECTS = ("D12", "sim-failed-callback", "sim-retried-commit")
 """What every version has: a limit of the protocol itself (coordinator reference, section 15), and
-a defect of the client, which has one version only (docs/findings.md)."""
+defects of the client, which has one version only (docs/findings.md)."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -180,6 +180,15 @@ KNOWN: tuple[KnownDefect, ...] = (
             "cross.assigned_is_held",
             "liveness.partitions_owned",
         )
+    ),
+    *(
+        KnownDefect(
+            defect="sim-retried-commit",
+            promise_id=promise_id,
+            signature="a commit that was refused, or got lost, was repeated with newer positions",
+            recognises=lambda evidence: evidence["is_repeated"] is True,
+        )
+        for promise_id in ("client.commit.processed", "client.start.processed")
     ),
 )
 """All signatures."""

@@ -17,8 +17,17 @@ from protocol.member import GroupMember
 from protocol.outcome import TimerCommand, TimerKey
 from protocol.records import Record
 from protocol.semantics import Semantics
+from protocol.topics import TopicPartition
 
-__all__ = ["ClientView", "ShardView", "Step", "StepKind", "WorldView", "shard_of"]
+__all__ = [
+    "ClientView",
+    "IntakeView",
+    "ShardView",
+    "Step",
+    "StepKind",
+    "WorldView",
+    "shard_of",
+]
 
 
 class StepKind(StrEnum):
@@ -92,13 +101,49 @@ class ShardView(Protocol):
         ...
 
 
+class IntakeView(Protocol):
+    """The records of one client process, in a world with a data plane.
+
+    An offset stands behind the last record of which something is said. None: the client has no
+    position in this partition.
+    """
+
+    def fetched_offset(self, partition: TopicPartition) -> int | None:
+        """What has come from the leader."""
+        ...
+
+    def handed_out_offset(self, partition: TopicPartition) -> int | None:
+        """What ``poll`` has returned."""
+        ...
+
+    def processed_offset(self, partition: TopicPartition) -> int | None:
+        """What the application is done with."""
+        ...
+
+    def group_processed_offset(self, partition: TopicPartition) -> int | None:
+        """The furthest that any process has come, dead or alive; None if there was none."""
+        ...
+
+    def log_end_offset(self, partition: TopicPartition) -> int:
+        """What has been produced."""
+        ...
+
+
 class ClientView(Protocol):
-    """One client process; a restart is a new incarnation with a new member machine."""
+    """One client process; a restart is a new incarnation with a new member machine.
+
+    ``intake`` is None in a world without a data plane.
+    """
 
     name: str
     incarnation: int
     member: GroupMember
     is_alive: bool
+
+    @property
+    def intake(self) -> IntakeView | None:
+        """The records that it takes."""
+        ...
 
 
 class WorldView(Protocol):
@@ -107,6 +152,11 @@ class WorldView(Protocol):
     group_id: str
     config: CoordinatorConfig
     semantics: Semantics
+
+    @property
+    def has_data_plane(self) -> bool:
+        """Whether clients fetch, buffer and process records."""
+        ...
 
     @property
     def now_ms(self) -> int:

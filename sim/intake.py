@@ -167,12 +167,25 @@ class Intake:
         self._flows.roll(now_ms)
         return None if life is None else self._flows.fetched(life.flow, now_ms)
 
+    def handed_out_offset(self, partition: TopicPartition) -> int | None:
+        """Offset behind the last record that a ``poll`` has handed out; None as above."""
+        life = self._lives.get(partition)
+        now_ms = self._clock.now_ms
+        self._flows.roll(now_ms)
+        if life is None:
+            return None
+        return max(life.delivered_to, self._flows.handed_out(life.flow, now_ms))
+
     def processed_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that the application is done with; None as above."""
         life = self._lives.get(partition)
         now_ms = self._clock.now_ms
         self._flows.roll(now_ms)
         return None if life is None else self._flows.processed(life.flow, now_ms)
+
+    def group_processed_offset(self, partition: TopicPartition) -> int | None:
+        """The furthest that any process has come, dead or alive; None if there was none."""
+        return self._plane.progress_of(partition).processed_offset(self._clock.now_ms)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""

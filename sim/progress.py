@@ -167,6 +167,11 @@ class PartitionProgress:
         if self._present is None and self._position is not None:
             self._add_area(now_ms, self._position)
 
+    def processed_offset(self, now_ms: int) -> int | None:
+        """Offset behind the last record that anybody has processed; None before anybody began."""
+        self.settle(now_ms)
+        return self._processed_to
+
     def lag(self, now_ms: int) -> int:
         """Lag in records, once everything up to ``now_ms`` has been told."""
         if self._is_over or self._position is None:

@@ -205,6 +205,11 @@ class World:
     # --- looking around ---------------------------------------------------------------------------
 
     @property
+    def has_data_plane(self) -> bool:
+        """Whether clients fetch, buffer and process records."""
+        return self.spec.data_plane
+
+    @property
     def now_ms(self) -> int:
         """The time."""
         return self.clock.now_ms

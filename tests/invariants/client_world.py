@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator_world import GROUP, IMAGE, CoordinatorWorld
 
-from invariants.step import ClientView, Step, StepKind
+from invariants.step import ClientView, IntakeView, Step, StepKind
 from protocol.member import (
     CallbackCompleted,
     CommitAnswered,
@@ -41,11 +41,12 @@ from protocol.member import (
 class Client:
     """One process."""
 
-    def __init__(self, name: str, member: ConsumerMember) -> None:
+    def __init__(self, name: str, member: ConsumerMember, intake: IntakeView | None) -> None:
         self.name = name
         self.incarnation = 1
         self.member = member
         self.is_alive = True
+        self.intake = intake
 
 
 class ClientWorld(CoordinatorWorld):
@@ -64,6 +65,10 @@ class ClientWorld(CoordinatorWorld):
     def clients(self) -> Mapping[str, ClientView]:
         return dict(sorted(self.processes.items()))
 
+    def new_intake(self, name: str) -> IntakeView | None:
+        """What a new process takes in: nothing that anybody could look at."""
+        return None
+
     def start(self, name: str, *, topics: frozenset[str] = frozenset({"orders"})) -> None:
         """A process starts, subscribes and polls."""
         member = ConsumerMember(
@@ -72,7 +77,7 @@ class ClientWorld(CoordinatorWorld):
             rules=self.semantics.member,
             now_ms=self.now_ms,
         )
-        self.processes[name] = Client(name, member)
+        self.processes[name] = Client(name, member, self.new_intake(name))
         self.show(StepKind.CLIENT_STARTED, client=self.processes[name])
         self.tell(name, MetadataKnown(topic_names={t: t2.name for t, t2 in IMAGE.by_id.items()}))
         self.tell(name, Subscribe(topic_names=topics))

@@ -64,6 +64,8 @@ class OneShard:
 class CoordinatorWorld:
     """One shard, its checker, and verbs that take one step each."""
 
+    has_data_plane = False
+
     def __init__(
         self,
         semantics: Semantics | str = "kafka-4.3",

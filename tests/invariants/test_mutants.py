@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 import pytest
-from falsified_clients import FALSIFIED
+from falsified_records import FALSIFIED
 
 from invariants.checker import Checker
 from invariants.registry import PROMISES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
-from falsified_coordinator import FALSIFIED
+from falsified_records import FALSIFIED
 
 from invariants.promise import TRIGGERS
 from invariants.reachability import SOMETIMES

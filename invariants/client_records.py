@@ -1,0 +1,353 @@
+"""Records: fetched before they are handed out, processed before they are committed, once if asked.
+
+Sources: consumer-client.md, sections 7, 8 and 12; bug-zoo.md, S4, KAFKA-14196, KAFKA-16460 and
+KAFKA-18641. These promises are about worlds with a data plane; elsewhere nobody is asked.
+
+When a record may be processed twice follows from three of them together. A partition that is given
+up in good order has been committed as far as it was handed out, a commit that was acknowledged is
+where the next consumer starts, or later, and nobody starts behind what is committed. So whoever
+gets a record again has it from a consumer that was fenced, crashed or left by its poll timer, that
+does not commit, or whose last commit was not acknowledged.
+"""
+
+from __future__ import annotations
+
+from invariants.books import Books
+from invariants.clients import ClientEntry
+from invariants.promise import Finding, Heeds, Invariant, Promise
+from invariants.step import IntakeView, Step
+from protocol.errors import ErrorCode
+from protocol.member import (
+    Call,
+    CallbackKind,
+    CommitAnswered,
+    CommitOffsets,
+    Disconnected,
+    PositionsKnown,
+    RecordsReturned,
+    RequestExpired,
+    ResetPositions,
+    RunCallback,
+    SendCommit,
+)
+from protocol.topics import TopicPartition
+
+__all__ = [
+    "CommitProcessed",
+    "PositionFetched",
+    "RevocationCommitted",
+    "StartCommitted",
+    "StartProcessed",
+]
+
+
+_ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
+
+
+class PositionFetched(Invariant):
+    """Section 8: the position moves over records that ``poll`` returns, and no others."""
+
+    promise = Promise(
+        id="client.position.fetched",
+        sentence="Records are handed out after they were fetched, and fetched after produced.",
+        clauses=("client 8", "client C12"),
+        broken_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
+    )
+    heeds = Heeds(events=(RecordsReturned,), effects=())
+    needs_data_plane = True
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare new positions with what the client has, and that with the log."""
+        intake = _intake_of(step)
+        for partition, position in step.event.positions.items():
+            fetched = intake.fetched_offset(partition)
+            end = intake.log_end_offset(partition)
+            if fetched is not None and not position <= fetched <= end:
+                return Finding(
+                    f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "
+                    f"has fetched up to {fetched}, and the log ends at {end}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
+
+
+class _WithRetries(Invariant):
+    """Keeps which clients have a commit to repeat: one was refused, or got lost.
+
+    A commit before a revocation that is repeated holds the positions of that moment (section 7), so
+    it passes what the application has in hand: ``sim-retried-commit`` in ``known.py``.
+    """
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._retrying: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has sent nothing."""
+        self._retrying.discard(entry.name)
+        return None
+
+    def _note(self, step: Step, entry: ClientEntry) -> None:
+        event = step.event
+        if type(event) is CommitAnswered and not any(event.response.errors.values()):
+            self._retrying.discard(entry.name)
+        elif type(event) in _ENDS_OF_REQUESTS:
+            self._retrying.add(entry.name)
+
+
+class CommitProcessed(_WithRetries):
+    """S4. That it was handed out at all is ``client.commit.position``. An application may commit
+    what it likes."""
+
+    promise = Promise(
+        id="client.commit.processed",
+        sentence="An automatic commit does not pass what the application has processed.",
+        clauses=("zoo S4", "client 7", "client 8"),
+        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+    )
+    heeds = Heeds(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
+    needs_data_plane = True
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember who may have to repeat a commit."""
+        self._note(step, entry)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare each offset with what is processed by now."""
+        if entry.commits_itself:
+            return None
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            intake = _intake_of(step)
+            for partition, offset in effect.request.offsets.items():
+                done = intake.processed_offset(partition)
+                if done is not None and offset > done:
+                    return Finding(
+                        f"{entry.name} commits {self.books.name_of(partition)} at {offset}, and "
+                        f"has processed up to {done}",
+                        {
+                            "client": entry.name,
+                            "partition": partition,
+                            "is_repeated": entry.name in self._retrying,
+                        },
+                    )
+        return None
+
+
+class _Commits:
+    """The last commit of each partition by one client process, and what came of it."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, dict[TopicPartition, int]] = {}
+        self._last: dict[TopicPartition, int] = {}
+        self._acknowledged: dict[TopicPartition, int] = {}
+
+    def send(self, effect: SendCommit) -> None:
+        offsets = dict(effect.request.offsets)
+        self._sent[effect.correlation_id] = offsets
+        for partition in offsets:
+            self._last[partition] = effect.correlation_id
+            self._acknowledged.pop(partition, None)
+
+    def answer(self, event: CommitAnswered) -> dict[TopicPartition, int]:
+        """What this answer acknowledges."""
+        offsets = self._sent.pop(event.correlation_id, {})
+        errors = event.response.errors
+        stored = {p: o for p, o in offsets.items() if errors.get(p) is ErrorCode.NONE}
+        for partition, offset in stored.items():
+            if self._last.get(partition) == event.correlation_id:
+                self._acknowledged[partition] = offset
+        return stored
+
+    def acknowledged(self, partition: TopicPartition) -> int | None:
+        """The offset of the last commit, if that one was acknowledged."""
+        return self._acknowledged.get(partition)
+
+
+class _WithCommits(Invariant):
+    """Keeps ``_Commits`` for each client process."""
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._commits: dict[str, _Commits] = {}
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        self._commits[entry.name] = _Commits()
+        return None
+
+    def _of(self, entry: ClientEntry) -> _Commits:
+        return self._commits.setdefault(entry.name, _Commits())
+
+
+class RevocationCommitted(_WithCommits):
+    """KAFKA-14196 and KAFKA-16460: between the position that is committed before a revocation and
+    the revocation itself nothing more is handed out. A commit that failed is another matter."""
+
+    promise = Promise(
+        id="client.revocation.committed",
+        sentence=(
+            "When onPartitionsRevoked runs and the commit before it was acknowledged, that commit "
+            "covers everything that was handed out."
+        ),
+        clauses=("zoo S4", "client 8", "client 4.1"),
+        broken_by=("KAFKA-16460",),
+    )
+    heeds = Heeds(events=(CommitAnswered,), effects=(SendCommit, RunCallback))
+    needs_data_plane = True
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter an answer."""
+        if type(step.event) is CommitAnswered:
+            self._of(entry).answer(step.event)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter commits, and judge callbacks."""
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self._of(entry).send(effect)
+            elif type(effect) is RunCallback and effect.kind is CallbackKind.REVOKED:
+                finding = self._judge(step, entry, effect)
+                if finding is not None:
+                    return finding
+        return None
+
+    def _judge(self, step: Step, entry: ClientEntry, effect: RunCallback) -> Finding | None:
+        member = entry.member
+        is_let_off = effect.is_obsolete or not member.config.enable_auto_commit
+        # unsubscribe commits nothing (section 6.2).
+        if is_let_off or member.blocked_in is Call.UNSUBSCRIBE or entry.commits_itself:
+            return None
+        intake = _intake_of(step)
+        for partition in sorted(effect.partitions):
+            committed = self._of(entry).acknowledged(partition)
+            handed_out = intake.handed_out_offset(partition)
+            if committed is not None and handed_out is not None and committed < handed_out:
+                return Finding(
+                    f"{entry.name} gives {self.books.name_of(partition)} up, committed up to "
+                    f"{committed}, and has handed out up to {handed_out}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
+
+
+class StartCommitted(_WithCommits):
+    """S4, from the consumers' side: what they were told is committed stays so. Commits of the
+    application may go back."""
+
+    promise = Promise(
+        id="client.start.committed",
+        sentence=(
+            "A record is handed out again only if no commit that covers it was acknowledged."
+        ),
+        clauses=("zoo S4", "zoo S5", "client C25"),
+        broken_by=("test:forgets-commit",),
+    )
+    heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
+    needs_data_plane = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._committed: dict[TopicPartition, tuple[int, str]] = {}
+        """Partition -> the highest offset that was acknowledged, and to whom."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter an answer, or judge where a partition starts."""
+        if type(step.event) is CommitAnswered:
+            for partition, offset in self._of(entry).answer(step.event).items():
+                known = self._committed.get(partition)
+                if known is None or offset >= known[0] or entry.commits_itself:
+                    self._committed[partition] = offset, entry.member.member_id
+        elif type(step.event) is PositionsKnown:
+            for partition, position in step.event.positions.items():
+                known = self._committed.get(partition)
+                if known is not None and position < known[0]:
+                    return Finding(
+                        f"{entry.name} starts {self.books.name_of(partition)} at {position}; "
+                        f"{self.books.who(known[1])} was told that {known[0]} is committed",
+                        {"client": entry.name, "partition": partition},
+                    )
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter commits."""
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self._of(entry).send(effect)
+        return None
+
+
+class StartProcessed(_WithRetries):
+    """S4: records are skipped by a reset to the latest, and in no other way."""
+
+    promise = Promise(
+        id="client.start.processed",
+        sentence=(
+            "A consumer starts no later than processing has come, unless nothing was committed."
+        ),
+        clauses=("zoo S4", "client C25", "client 8"),
+        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+    )
+    heeds = Heeds(
+        events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
+        effects=(ResetPositions, SendCommit),
+    )
+    needs_data_plane = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._reset: dict[str, set[TopicPartition]] = {}
+        self._repeated: dict[TopicPartition, int] = {}
+        """Partition -> the highest offset in a commit that was repeated."""
+        self._is_by_application = False
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has asked for nothing."""
+        self._reset[entry.name] = set()
+        return super().on_client_started(step, entry)
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember for which partitions nothing was committed, and what was repeated."""
+        for effect in step.effects:
+            if type(effect) is ResetPositions:
+                self._reset.setdefault(entry.name, set()).update(effect.partitions)
+            elif type(effect) is SendCommit and entry.name in self._retrying:
+                for partition, offset in effect.request.offsets.items():
+                    self._repeated[partition] = max(offset, self._repeated.get(partition, 0))
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge where partitions start; once applications commit by themselves, no more."""
+        self._note(step, entry)
+        if type(step.event) is CommitOffsets:
+            self._is_by_application = True
+        if type(step.event) is not PositionsKnown or self._is_by_application:
+            return None
+        intake = _intake_of(step)
+        reset = self._reset.setdefault(entry.name, set())
+        for partition, position in step.event.positions.items():
+            if partition in reset:
+                reset.discard(partition)
+                continue
+            done = intake.group_processed_offset(partition)
+            if done is not None and position > done:
+                return Finding(
+                    f"{entry.name} starts {self.books.name_of(partition)} at {position}; nobody "
+                    f"has processed more than up to {done}",
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "is_repeated": position <= self._repeated.get(partition, -1),
+                    },
+                )
+        return None
+
+
+def _intake_of(step: Step) -> IntakeView:
+    client = step.client
+    if client is None or client.intake is None:
+        raise ValueError("a client of a world with a data plane must show what it takes in")
+    return client.intake

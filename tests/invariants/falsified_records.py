@@ -1,0 +1,104 @@
+"""Mutants of a data plane that exist in these tests only: what a client takes in is made up."""
+
+from __future__ import annotations
+
+from client_world import ClientWorld
+from falsified_clients import FALSIFIED
+from falsified_coordinator import mutant
+
+from protocol.errors import ErrorCode
+from protocol.member import CommitAnswered, PositionsKnown, RecordsReturned, SendCommit, Tick
+from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
+from protocol.topics import TopicPartition
+
+__all__ = ["FALSIFIED"]
+
+
+class MadeUpIntake:
+    """The same offsets for every partition."""
+
+    def __init__(self) -> None:
+        self.fetched = 0
+        self.processed = 0
+        self.log_end = 0
+
+    def fetched_offset(self, partition: TopicPartition) -> int | None:
+        return self.fetched
+
+    def handed_out_offset(self, partition: TopicPartition) -> int | None:
+        return self.processed
+
+    def processed_offset(self, partition: TopicPartition) -> int | None:
+        return self.processed
+
+    def group_processed_offset(self, partition: TopicPartition) -> int | None:
+        return self.processed
+
+    def log_end_offset(self, partition: TopicPartition) -> int:
+        return self.log_end
+
+
+class RecordsWorld(ClientWorld):
+    """Clients show what they take in."""
+
+    has_data_plane = True
+
+    def __init__(self, *names: str) -> None:
+        self.intakes: dict[str, MadeUpIntake] = {}
+        super().__init__(*names, stop_at_first=False)
+        assert self.broken == []
+
+    def new_intake(self, name: str) -> MadeUpIntake:
+        intake = self.intakes[name] = MadeUpIntake()
+        return intake
+
+    def partition_of(self, name: str) -> TopicPartition:
+        return min(self.member(name).assigned)
+
+    def acknowledge_commit(self, name: str, offset: int) -> None:
+        """A commit of one partition is sent, and acknowledged."""
+        partition = self.partition_of(name)
+        member = self.member(name)
+        request = OffsetCommitRequest(
+            group_id=self.group_id,
+            member_id=member.member_id,
+            generation_id_or_member_epoch=member.member_epoch,
+            offsets={partition: offset},
+        )
+        self.falsify(name, Tick(), (SendCommit(correlation_id=901, request=request),))
+        response = OffsetCommitResponse(errors={partition: ErrorCode.NONE})
+        self.falsify(name, CommitAnswered(correlation_id=901, response=response))
+
+
+def hand_out(world: RecordsWorld, name: str, position: int) -> None:
+    world.tell(name, RecordsReturned(positions={world.partition_of(name): position}))
+
+
+@mutant
+def hands_out_unfetched() -> RecordsWorld:
+    world = RecordsWorld("a", "b")
+    world.intakes["a"].fetched = world.intakes["a"].log_end = 10
+    hand_out(world, "a", 10)
+    assert world.broken == []
+    hand_out(world, "a", 11)
+    return world
+
+
+@mutant
+def fetches_unproduced() -> RecordsWorld:
+    world = RecordsWorld("a", "b")
+    world.intakes["a"].fetched, world.intakes["a"].log_end = 10, 9
+    hand_out(world, "a", 5)
+    return world
+
+
+@mutant
+def forgets_commit() -> RecordsWorld:
+    world = RecordsWorld("a", "b")
+    world.intakes["a"].processed = world.intakes["b"].processed = 50
+    world.acknowledge_commit("a", 50)
+    start = {world.partition_of("a"): 50}
+    world.falsify("b", PositionsKnown(positions=start))
+    assert world.broken == []
+    world.falsify("b", PositionsKnown(positions={world.partition_of("a"): 49}))
+    return world
