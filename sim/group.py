@@ -29,6 +29,7 @@ class Group:
         self.group_id = group_id
         self.config = world.config
         self.semantics = world.semantics
+        self.has_data_plane = world.has_data_plane
         self.partition = world.partition_of(group_id)
         # The world's own group keeps the stream that worlds with one group have.
         suffix = "" if group_id == world.spec.group_id else f"/{group_id}"

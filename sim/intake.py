@@ -185,7 +185,7 @@ class Intake:
 
     def group_processed_offset(self, partition: TopicPartition) -> int | None:
         """The furthest that any process has come, dead or alive; None if there was none."""
-        return self._plane.progress_of(partition).processed_offset(self._clock.now_ms)
+        return self._progress.of(partition).processed_offset(self._clock.now_ms)
 
     def log_end_offset(self, partition: TopicPartition) -> int:
         """Offset of the next record that is going to be produced."""
