@@ -5,12 +5,14 @@ Sources: consumer-client.md, sections 6.1, 7, 8 and 12.
 
 from __future__ import annotations
 
+from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
 from protocol.errors import ErrorCode
 from protocol.member import (
     ClientState,
+    CommitOffsets,
     OffsetFetchAnswered,
     PositionsKnown,
     RecordsReturned,

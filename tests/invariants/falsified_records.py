@@ -95,7 +95,9 @@ def fetches_unproduced() -> RecordsWorld:
 @mutant
 def forgets_commit() -> RecordsWorld:
     world = RecordsWorld("a", "b")
-    world.intakes["a"].processed = world.intakes["b"].processed = 50
+    for intake in world.intakes.values():
+        intake.fetched = intake.log_end = intake.processed = 50
+    hand_out(world, "a", 50)
     world.acknowledge_commit("a", 50)
     start = {world.partition_of("a"): 50}
     world.falsify("b", PositionsKnown(positions=start))
