@@ -41,8 +41,10 @@ from protocol.member import (
 from protocol.messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    ListGroupsRequest,
 )
 from protocol.messages_assignment import ConsumerGroupInstallAssignmentRequest
 from protocol.messages_offsets import OffsetCommitRequest
@@ -52,6 +54,7 @@ from protocol.records import MemberState
 __all__ = ["Checker"]
 
 _STABLE = MemberState.STABLE
+_READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
 
 FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
@@ -182,6 +185,8 @@ class Checker:
                 self._ask(self._on["on_commit_refused"], step)
         elif step.records:
             self._change(step, ledger, shard)
+        elif type(request) in _READS:
+            self._ask(self._on["on_read"], step)
         for listener in self._on_request:
             finding = listener(step)
             if finding is not None:

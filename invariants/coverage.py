@@ -87,6 +87,14 @@ class Visits:
                 self.counts[f"reconciliation.{before.state.name}.{row.name}"] += 1
         return None
 
+    def on_read(self, step: Step) -> Finding | None:
+        """Count reads, and those that had to leave something out."""
+        self.counts["situation.read"] += 1
+        shard = shard_of(step)
+        if shard.log_end_offset > shard.high_watermark:
+            self.counts["situation.read_beside_uncommitted"] += 1
+        return None
+
     # -- faults ----------------------------------------------------------------------------
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:

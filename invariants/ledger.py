@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from protocol.consumer_group.group import ConsumerGroup
+from protocol.consumer_group.group import ConsumerGroup, GroupState
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -27,7 +27,7 @@ from protocol.records import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["Change", "GroupLedger", "MemberEntry", "Taken"]
+__all__ = ["Change", "GroupLedger", "MemberEntry", "Taken", "expected_state"]
 
 Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
@@ -138,6 +138,15 @@ def _held(entry: MemberEntry | None) -> Set[TopicPartition]:
     return _NOTHING if entry is None else entry.held()
 
 
+def expected_state(*, member_count: int, is_behind: bool, settled_count: int) -> GroupState:
+    """The function of section 6.1, anew; ``is_behind``: the target lags behind the group epoch."""
+    if not member_count:
+        return GroupState.EMPTY
+    if is_behind:
+        return GroupState.ASSIGNING
+    return GroupState.RECONCILING if settled_count < member_count else GroupState.STABLE
+
+
 class GroupLedger:
     """The books of one group in one replica's log."""
 
@@ -181,6 +190,14 @@ class GroupLedger:
         """Whether any member ever changed its instance id (defect D2 makes that visible)."""
 
     # -- reading ---------------------------------------------------------------------------
+
+    def state(self) -> GroupState:
+        """The function of section 6.1."""
+        return expected_state(
+            member_count=len(self.members),
+            is_behind=self.group_epoch > self.target_epoch,
+            settled_count=self.settled_count(),
+        )
 
     def settled_count(self) -> int:
         """How many members are STABLE at the target epoch."""

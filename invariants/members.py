@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from invariants.ledger import Change, MemberEntry
+from invariants.ledger import Change, MemberEntry, expected_state
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView, shard_of
-from protocol.consumer_group.group import ConsumerGroup, GroupState
+from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
 from protocol.messages import JOIN_EPOCH
 from protocol.records import MemberState
@@ -332,14 +332,7 @@ class GroupStateCorrect(Invariant):
     def _judge(
         group: ConsumerGroup, *, members: int, is_behind: bool, settled: int
     ) -> Finding | None:
-        if not members:
-            expected = GroupState.EMPTY
-        elif is_behind:
-            expected = GroupState.ASSIGNING
-        elif settled < members:
-            expected = GroupState.RECONCILING
-        else:
-            expected = GroupState.STABLE
+        expected = expected_state(member_count=members, is_behind=is_behind, settled_count=settled)
         if group.state is expected:
             return None
         return Finding(

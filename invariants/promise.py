@@ -72,6 +72,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_timers": "a shard armed or cancelled timers, beyond the session of the sender",
         "on_timer_fired": "a shard's timer fired",
         "on_request": "a shard handled any request",
+        "on_read": "a shard answered a describe or a list",
         "on_commit": "a shard stored offsets of a commit",
         "on_commit_refused": "a shard refused offsets of a commit",
         "on_loaded": "a shard became active",

@@ -40,6 +40,8 @@ _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
 
+_ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
+
 _START_WITHIN_MS = 500
 _FURTHER_GROUPS = (1, 2)
 _FURTHER_CLIENTS = (1, 3)
@@ -88,6 +90,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         network=draw.network(),
         brokers=brokers,
         faults=faults,
+        admin_interval_ms=draw.admin_interval_ms(),
     )
     return Scenario(name=f"{profile.name}-{seed}", profile=profile.name, world=world)
 
@@ -159,6 +162,12 @@ class _Drawing:
                 min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
             ),
         )
+
+    def admin_interval_ms(self) -> int | None:
+        """How often somebody looks at the groups, if anybody does."""
+        if "admin" not in self.features:
+            return None
+        return Draw(self.streams.get("generate/admin")).pick(_ADMIN_INTERVALS_MS)
 
     def network(self) -> NetworkSpec:
         """How far away the clients are."""

@@ -90,6 +90,7 @@ class Features:
     break. ``full_group`` limits the group to as many members as there are clients.
     ``alterable_settings`` leaves room between the broker's bounds for settings of the group's own.
     ``several_groups`` adds one or two groups with clients of their own.
+    ``admin``: somebody describes and lists the groups now and then.
     """
 
     static_members: float = 0.0
@@ -103,6 +104,7 @@ class Features:
     full_group: float = 0.0
     alterable_settings: float = 0.0
     several_groups: float = 0.0
+    admin: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

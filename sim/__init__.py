@@ -10,12 +10,15 @@ Read in this order:
 - ``offsets_topic``, ``replica``, ``replication``, ``log``: a broker's replica of each partition of
   ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
+- ``group_reads``: describe and list. ``admin_client``: somebody who asks for them.
 - ``group``: what belongs to one of several groups; brokers, topics and network are shared.
 - ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around
   a member.
 - ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
 - ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and, by
   ``routing``, to checkers.
+- ``sampling``, ``probes``: series, read between steps. ``coordinator_metrics``: what a broker
+  publishes. ``epoch_delays``: how long group epochs wait for their target and their members.
 - ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from protocol.config import ConfigsInForce
 from protocol.errors import ErrorCode
+from protocol.messages import ConsumerGroupDescribeRequest, ListGroupsRequest
 from protocol.topics import EMPTY_IMAGE, MetadataImage
 from sim.coordinator_metrics import CoordinatorMetrics
+from sim.group_reads import describe_groups, list_groups
 from sim.messages import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -65,23 +68,22 @@ class Broker:
 
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Answer now, or let the shard answer when it may."""
-        match request:
-            case FindCoordinatorRequest():
-                connection.answer(correlation_id, self._find_coordinator(request))
-            case MetadataRequest():
-                names = {topic_id: topic.name for topic_id, topic in self.image.by_id.items()}
-                connection.answer(correlation_id, MetadataResponse(topic_names=names))
-            case ListOffsetsRequest():
-                connection.answer(correlation_id, self._list_offsets(request))
-            case _:
-                replica = self.replicas[self.world.partition_of(request.group_id)]
-                replica.shard.on_request(connection, correlation_id, request)
+        answer = _ANSWERS.get(type(request))
+        if answer is not None:
+            connection.answer(correlation_id, answer(self, request))
+        else:
+            replica = self.replicas[self.world.partition_of(request.group_id)]
+            replica.shard.on_request(connection, correlation_id, request)
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         leader_id = self.replicas[self.world.partition_of(request.group_id)].leader_id
         if leader_id is None:
             return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(node_id=leader_id)
+
+    def _topic_names(self, request: MetadataRequest) -> MetadataResponse:
+        names = {topic_id: topic.name for topic_id, topic in self.image.by_id.items()}
+        return MetadataResponse(topic_names=names)
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         positions = dict(request.positions)
@@ -145,3 +147,13 @@ class Broker:
             return None
         timeout_ms = self.world.config.offsets_commit_timeout_ms
         return CoordinatorMetrics(commit_timeout_ms=timeout_ms)
+
+
+_ANSWERS: Mapping[type, Callable[[Broker, Any], Any]] = {
+    FindCoordinatorRequest: Broker._find_coordinator,
+    MetadataRequest: Broker._topic_names,
+    ListOffsetsRequest: Broker._list_offsets,
+    ConsumerGroupDescribeRequest: describe_groups,
+    ListGroupsRequest: list_groups,
+}
+"""What a broker answers at once; the rest is for the shard of one group."""

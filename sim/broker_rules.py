@@ -29,6 +29,9 @@ class BrokerRules:
     unload_delay_ms = 0
     """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
 
+    reads_newest = False
+    """Describe and list show what is not committed yet."""
+
     def check_loaded(self, record: Record, coordinator: GroupCoordinator) -> None:
         """Look at a record before a load replays it. Raises ProtocolBug to fail the load."""
 
@@ -51,6 +54,12 @@ class RepliesBeforeCommit(BrokerRules):
 
     def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
         return 0
+
+
+class ReadsUncommitted(BrokerRules):
+    """mut-reads-uncommitted."""
+
+    reads_newest = True
 
 
 class TrustsLoadedTail(BrokerRules):
@@ -110,6 +119,7 @@ BROKER_DEFECTS: Mapping[str, type[BrokerRules]] = {
     "KAFKA-19274": IgnoresResignation,
     "KAFKA-19862": LoadsStrictly,
     "KafScale-121": ServesAfterResignation,
+    "mut-reads-uncommitted": ReadsUncommitted,
     "mut-reply-before-commit": RepliesBeforeCommit,
 }
 """Name in the bug zoo -> the rules with the defect."""

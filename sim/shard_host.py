@@ -12,12 +12,16 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocol.config import ConfigsInForce
-from protocol.coordinator import GroupCoordinator, is_read
+from protocol.coordinator import GroupCoordinator, ReadRequest, is_read
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ErrorResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     Response,
 )
 from protocol.messages_assignment import (
@@ -126,13 +130,7 @@ class ShardHost:
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Handle a request of the group, or say why not."""
         if not self.is_active:
-            loading = self.state is ShardState.LOADING
-            self._refuse(
-                connection,
-                correlation_id,
-                request,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.NOT_COORDINATOR,
-            )
+            self._refuse(connection, correlation_id, request, self.refusal())
             return
         client_name = connection.client_name
         outcome = self.coordinator.handle(
@@ -166,6 +164,35 @@ class ShardHost:
         if outcome.records:
             self._replica.replication.on_append()
 
+    def refusal(self) -> ErrorCode:
+        """What a shard that is not active answers (section 9.5)."""
+        if self.state is ShardState.LOADING:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return ErrorCode.NOT_COORDINATOR
+
+    def describe(
+        self, request: ConsumerGroupDescribeRequest
+    ) -> tuple[ConsumerGroupDescribeResponse, ...]:
+        """Show groups of this partition as they are committed. Only while active."""
+        rows: tuple[ConsumerGroupDescribeResponse, ...] = self._read(request)
+        return rows
+
+    def list_groups(self, request: ListGroupsRequest) -> ListGroupsResponse:
+        """List the committed groups of this partition. Only while active."""
+        rows: ListGroupsResponse = self._read(request)
+        return rows
+
+    def _read(self, request: ReadRequest) -> Any:
+        """A read waits for nothing (section 9.4)."""
+        self._check_history(request)
+        if self._rules.reads_newest:
+            self.coordinator.commit_to(self._log.end_offset)
+        response = self.coordinator.read(request)
+        self.operation_count = operation = self.operation_count + 1
+        self._steps.request(self, operation, request, Outcome(response))
+        self._steps.released(self, operation, request, response)
+        return response
+
     def on_committed(self) -> None:
         """The high watermark has moved: let go what waited for it, in order."""
         waiting = self._waiting
@@ -195,9 +222,12 @@ class ShardHost:
         """Whether this is a read, whose answer may go although something is not committed yet."""
         if not is_read(request):
             return False
+        self._check_history(request)
+        return True
+
+    def _check_history(self, request: ReadRequest) -> None:
         if not self._world.keeps_history:
             raise ProtocolBug(f"{type(request).__name__} in a world that keeps no history")
-        return True
 
     def _release(
         self,

@@ -21,6 +21,7 @@ from sim.re2_engine import compile_re2
 from sim.settings import configs_ever_in_force
 
 __all__ = [
+    "ADMIN",
     "BrokerSpec",
     "ClientSpec",
     "DelaySpec",
@@ -29,6 +30,9 @@ __all__ = [
     "TopicSpec",
     "WorldSpec",
 ]
+
+ADMIN = "admin"
+"""The administrator's name on the network; no client may have it beside one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +201,8 @@ class WorldSpec:
     name no other. ``semantics`` names the protocol version and ``defects`` those of the zoo that
     are switched on, in coordinator, member or broker. ``seed`` feeds every random stream.
     ``data_plane``: clients fetch, buffer and process records (``data_plane.py``); without it they
-    keep up with whatever is produced.
+    keep up with whatever is produced. ``admin_interval_ms``: about how often an administrator
+    describes and lists the groups (``admin_client.py``); None for nobody.
     """
 
     seed: int
@@ -213,6 +218,7 @@ class WorldSpec:
     brokers: BrokerSpec = field(default_factory=BrokerSpec)
     faults: tuple[Fault, ...] = ()
     data_plane: bool = False
+    admin_interval_ms: int | None = None
 
     def __post_init__(self) -> None:
         _not_empty(self, "group_id")
@@ -222,6 +228,10 @@ class WorldSpec:
             known = ", ".join(SEMANTICS)
             raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")
         split_defects(SEMANTICS[self.semantics], self.defects)
+        if self.admin_interval_ms is not None:
+            _at_least(self, 1, "admin_interval_ms")
+            if any(client.name == ADMIN for client in self.clients):
+                raise ValueError(f"clients: {ADMIN!r} is the administrator's; give another name")
         _unique("topics", (topic.name for topic in self.topics))
         _unique("clients", (client.name for client in self.clients))
         has_client_assignors = SEMANTICS[self.semantics].coordinator.has_client_assignors
@@ -251,7 +261,7 @@ class WorldSpec:
 
         It makes every record dearer, so it is on only where something in this world needs it.
         """
-        return False
+        return self.admin_interval_ms is not None
 
     @property
     def group_ids(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from invariants.step import WorldView
 from protocol.semantics import SEMANTICS
+from sim.admin_client import AdminClient
 from sim.broker import Broker
 from sim.broker_rules import broker_rules, split_defects
 from sim.client import ClientProcess
@@ -192,6 +193,8 @@ class World:
         self.controller.start(self.topics.initial_image())
         self.fleet.schedule_starts()
         self.injector.schedule(self.spec.faults)
+        if self.spec.admin_interval_ms is not None:
+            AdminClient(self, self.spec.admin_interval_ms).start()
 
     def _may_go_on(self) -> bool:
         count = self.steps.count

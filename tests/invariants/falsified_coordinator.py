@@ -14,7 +14,12 @@ from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
 from invariants.step import StepKind
 from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from protocol.messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ListGroupsRequest,
+)
 from protocol.outcome import Outcome, TimerKey
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -399,4 +404,26 @@ def fences_everybody() -> CoordinatorWorld:
 def forgets_members() -> CoordinatorWorld:
     world = settled()
     world.heartbeat("a", 3, change=refusing(ErrorCode.UNKNOWN_MEMBER_ID))
+    return world
+
+
+# --- reads ----------------------------------------------------------------------------------------
+
+
+@mutant
+def stale_read() -> CoordinatorWorld:
+    world = settled()
+    request = ConsumerGroupDescribeRequest(group_ids=(GROUP,))
+    before = world.shard.coordinator.read(request)
+    world.join("c")
+    world.request(request, change=lambda outcome: Outcome(before))
+    return world
+
+
+@mutant
+def list_ignores_filter() -> CoordinatorWorld:
+    world = settled()
+    everything = world.shard.coordinator.read(ListGroupsRequest())
+    request = ListGroupsRequest(states_filter=("empty",))
+    world.request(request, change=lambda outcome: Outcome(everything))
     return world

@@ -269,6 +269,10 @@ WHERE_DEFECTS_SHOW = {
         client("a", start_ms=30_000),
         faults=(SLOW_TAIL, CoordinatorMove(at_ms=30_500, keeps_tail=False)),
     ),
+    # An administrator is shown a join that is not committed yet.
+    "mut-reads-uncommitted": spec(
+        client("a", start_ms=30_000), faults=(SLOW_TAIL,), admin_interval_ms=200
+    ),
     # The join is answered by the second leader, from a log that the third does not have.
     "KAFKA-16973": spec(
         client("a", start_ms=30_000),
