@@ -255,13 +255,17 @@ class DeliverOwned(Invariant):
         if type(step.event) is not RecordsReturned:
             return None
         for partition, position in step.event.positions.items():
+            state = entry.member.assigned.get(partition)
             if partition not in entry.fetchable:
                 return Finding(
                     f"{entry.name} handed out records of {self.books.name_of(partition)}, which "
                     "it may not fetch",
-                    {"client": entry.name, "partition": partition},
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "is_being_revoked": state is not None and state.pending_revocation,
+                    },
                 )
-            state = entry.member.assigned.get(partition)
             if state is not None and state.position != position:
                 return Finding(
                     f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "

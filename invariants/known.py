@@ -108,6 +108,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         recognises=_is_unfiltered,
     ),
     KnownDefect(
+        defect="KAFKA-20332",
+        promise_id="client.deliver.owned",
+        signature="records are handed out of an assigned partition that is marked to be revoked",
+        recognises=lambda evidence: evidence.get("is_being_revoked") is True,
+    ),
+    KnownDefect(
         defect="KAFKA-20066",
         promise_id="offsets.rightful_commit",
         signature="a commit at an older epoch is refused, although the partitions were kept",

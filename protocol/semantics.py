@@ -96,6 +96,9 @@ _SHIPPED_IN_4_1 = (
     "KAFKA-19431",
     "KAFKA-20066",
     "KAFKA-20640",
+    # Of the client: bug-zoo.md for the first; the second stands in the byte code of 4.1.2.
+    "KAFKA-20332",
+    "KAFKA-19813",
 )
 
 SEMANTICS: Mapping[str, Semantics] = {

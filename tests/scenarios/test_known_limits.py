@@ -8,9 +8,13 @@ import pytest
 
 from invariants import known
 from protocol.config import CoordinatorConfig
+from protocol.member import ConsumerConfig
+from protocol.member.backoff import BACKOFF_JITTER
+from protocol.semantics import SEMANTICS
 from scenarios.result import RunResult
 from scenarios.runner import run
 from scenarios.scenario import Scenario
+from scenarios.zoo import zoo_scenario
 from sim.faults import ClientClose
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
@@ -126,3 +130,26 @@ def test_a_4_1_broker_is_known_to_give_a_joining_pattern_what_it_does_not_match(
     monkeypatch.setattr(known, "KNOWN", others)
     assert broken_with_pattern_behind("kafka-4.1") == {"coordinator.subscribed_only"}
     assert broken_with_pattern_behind("kafka-4.3") == set()
+
+
+def buffered_records_of_a_revoked_partition(*, switched_on: bool) -> RunResult:
+    """The scenario of KAFKA-20332 with the client of 4.1."""
+    world = zoo_scenario("KAFKA-20332", with_defect=switched_on).world
+    return outcome(replace(world, semantics="kafka-4.1"))
+
+
+def test_the_client_of_4_1_is_known_to_hand_out_what_it_must_revoke() -> None:
+    result = buffered_records_of_a_revoked_partition(switched_on=False)
+    assert result.outcome == "known"
+    assert "KAFKA-20332" in result.known
+    news = buffered_records_of_a_revoked_partition(switched_on=True)
+    assert (news.outcome, news.violations[0].promise) == ("violation", "client.deliver.owned")
+
+
+def test_the_client_of_4_1_backs_off_wildly() -> None:
+    config = ConsumerConfig(group_id="group")
+    shares = {
+        version: SEMANTICS[version].member().heartbeat_jitter_share(config)
+        for version in ("kafka-4.1", "kafka-4.3")
+    }
+    assert shares == {"kafka-4.1": config.max_poll_interval_ms, "kafka-4.3": BACKOFF_JITTER}
