@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeGuard
 
 from protocol.classic_group.operation import Operation
 from protocol.classic_requests import ClassicRequests
@@ -22,13 +21,11 @@ from protocol.config import (
 )
 from protocol.consumer_group.assignment_requests import answer_assignment_request
 from protocol.consumer_group.client_side import validate_assignors
-from protocol.consumer_group.committed import CommittedGroup
 from protocol.consumer_group.context import (
     CompileRegex,
     CoordinatorContext,
     no_regex_engine,
 )
-from protocol.consumer_group.describe import describe, describe_missing
 from protocol.consumer_group.fired import fired
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.heartbeat import heartbeat
@@ -43,7 +40,6 @@ from protocol.messages import (
     AlterGroupConfigRequest,
     AlterGroupConfigResponse,
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
@@ -56,6 +52,7 @@ from protocol.messages_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
 )
 from protocol.messages_classic import (
+    DescribeGroupsRequest,
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -75,31 +72,20 @@ from protocol.outcome import (
     TimerKey,
     Token,
 )
+from protocol.reads import ReadRequest, Reads
 from protocol.records import (
     GroupMetadata,
     MemberState,
     Record,
 )
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
-from protocol.timeline import Timeline, committed
+from protocol.timeline import Timeline
 from protocol.topics import EMPTY_IMAGE, MetadataImage, Topic
 
-__all__ = ["EXPIRY_KEY", "GroupCoordinator", "ReadRequest", "is_read"]
+__all__ = ["EXPIRY_KEY", "GroupCoordinator"]
 
 EXPIRY_KEY = TimerKey("expiry", "")
 """The shard-wide job that deletes empty groups (section 8.5)."""
-
-ReadRequest = ConsumerGroupDescribeRequest | ListGroupsRequest | OffsetFetchRequest
-
-
-def is_read(request: object) -> TypeGuard[ReadRequest]:
-    """Whether this is a read operation: it shows what is committed, and waits for nothing (9.4).
-
-    An offset fetch that requires stable offsets is a write without records instead (section 8.2).
-    """
-    if isinstance(request, OffsetFetchRequest):
-        return not request.require_stable
-    return isinstance(request, ConsumerGroupDescribeRequest | ListGroupsRequest)
 
 
 class GroupCoordinator:
@@ -137,6 +123,7 @@ class GroupCoordinator:
         self.classic_groups = self._store.classic_groups
         self.offsets = self._store.offsets
         self._directory = Directory(self._store)
+        self._reads = Reads(self._context, self._store, self._directory)
         self._classic = ClassicRequests(self._context, self.groups)
 
     @property
@@ -184,7 +171,9 @@ class GroupCoordinator:
                 return self.offsets.commit(request, group, now_ms=now_ms)
             case OffsetFetchRequest() if request.require_stable:
                 return Outcome(self.offsets.fetch(request, self.groups.get(request.group_id)))
-            case ConsumerGroupDescribeRequest() | ListGroupsRequest() | OffsetFetchRequest():
+            case OffsetFetchRequest() | ConsumerGroupDescribeRequest() | ListGroupsRequest():
+                return Outcome(self.read(request))
+            case DescribeGroupsRequest():
                 return Outcome(self.read(request))
             case OffsetDeleteRequest():
                 return self.offsets.delete(request, self._store.get(request.group_id))
@@ -206,15 +195,7 @@ class GroupCoordinator:
         The host may let the answer go at once. Where nothing is uncommitted, this is the newest
         state.
         """
-        match request:
-            case ConsumerGroupDescribeRequest():
-                return tuple(self._describe(group_id) for group_id in request.group_ids)
-            case ListGroupsRequest():
-                return self._directory.rows(request)
-            case OffsetFetchRequest():
-                group = committed(self.groups).get(request.group_id)
-                view = None if group is None else CommittedGroup(group)
-                return self.offsets.fetch_committed(request, view)
+        return self._reads.answer(request)
 
     def _handle_classic(
         self, request: Request, token: Token | None, now_ms: int, client_id: str, client_host: str
@@ -345,13 +326,6 @@ class GroupCoordinator:
         if not records and not timers:
             return outcome
         return replace(outcome, records=outcome.records + records, timers=outcome.timers + timers)
-
-    def _describe(self, group_id: str) -> ConsumerGroupDescribeResponse:
-        group = committed(self.groups).get(group_id)
-        if group is None:
-            is_classic = group_id in committed(self.classic_groups)
-            return describe_missing(group_id, is_classic=is_classic)
-        return describe(self._context, CommittedGroup(group))
 
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
         """Section 10.2. The settings live outside the group log; the host shows them to every

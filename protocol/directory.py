@@ -32,9 +32,12 @@ class Directory:
         self._store = store
 
     def rows(self, request: ListGroupsRequest) -> ListGroupsResponse:
-        """One row per committed group in ascending id, as far as the filters let it pass."""
+        """One row per committed group in ascending id, as far as the filters let it pass.
+
+        Blanks around a state do not count; those around a type do, and match nothing.
+        """
         states = {state.strip().lower() for state in request.states_filter}
-        types = {kind.strip().lower() for kind in request.types_filter}
+        types = {kind.lower() for kind in request.types_filter}
         rows = [list_row(CommittedGroup(group)) for group in committed(self._store.groups).values()]
         # The state of a classic group is not in its records: the live one is shown (6.2).
         rows += [_classic_row(group) for group in committed(self._store.classic_groups).values()]

@@ -20,6 +20,8 @@ from protocol.messages_assignment import (
     ConsumerGroupPrepareAssignmentResponse,
 )
 from protocol.messages_classic import (
+    DescribedGroup,
+    DescribeGroupsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -230,6 +232,7 @@ class ErrorResponse:
 Request = (
     ConsumerGroupHeartbeatRequest
     | ConsumerGroupDescribeRequest
+    | DescribeGroupsRequest
     | ListGroupsRequest
     | DeleteGroupsRequest
     | AlterGroupConfigRequest
@@ -246,6 +249,7 @@ Request = (
 Response = (
     ConsumerGroupHeartbeatResponse
     | tuple[ConsumerGroupDescribeResponse, ...]
+    | tuple[DescribedGroup, ...]
     | ListGroupsResponse
     | DeleteGroupsResponse
     | AlterGroupConfigResponse

@@ -166,3 +166,36 @@ class LeaveGroupResponse:
 
     error_code: ErrorCode = ErrorCode.NONE
     members: tuple[MemberResponse, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeGroupsRequest:
+    """Api key 15. Before version 6 a group that is not there is no error."""
+
+    group_ids: tuple[str, ...]
+    api_version: int = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroupMember:
+    """One member as DescribeGroups shows it; no metadata and no assignment are empty bytes."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: EmbeddedMetadata | None
+    member_assignment: EmbeddedAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedGroup:
+    """One group in the answer to DescribeGroups; ``protocol_data`` is the assignor's name."""
+
+    group_id: str
+    group_state: str
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    protocol_type: str = ""
+    protocol_data: str = ""
+    members: tuple[DescribedGroupMember, ...] = ()

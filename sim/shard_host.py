@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from protocol.config import ConfigsInForce
-from protocol.coordinator import GroupCoordinator, ReadRequest, is_read
+from protocol.coordinator import GroupCoordinator
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import (
     ConsumerGroupDescribeRequest,
@@ -37,6 +37,7 @@ from protocol.messages_offsets import (
     OffsetFetchResponse,
 )
 from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.reads import ReadRequest, is_read
 from protocol.records import Record
 from sim.clock import Call
 from sim.re2_engine import compile_re2

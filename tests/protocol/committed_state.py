@@ -7,9 +7,10 @@ from itertools import accumulate
 from coordinator_builders import GROUP_ID, Bench, load, state_of
 
 from protocol.config import CoordinatorConfig
-from protocol.coordinator import GroupCoordinator, ReadRequest
+from protocol.coordinator import GroupCoordinator
 from protocol.messages import ConsumerGroupDescribeRequest, ListGroupsRequest
 from protocol.messages_offsets import OffsetFetchRequest
+from protocol.reads import ReadRequest
 from protocol.topics import TopicPartition
 
 READS: tuple[ReadRequest, ...] = (

@@ -102,6 +102,9 @@ def test_groups_are_listed_with_state_and_type_in_order() -> None:
         ({"types_filter": ("CONSUMER",)}, ["a", "b"]),
         ({"types_filter": ("classic",)}, [GROUP_ID]),
         ({"types_filter": ("nonsense",)}, []),
+        ({"types_filter": (" classic ",)}, []),
+        ({"types_filter": ("classic", "nonsense")}, [GROUP_ID]),
+        ({"states_filter": ("",)}, []),
         ({"states_filter": ("empty",), "types_filter": ("consumer",)}, ["a"]),
     ],
 )

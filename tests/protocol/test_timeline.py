@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.config import CoordinatorConfig
-from protocol.coordinator import GroupCoordinator, is_read
+from protocol.coordinator import GroupCoordinator
 from protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -17,7 +17,9 @@ from protocol.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from protocol.messages_classic import DescribeGroupsRequest
 from protocol.messages_offsets import NO_OFFSET, OffsetFetchRequest, OffsetFetchResponse
+from protocol.reads import is_read
 from protocol.timeline import Timeline, TimelineDict, committed, new_table
 
 DESCRIBE = ConsumerGroupDescribeRequest(group_ids=(GROUP_ID,))
@@ -152,6 +154,7 @@ def test_which_requests_are_reads() -> None:
     fetch = {"group_id": GROUP_ID, "partitions": parts("foo[0]")}
     assert is_read(DESCRIBE)
     assert is_read(ListGroupsRequest())
+    assert is_read(DescribeGroupsRequest(group_ids=(GROUP_ID,)))
     assert is_read(OffsetFetchRequest(**fetch, require_stable=False))
     assert not is_read(OffsetFetchRequest(**fetch, require_stable=True))
     heartbeat = ConsumerGroupHeartbeatRequest(group_id=GROUP_ID, member_id="A", member_epoch=1)
