@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from protocol.assignors.client_side.defects import STREAMS_DEFECTS
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
 from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
@@ -49,6 +50,7 @@ _DEFECTS: Mapping[str, type] = {
     **MEMBER_DEFECTS,
     **UNIFORM_DEFECTS,
     **RANGE_DEFECTS,
+    **STREAMS_DEFECTS,
 }
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from invariants.clients import ClientEntry
+from invariants.computations import Computations
 from invariants.config_history import ConfigHistory
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.step import ShardView, Step, WorldView
@@ -42,6 +43,7 @@ class Books:
         self.tolerates_older_commits = view.semantics.name != "kip-848"
         """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
+        self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
         self._leader_epoch = -1
         self._given_away: dict[str, set[TopicPartition]] = {}

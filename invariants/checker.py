@@ -13,6 +13,7 @@ from typing import Any
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
+from invariants.computations import COMPUTATION_REQUESTS
 from invariants.coverage import Visits
 from invariants.known import known_defect
 from invariants.ledger import Change, GroupLedger, MemberEntry
@@ -23,6 +24,7 @@ from invariants.registry import INVARIANTS
 from invariants.step import ClientView, ShardView, Step, StepKind, WorldView, shard_of
 from protocol.errors import ErrorCode
 from protocol.member import (
+    AssignorMetadataChanged,
     CallbackCompleted,
     ClientState,
     CommitOffsets,
@@ -95,7 +97,8 @@ class Checker:
         self._invariants = [
             kind(self.books)
             for kind in invariants
-            if view.has_data_plane or not kind.needs_data_plane
+            if kind.applies_to(view.semantics)
+            and (view.has_data_plane or not kind.needs_data_plane)
         ]
         self._listeners = Listeners(self._invariants, self.visits)
         self._on = self._listeners.of
@@ -183,6 +186,11 @@ class Checker:
                 self._ask(self._on["on_commit"], step, stored)
             if len(stored) < len(errors):
                 self._ask(self._on["on_commit_refused"], step)
+        elif type(request) in COMPUTATION_REQUESTS:
+            if step.records:
+                self._change(step, ledger, shard)
+            self._ask(self._on["on_assignment_request"], step)
+            self.books.computations.note_answer(shard.name, request, response)
         elif step.records:
             self._change(step, ledger, shard)
         elif type(request) in _READS:
@@ -239,6 +247,8 @@ class Checker:
         if ledger.classic_count:
             return
         self._ask(self._on["on_refused" if is_refused else "on_heartbeat"], step, before)
+        if response.should_compute_assignment:
+            self.books.computations.note_told(shard.name, sender, ledger, step.at_ms)
         if step.timers:
             self._ask(self._on["on_timers"], step)
 
@@ -268,6 +278,8 @@ class Checker:
             self._ask(self._on["on_append"], step)
             change = self._change(step, ledger, shard)
             self.books.note_expulsions(change, step.at_ms)
+        elif step.event.kind == "computation":
+            self.books.computations.note_expired(shard.name, ledger)
         if ledger.classic_count or (change is not None and change.is_mixed):
             return
         self._ask(self._on["on_timer_fired"], step, change)
@@ -277,6 +289,7 @@ class Checker:
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
         self.books.note_leader(shard)
+        self.books.computations.forget(shard.name)
         ledger = self.books.open_ledger(shard)
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
@@ -354,7 +367,9 @@ class Checker:
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
-        if kind is Disconnected or kind is RequestExpired:
+        if kind is AssignorMetadataChanged:
+            self.liveness.on_disturbance(step.at_ms)
+        elif kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
                 if entry.forget_request(correlation_id):
                     entry.has_failed = True

@@ -89,6 +89,8 @@ class Counts(Invariant):
         if group is None:
             return None
         names, votes = group.subscribed_topic_names, group.server_assignors
+        if group.client_assignors != ledger.offer_count:
+            return self._found_offers(group, ledger.offer_count)
         expected_names, expected_votes = ledger.subscriber_count, ledger.vote_count
         is_wrong = len(names) != len(expected_names) or len(votes) != len(expected_votes)
         for before, after in change.members.values():
@@ -115,7 +117,16 @@ class Counts(Invariant):
         members = group.members.values()
         names = Counter(name for member in members for name in member.subscribed_topic_names)
         votes = Counter(m.server_assignor for m in members if m.server_assignor is not None)
+        offers = Counter(offer.name for m in members for offer in m.client_assignors)
+        if group.client_assignors != offers:
+            return self._found_offers(group, offers)
         return self._judge(group, names, votes, len(group.members))
+
+    @staticmethod
+    def _found_offers(group: ConsumerGroup, offers: Mapping[str, int]) -> Finding:
+        return Finding(
+            f"client-side assignors are {group.client_assignors}, should be {dict(offers)}"
+        )
 
     @staticmethod
     def _judge(

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from protocol.consumer_group.group import ConsumerGroup, GroupState
+from protocol.messages_assignment import AssignmentMetadata
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -170,6 +171,8 @@ class GroupLedger:
         self.target_timestamp: int | None = None
         self.members: dict[str, MemberEntry] = {}
         self.targets: dict[str, Target] = {}
+        self.target_metadata: dict[str, AssignmentMetadata] = {}
+        """What a client-side assignor said beside the targets."""
         self.owner: dict[TopicPartition, str] = {}
         self.rivals: dict[TopicPartition, list[str]] = {}
         """Holders beside the owner: empty unless ownership is broken."""
@@ -179,6 +182,8 @@ class GroupLedger:
         """Topic id -> how many of its partitions stand in targets, each as often as it does."""
         self.subscriber_count: dict[str, int] = {}
         self.vote_count: dict[str, int] = {}
+        self.offer_count: dict[str, int] = {}
+        """Client-side assignor -> members that offer it."""
         self.classic_count = 0
         """Members that speak the classic protocol: a group that has any is not judged."""
         self.pattern_count: dict[str, int] = {}
@@ -256,6 +261,10 @@ class GroupLedger:
                         self._put(record.member_id, entry, None, change)
                 case ConsumerGroupTargetAssignmentMember():
                     self._put_target(record.member_id, record.value, change)
+                    if record.metadata is not None:
+                        self.target_metadata[record.member_id] = record.metadata
+                    elif self.target_metadata:
+                        self.target_metadata.pop(record.member_id, None)
                 case ConsumerGroupTargetAssignmentMetadata():
                     if record.value is None:
                         self.target_epoch, self.target_timestamp = -1, None
@@ -403,6 +412,8 @@ class GroupLedger:
                     self.classic_count += by
                 if value.server_assignor is not None:
                     _add(self.vote_count, value.server_assignor, by)
+                for offer in value.client_assignors or ():
+                    _add(self.offer_count, offer.name, by)
                 if value.subscribed_topic_regex:
                     _add(self.pattern_count, value.subscribed_topic_regex, by)
         was = old.instance_id if old else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
+from invariants.computations import is_fit
 from invariants.known import known_defect
 from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
@@ -80,7 +81,25 @@ _LEAVE_ENDS = Promise(
     broken_by=("mut-client-leave-needs-success",),
 )
 
-LIVENESS: tuple[Promise, ...] = (_SERVED, _CONVERGES, _OWNED, _REVOKED, _GHOSTS, _LEAVE_ENDS)
+_COMPUTED = Promise(
+    id="liveness.target_computed",
+    sentence=(
+        "Once faults stop, a group whose members can compute its target gets one: whoever is "
+        "chosen installs it, or another member takes its place."
+    ),
+    clauses=("coordinator 12.3",),
+    broken_by=("mut-no-computation-timer", "mut-no-recompute"),
+)
+
+LIVENESS: tuple[Promise, ...] = (
+    _SERVED,
+    _COMPUTED,
+    _CONVERGES,
+    _OWNED,
+    _REVOKED,
+    _GHOSTS,
+    _LEAVE_ENDS,
+)
 """All promises of this file, causes before consequences."""
 
 
@@ -106,7 +125,8 @@ class Liveness:
     """Judges the calm period of one world.
 
     ``on_calm_start`` says when the last fault ended. A load of a coordinator during the calm starts
-    all bounds anew, as it restarts all timers (L4); so does a client that starts.
+    all bounds anew, as it restarts all timers (L4); so does a client that starts, and one that has
+    news for an assignor, as that asks for a new target.
     """
 
     def __init__(self, view: WorldView, books: Books | None = None) -> None:
@@ -148,10 +168,16 @@ class Liveness:
 
     @property
     def bound_ms(self) -> int:
-        """From the calm on, until everything has come about."""
+        """From the calm on, until everything has come about.
+
+        Where members compute targets, one may be too slow, and another has to begin anew.
+        """
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
-        return self.ghost_bound_ms + rebalance_ms
+        computing_ms = 0
+        if any(c.member.config.group_local_assignors for c in clients):
+            computing_ms = rebalance_ms + self.slack_ms
+        return self.ghost_bound_ms + rebalance_ms + computing_ms
 
     # -- verdict ---------------------------------------------------------------------------
 
@@ -203,11 +229,31 @@ class Liveness:
 
     def pending(self, at_ms: int) -> list[Stuck]:
         """What has not converged yet, whether or not it is late."""
-        return [*self._unserved(), *self._unconverged(), *self._unowned(), *self._blocked(at_ms)]
+        return [
+            *self._unserved(),
+            *self._uncomputed(),
+            *self._unconverged(),
+            *self._unowned(),
+            *self._blocked(at_ms),
+        ]
 
     def _unserved(self) -> Iterator[Stuck]:
         if self._books.acting_shard() is None:
             yield Stuck(promise=_SERVED, subject="the group", reason="has no active coordinator")
+
+    def _uncomputed(self) -> Iterator[Stuck]:
+        books = self._books
+        ledger, shard = books.acting_ledger(), books.acting_shard()
+        if ledger is None or shard is None or ledger.group_epoch <= ledger.target_epoch:
+            return
+        if any(is_fit(ledger, member_id) for member_id in ledger.members):
+            told = books.computations.told(shard.name)
+            who = "nobody was" if told is None else f"{books.who(told.member_id)} was"
+            yield Stuck(
+                promise=_COMPUTED,
+                subject="the group",
+                reason=f"lacks the target of epoch {ledger.group_epoch}; {who} told to compute it",
+            )
 
     def _unconverged(self) -> Iterator[Stuck]:
         ledger = self._books.acting_ledger()

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from invariants.books import Books
 from invariants.step import WorldView
+from protocol.semantics import Semantics
 
 __all__ = ["TRIGGERS", "Finding", "Heeds", "Invariant", "Promise", "Violation"]
 
@@ -22,8 +23,8 @@ class Promise:
     ``id`` never changes: it is a key in results that are kept. ``clauses`` names the rules it comes
     from: ``coordinator`` with a section or an id of consumer-group-coordinator.md, ``client`` of
     consumer-client.md, ``zoo`` with a property of bug-zoo.md, ``TLA+`` with one of the model's
-    (consumer-client.md, 11.3). ``broken_by`` names defects and mutants that make it fire: those of
-    the zoo, and with ``test:`` those that exist in the tests only.
+    (consumer-client.md, 11.3), ``KIP-848`` with a chapter. ``broken_by`` names defects and mutants
+    that make it fire: those of the zoo, and with ``test:`` those that exist in the tests only.
     """
 
     id: str
@@ -73,6 +74,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_timer_fired": "a shard's timer fired",
         "on_request": "a shard handled any request",
         "on_read": "a shard answered a describe or a list",
+        "on_assignment_request": "a shard answered a request of a member that computes a target",
         "on_commit": "a shard stored offsets of a commit",
         "on_commit_refused": "a shard refused offsets of a commit",
         "on_loaded": "a shard became active",
@@ -128,6 +130,11 @@ class Invariant:
     def full(self, view: WorldView) -> Finding | None:
         """Look at the whole world as it stands; None is all right."""
         return None
+
+    @classmethod
+    def applies_to(cls, semantics: Semantics) -> bool:
+        """Whether these semantics have what the promise is about; else nobody is asked."""
+        return True
 
     @classmethod
     def triggers(cls) -> tuple[str, ...]:

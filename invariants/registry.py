@@ -7,10 +7,12 @@ from types import MappingProxyType
 
 from invariants import (
     assignors,
+    client_assignment,
     client_heartbeat,
     client_offsets,
     client_reconcile,
     client_records,
+    client_side,
     client_states,
     configs,
     counts,
@@ -23,6 +25,7 @@ from invariants import (
     reads,
     replay,
     responses,
+    streams,
     target,
     timers,
 )
@@ -128,6 +131,19 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     cross.OnlyZombiesShare,
     cross.AssignedIsHeld,
     cross.CurrentFitsTarget,
+    client_side.OneComputingMember,
+    client_side.ChosenMemberInstalls,
+    client_side.EpochOfPreparation,
+    client_side.TargetAsComputed,
+    client_side.RightfulResultAccepted,
+    client_side.ResultValid,
+    client_side.OwnVersion,
+    client_side.NewsHeeded,
+    client_side.MetadataOfEpoch,
+    client_assignment.AssignmentHeardOnce,
+    client_assignment.ResultHandedInOnce,
+    streams.NoColdMove,
+    streams.CopiesApart,
 )
 """Safety, in the order in which the checker asks: the cause of trouble before its consequences."""
 
@@ -157,7 +173,7 @@ def as_markdown() -> str:
         "",
         "A clause names its source: `coordinator` is consumer-group-coordinator.md, `client` is"
         " consumer-client.md, `zoo` the properties of bug-zoo.md, `TLA+` the model of"
-        " consumer-client.md, 11.3.",
+        " consumer-client.md, 11.3, `KIP-848` a chapter of that text.",
         "*Full* marks promises about a state, which a full check can judge on a still picture.",
         "*Broken by* names defects and mutants that make the promise fire; `test:` ones exist in"
         " the tests only.",

@@ -17,6 +17,10 @@ from protocol.consumer_group.member import Member
 from protocol.coordinator import GroupCoordinator
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import ConsumerGroupHeartbeatRequest, DeleteGroupsRequest
+from protocol.messages_assignment import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+)
 from protocol.messages_offsets import OffsetCommitRequest
 from protocol.records import ConsumerGroupRegularExpression, OffsetCommit, Record
 
@@ -88,6 +92,7 @@ class ReplayEquivalence(Invariant):
             ("target epoch", group.target_assignment_epoch, ledger.target_epoch),
             ("metadata hash", group.metadata_hash, ledger.metadata_hash),
             ("target of {}", group.target_assignment, ledger.targets),
+            ("metadata of the target of {}", group.target_metadata, ledger.target_metadata),
         )
         for name, served, logged in pairs:
             if served != logged:
@@ -137,6 +142,7 @@ class RollbackExact(Invariant):
             ("group epoch", group.group_epoch, ledger.group_epoch),
             ("target epoch", group.target_assignment_epoch, ledger.target_epoch),
             ("target of {}", group.target_assignment, ledger.targets),
+            ("metadata of the target of {}", group.target_metadata, ledger.target_metadata),
         ):
             if served != logged:
                 return _differs(self.books, shard, name, served, logged)
@@ -312,7 +318,13 @@ class CommittedKept(Invariant):
         return records
 
 
-_WRITES = (ConsumerGroupHeartbeatRequest, OffsetCommitRequest, DeleteGroupsRequest)
+_WRITES = (
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    DeleteGroupsRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupInstallAssignmentRequest,
+)
 _BROKERS_OWN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -329,6 +341,8 @@ _REPLAYED_FIELDS: Mapping[str, str] = {
     "target_assignment": "target of {}",
     "subscribed_topic_names": "number of subscribers of {}",
     "server_assignors": "number of votes for {}",
+    "target_metadata": "metadata of the target of {}",
+    "client_assignors": "number of members with the assignor {}",
     "static_members": "member with the instance id {}",
     "current_partition_epoch": "epoch at which {} is held",
     "inverted_target": "owner of {} in the target",
@@ -377,8 +391,10 @@ def _logged_fields(entry: MemberEntry) -> dict[str, object]:
     else:
         names = ("member_epoch", "previous_member_epoch", "state", "assigned", "pending_revocation")
         out |= {name: getattr(entry.current, name) for name in names}
+        out["assignment_metadata"] = entry.current.metadata
     if entry.metadata is not None:
         out |= {name: getattr(entry.metadata, name) for name in _METADATA_FIELDS}
+        out["client_assignors"] = entry.metadata.client_assignors or ()
     return out
 
 
@@ -406,6 +422,7 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
         member.member_epoch != current.member_epoch
         or member.previous_member_epoch != current.previous_member_epoch
         or member.state is not current.state
+        or member.assignment_metadata != current.metadata
         or (member.assigned is not current.assigned and member.assigned != current.assigned)
         or (
             member.pending_revocation is not current.pending_revocation
@@ -413,7 +430,9 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
         )
     ):
         return False
-    return metadata is None or all(
+    if metadata is None:
+        return True
+    return (member.client_assignors or None) == metadata.client_assignors and all(
         getattr(member, name) == getattr(metadata, name) for name in _METADATA_FIELDS
     )
 

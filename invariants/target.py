@@ -71,7 +71,7 @@ class TargetMembersOnly(Invariant):
         id="target.members_only",
         sentence="Only members of the group have a target.",
         clauses=("coordinator C10",),
-        broken_by=("test:target-of-stranger",),
+        broken_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from protocol.assignors.client_side import StreamsAssignor
+from protocol.assignors.client_side.defects import STREAMS_DEFECTS
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS, assignors_with_defects
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
@@ -23,7 +24,9 @@ _MIXED = "WithDefects"
 
 ASSIGNOR_DEFECTS = frozenset({*UNIFORM_DEFECTS, *RANGE_DEFECTS})
 
-ZOO: tuple[str, ...] = tuple(sorted({*COORDINATOR_DEFECTS, *MEMBER_DEFECTS, *ASSIGNOR_DEFECTS}))
+ZOO: tuple[str, ...] = tuple(
+    sorted({*COORDINATOR_DEFECTS, *MEMBER_DEFECTS, *ASSIGNOR_DEFECTS, *STREAMS_DEFECTS})
+)
 """Every defect and mutant that can be switched on."""
 
 __all__ = ["DEFAULT_SEMANTICS", "SEMANTICS", "ZOO", "Semantics"]
@@ -66,6 +69,8 @@ class Semantics:
                 result = replace(result, coordinator=coordinator)
             if name in MEMBER_DEFECTS:
                 result = replace(result, member=_mix(MEMBER_DEFECTS[name], result.member))
+            if name in STREAMS_DEFECTS:
+                result = replace(result, streams=_mix(STREAMS_DEFECTS[name], result.streams))
         of_assignors = [n for n in (*self.defects, *names) if n in ASSIGNOR_DEFECTS]
         if of_assignors:
             assignors = {"assignors": assignors_with_defects(of_assignors)}

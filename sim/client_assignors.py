@@ -126,9 +126,10 @@ class _StreamsTasks:
         self._process = process
         self._assignor = assignor
         self._limit = spec.acceptable_recovery_lag
-        store = world.task_stores.get(assignor.process_id)
+        key = process.member.config.group_id, assignor.process_id
+        store = world.task_stores.get(key)
         if store is None:
-            store = world.task_stores[assignor.process_id] = TaskStore(
+            store = world.task_stores[key] = TaskStore(
                 world.topic_logs,
                 state_records=spec.state_records,
                 restore_rate=spec.restore_records_per_second,

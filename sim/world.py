@@ -101,7 +101,7 @@ class World:
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
-        self.task_stores: dict[str, TaskStore] = {}
+        self.task_stores: dict[tuple[str, str], TaskStore] = {}  # by group and process id
         self.topics = TopicAdmin(self)
         self.settings = SettingsAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)

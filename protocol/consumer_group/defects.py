@@ -13,6 +13,8 @@ from protocol.assignors import SubscriptionType
 from protocol.classic_group.defects import CLASSIC_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
 from protocol.config import ConfigsInForce
+from protocol.consumer_group.client_side_defects import CLIENT_SIDE_DEFECTS
+from protocol.consumer_group.client_side_rules import ClientSideRules
 from protocol.consumer_group.group import NOBODY, ConsumerGroup, OwnershipRules
 from protocol.consumer_group.member import Member
 from protocol.consumer_group.rules import ConsumerGroupRules, Joiner
@@ -295,9 +297,12 @@ class OwnPendingIsBusy(ConsumerGroupRules):
         return group.epoch_of(partition) == NOBODY
 
 
-COORDINATOR_DEFECTS: Mapping[str, type[ClassicGroupRules] | type[MigrationRules]] = {
+COORDINATOR_DEFECTS: Mapping[
+    str, type[ClassicGroupRules] | type[MigrationRules] | type[ClientSideRules]
+] = {
     **CLASSIC_DEFECTS,
     **MIGRATION_DEFECTS,
+    **CLIENT_SIDE_DEFECTS,
     "KAFKA-16147": LosesCancelledRevocation,
     "KAFKA-16249-ack": SwallowsAcknowledgement,
     "KAFKA-16249-timer": RestartsRebalanceTimer,

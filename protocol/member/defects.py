@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from protocol.errors import ErrorCode
 from protocol.member.config import ConsumerConfig
 from protocol.member.rules import MemberRules
 from protocol.member.states import ClientState
@@ -326,6 +327,22 @@ class LosesPatternWithdrawal(MemberRules):
         return False
 
 
+class HearsEveryAnswer(MemberRules):
+    """mut-client-hears-every-answer: the assignor's callback runs with every answer."""
+
+    def tells_assignment_once(self) -> bool:
+        """An epoch is heard of again and again."""
+        return False
+
+
+class InstallsAgain(MemberRules):
+    """mut-client-installs-again: a result is handed in until it is taken."""
+
+    def installs_later(self, error_code: ErrorCode) -> bool:
+        """A member that was replaced goes on trying."""
+        return error_code is not ErrorCode.NONE
+
+
 MEMBER_DEFECTS: Mapping[str, type[MemberRules]] = MappingProxyType(
     {
         "Dekaf-1348": StaticLeavesForGood,
@@ -350,6 +367,8 @@ MEMBER_DEFECTS: Mapping[str, type[MemberRules]] = MappingProxyType(
         "mut-client-commits-released": CommitsReleased,
         "mut-client-commits-undelivered": CommitsUndelivered,
         "mut-client-fetches-during-callback": FetchesDuringCallback,
+        "mut-client-hears-every-answer": HearsEveryAnswer,
+        "mut-client-installs-again": InstallsAgain,
         "mut-client-keeps-identity-on-fence": KeepsIdentityOnFence,
         "mut-client-keeps-leave-epoch": KeepsLeaveEpoch,
         "mut-client-keeps-sent-fields": KeepsSentFields,
