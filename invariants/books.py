@@ -5,12 +5,13 @@ The books are written by the checker (``checker.py``) and only read by invariant
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from invariants.clients import ClientEntry
 from invariants.computations import Computations
 from invariants.config_history import ConfigHistory
 from invariants.ledger import Change, GroupLedger, MemberEntry
+from invariants.offset_book import OffsetBook
 from invariants.step import ShardView, Step, WorldView
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.rules import ConsumerGroupRules
@@ -21,6 +22,7 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from protocol.messages_offsets import FIRST_VERSION_WITH_TOPIC_IDS
 from protocol.topics import TopicPartition
 
 __all__ = ["Books"]
@@ -45,6 +47,8 @@ class Books:
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
+        self.offset_books: dict[str, OffsetBook] = {}
+        """Shard -> the offsets in its log, where somebody has asked for them."""
         self._leader_epoch = -1
         self._given_away: dict[str, set[TopicPartition]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
@@ -71,6 +75,31 @@ class Books:
         ledger.apply(records[: len(records) - without_last])
         self.note_configs(shard, ledger)
         return ledger
+
+    def open_offset_book(self, shard: ShardView, *, without_last: int = 0) -> OffsetBook:
+        """Read the offsets in a replica's log; ``without_last`` as with ledgers."""
+        records = shard.log_records()
+        book = self.offset_books[shard.name] = OffsetBook(self.group_id)
+        # What is not committed has one record for each offset, and comes last.
+        book.apply(
+            records[: len(records) - without_last],
+            first_offset=shard.log_end_offset - len(records),
+        )
+        return book
+
+    @staticmethod
+    def wire_name_of(
+        shard: ShardView,
+        wire_topics: Mapping[str, str],
+        api_version: int,
+        partition: TopicPartition,
+    ) -> str | None:
+        """The name of the topic that a request means, as this broker knows it; None: none."""
+        stands_as = wire_topics.get(partition.topic_id, partition.topic_id)
+        if wire_topics and api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return stands_as
+        topic = shard.coordinator.image.by_id.get(stands_as)
+        return None if topic is None else topic.name
 
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
         """Other settings are in force at a shard, or its books are new."""

@@ -121,6 +121,7 @@ class Checker:
             StepKind.METADATA_CHANGED: self._metadata,
             StepKind.FAULT: _ignore,
             StepKind.CONFIG_CHANGED: self._configs,
+            StepKind.ADMIN_RETURNED: _ignore,
         }
 
     # -- what hosts call -------------------------------------------------------------------

@@ -8,10 +8,14 @@ from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding
-from invariants.step import Step, StepKind, shard_of
+from invariants.step import Step, shard_of
 from protocol.consumer_group.reconciliation import Situation
 from protocol.errors import ErrorCode
-from protocol.messages import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from protocol.messages import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+)
 from protocol.outcome import TimerKey
 from protocol.records import CurrentAssignmentValue, MemberState
 
@@ -56,7 +60,7 @@ class Visits:
             if change.target_epoch[1] - change.target_epoch[0] > 1:
                 self.counts["situation.epochs_skipped"] += 1
         removed = change.removed()
-        if removed and step.kind is StepKind.COORDINATOR_REQUEST:
+        if removed and type(step.request) is ConsumerGroupHeartbeatRequest:
             is_leave = step.request.member_epoch < JOIN_EPOCH
             name = "leave" if is_leave else "static_replacement"
             self.counts[f"situation.{name}"] += 1

@@ -72,8 +72,8 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
     return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
-COMMON_DEFECTS = ("D12", "sim-failed-callback", "sim-retried-commit")
-"""What every version has: a limit of the protocol itself (coordinator reference, section 15), and
+COMMON_DEFECTS = ("D12", "D13", "sim-failed-callback", "sim-retried-commit")
+"""What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of the client, which has one version only (docs/findings.md)."""
 
 KNOWN: tuple[KnownDefect, ...] = (
@@ -170,6 +170,12 @@ KNOWN: tuple[KnownDefect, ...] = (
             "cross.exclusive_consumption",
             "offsets.commit_of_owner",
         )
+    ),
+    KnownDefect(
+        defect="D13",
+        promise_id="offsets.of_this_topic",
+        signature="the request names a topic that has been created anew, by its name or its new id",
+        recognises=lambda evidence: evidence["goes_by_name"] is True,
     ),
     *(
         KnownDefect(

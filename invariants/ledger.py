@@ -104,6 +104,8 @@ class Change:
     is_group_removed: bool = False
     is_by_client: bool = False
     """A member computed the target, from the group as it was then (``client_side.py`` judges)."""
+    left_behind: list[str] = field(default_factory=list)
+    """Records of the group, in words, that were still there when it was removed."""
 
     @property
     def is_new_target(self) -> bool:
@@ -165,6 +167,8 @@ class GroupLedger:
         self._clear()
 
     def _clear(self) -> None:
+        self.has_group = False
+        """Whether any record says that there is a group of consumers."""
         self.group_epoch = self._initial_epoch
         self.metadata_hash = 0
         self.target_epoch = self._initial_epoch
@@ -280,10 +284,12 @@ class GroupLedger:
                 case ConsumerGroupMetadata():
                     if record.value is None:
                         change.is_group_removed = True
+                        change.left_behind = self._left_behind()
                         for member_id in list(self.members):
                             self._put(member_id, self.members[member_id], None, change)
                         self._clear()
                     else:
+                        self.has_group = True
                         self.group_epoch = record.value.epoch
                         self.metadata_hash = record.value.metadata_hash
         if change.targets:
@@ -292,6 +298,13 @@ class GroupLedger:
         change.group_epoch = group_epoch, self.group_epoch
         change.target_epoch = target_epoch, self.target_epoch
         return change
+
+    def _left_behind(self) -> list[str]:
+        """What a load would still find of the group if it were removed now."""
+        found = [f"member {member_id}" for member_id in sorted(self.members)]
+        found += [f"the target of {member_id}" for member_id in sorted(self.targets)]
+        found += [f"the pattern {pattern!r}" for pattern in sorted(self.resolved)]
+        return found if self.target_epoch == -1 else [*found, f"target epoch {self.target_epoch}"]
 
     def note_states(self, change: Change, at_ms: int) -> None:
         """Remember when members came into their present state."""

@@ -21,7 +21,7 @@ from protocol.messages_assignment import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
 )
-from protocol.messages_offsets import OffsetCommitRequest
+from protocol.messages_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from protocol.records import ConsumerGroupRegularExpression, OffsetCommit, Record
 
 __all__ = ["CommitBeforeResponse", "CommittedKept", "ReplayEquivalence", "RollbackExact"]
@@ -169,7 +169,7 @@ class CommitBeforeResponse(Invariant):
     def on_request(self, step: Step) -> Finding | None:
         """Remember what an answer must wait for."""
         shard = step.shard
-        if shard is not None and type(step.request) in _WRITES:
+        if shard is not None and _is_write(step.request):
             end = shard.log_end_offset
             if end > shard.high_watermark:
                 self._waits_for[shard.name, step.operation] = end
@@ -321,9 +321,10 @@ class CommittedKept(Invariant):
 _WRITES = (
     ConsumerGroupHeartbeatRequest,
     OffsetCommitRequest,
-    DeleteGroupsRequest,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupInstallAssignmentRequest,
+    OffsetDeleteRequest,
+    DeleteGroupsRequest,
 )
 _BROKERS_OWN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -349,6 +350,13 @@ _REPLAYED_FIELDS: Mapping[str, str] = {
     "state": "state of the group",
 }
 """Attribute of a group -> what it is, with {} for the key where it is a map."""
+
+
+def _is_write(request: object) -> bool:
+    """Whether an answer waits for what was written before; stable offsets do (section 8.2)."""
+    if type(request) is OffsetFetchRequest:
+        return request.require_stable
+    return type(request) in _WRITES
 
 
 def _is_brokers_own(response: object) -> bool:

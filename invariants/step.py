@@ -62,6 +62,8 @@ class StepKind(StrEnum):
     """A fault began or ended: detail."""
     CONFIG_CHANGED = "config.changed"
     """A shard took altered settings: shard."""
+    ADMIN_RETURNED = "admin.returned"
+    """An administrator's client is done with a request: request, response (None: it gave up)."""
 
 
 class ShardView(Protocol):

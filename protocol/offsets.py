@@ -6,7 +6,7 @@ a recreated topic can inherit them (defect D13).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.offsets import (
@@ -20,6 +20,7 @@ from protocol.consumer_group.context import CoordinatorContext
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.errors import ErrorCode, GroupError
 from protocol.messages_offsets import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
     NO_OFFSET,
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -41,6 +42,7 @@ OffsetKey = tuple[str, int]
 GroupOffsets = Mapping[OffsetKey, OffsetCommitValue]
 
 _FIRST_VERSION_WITH_MEMBER_EPOCH = 9
+_VERSIONS_WITH_RETENTION = range(2, 5)
 _MINUTE_MS = 60_000
 
 
@@ -92,10 +94,13 @@ class OffsetStore:
         """Section 8.1. The whole request is refused, or each partition is stored on its own."""
         errors: dict[TopicPartition, ErrorCode] = {}
         known: dict[TopicPartition, Topic] = {}
-        by_id, metadata = self._context.image.by_id, request.metadata
+        metadata = request.metadata
+        find = self._topics_of(request.wire_topics, request.api_version)
         for partition in request.offsets:
-            topic = by_id.get(partition.topic_id)
-            if topic is None or not 0 <= partition.partition < topic.partition_count:
+            topic = find(partition.topic_id)
+            if topic is None:
+                errors[partition] = _unknown_topic(request.api_version)
+            elif not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif metadata and self._is_too_long(metadata.get(partition, "")):
                 errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -119,15 +124,34 @@ class OffsetStore:
         """One record for each partition."""
         group_id, offsets, metadata = request.group_id, request.offsets, request.metadata
         writes_topic_id = self._context.rules.writes_topic_id_of_offsets
+        expire_timestamp = None
+        if (
+            request.retention_time_ms is not None
+            and request.api_version in _VERSIONS_WITH_RETENTION
+        ):
+            expire_timestamp = now_ms + request.retention_time_ms
         records: list[Record] = []
         for partition, topic in known.items():
-            topic_id, number = partition
             text = metadata.get(partition, "") if metadata else ""
-            stored_id = topic_id if writes_topic_id else None
+            stored_id = topic.topic_id if writes_topic_id else None
             # By place: by name would take half as long again, and this is every commit.
-            value = OffsetCommitValue(offsets[partition], now_ms, -1, text, None, stored_id)
-            records.append(OffsetCommit(group_id, topic.name, number, value))
+            value = OffsetCommitValue(
+                offsets[partition], now_ms, -1, text, expire_timestamp, stored_id
+            )
+            records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
         return tuple(records)
+
+    def _topics_of(
+        self, wire_topics: Mapping[str, str], api_version: int
+    ) -> Callable[[str], Topic | None]:
+        """What the topics of a request are, as this broker knows them."""
+        by_id = self._context.image.by_id
+        if not wire_topics:
+            return by_id.get
+        if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            return lambda topic_id: by_id.get(wire_topics.get(topic_id, topic_id))
+        by_name = self._context.image.by_name
+        return lambda topic_id: by_name.get(wire_topics.get(topic_id, topic_id))
 
     def _is_too_long(self, metadata: str) -> bool:
         # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
@@ -190,18 +214,38 @@ class OffsetStore:
             member = group.members.get(request.member_id or "")
             if member is None:
                 return OffsetFetchResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-            if member.member_epoch != request.member_epoch:
+            is_current = member.member_epoch == request.member_epoch
+            if not is_current and self._context.rules.checks_epoch_of_fetch:
                 code = self._context.rules.stale_epoch_error(member)
                 return OffsetFetchResponse(error_code=code)
-        by_id = self._context.image.by_id
-        offsets = {}
+        has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if request.partitions is None:
+            return OffsetFetchResponse(offsets=self._all_known(stored, has_ids=has_ids))
+        find = self._topics_of(request.wire_topics, request.api_version)
+        offsets: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
         for partition in sorted(request.partitions):
-            topic = by_id.get(partition.topic_id)
+            topic = find(partition.topic_id)
+            if topic is None and has_ids:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_ID
+                continue
             value = None
             if topic is not None:
                 value = stored.get((topic.name, partition.partition))
             offsets[partition] = NO_OFFSET if value is None else value.offset
-        return OffsetFetchResponse(offsets=offsets)
+        return OffsetFetchResponse(offsets=offsets, errors=errors)
+
+    def _all_known(self, stored: GroupOffsets, *, has_ids: bool) -> dict[TopicPartition, int]:
+        """Every offset; where topics stand by id, those without one are left out."""
+        by_name = self._context.image.by_name
+        offsets = {}
+        for name, number in sorted(stored):
+            topic = by_name.get(name)
+            if topic is not None:
+                offsets[TopicPartition(topic.topic_id, number)] = stored[name, number].offset
+            elif not has_ids:
+                offsets[TopicPartition(name, number)] = stored[name, number].offset
+        return offsets
 
     def delete(
         self, request: OffsetDeleteRequest, group: ConsumerGroup | ClassicGroup | None
@@ -215,11 +259,12 @@ class OffsetStore:
             except GroupError as refusal:
                 return Outcome(OffsetDeleteResponse(error_code=refusal.code))
         stored = self.of_group(request.group_id)
+        find = self._topics_of(request.wire_topics, 0)
         errors = {}
         records: list[Record] = []
         for partition in sorted(request.partitions):
-            topic = self._context.image.by_id.get(partition.topic_id)
-            if topic is None:
+            topic = find(partition.topic_id)
+            if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif _is_subscribed(group, topic.name):
                 errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
@@ -235,6 +280,8 @@ class OffsetStore:
 
     def tombstones_of_group(self, group_id: str) -> list[Record]:
         """Forget every offset of a group that is deleted (section 8.6)."""
+        if not self._context.rules.deletes_offsets_with_group:
+            return []
         return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
 
     def tombstones_of_topic(self, topic_name: str) -> list[Record]:
@@ -258,17 +305,28 @@ class OffsetStore:
         if base_of is None:
             return []
         retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
+        rules = self._context.rules
         records: list[Record] = []
         for (topic, partition), value in sorted(self.of_group(group_id).items()):
-            if _is_subscribed(group, topic):
-                continue
+            is_subscribed = _is_subscribed(group, topic)
             if value.expire_timestamp is not None:
-                is_over = now_ms >= value.expire_timestamp
+                is_over = not is_subscribed and now_ms >= value.expire_timestamp
             else:
-                is_over = now_ms - base_of(value) >= retention_ms
+                is_over = rules.offset_expires(
+                    value,
+                    is_subscribed=is_subscribed,
+                    age_ms=now_ms - base_of(value),
+                    retention_ms=retention_ms,
+                )
             if is_over:
                 records.append(OffsetCommit(group_id, topic, partition, None))
         return records
+
+
+def _unknown_topic(api_version: int) -> ErrorCode:
+    if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _commit_time(value: OffsetCommitValue) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 from protocol.config import CoordinatorConfig
 from scenarios.draw import Draw
-from scenarios.generate_faults import FaultCast, draw_faults
+from scenarios.fault_cast import FaultCast
+from scenarios.generate_faults import draw_faults
 from scenarios.profile import Features, Profile, load_profile
 from scenarios.scenario import Scenario
 from sim.faults import BrokerConfigChange, Fault, GroupConfigChange
@@ -141,7 +143,18 @@ class _Drawing:
             group_consumer_heartbeat_interval_ms=heartbeat_ms,
             group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
             group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
+            **self._retention(),
         )
+
+    def _retention(self) -> dict[str, Any]:
+        """Offsets expire after the shortest time there is, and somebody looks often."""
+        if "short_retention" not in self.features:
+            return {}
+        draw = Draw(self.streams.get("generate/retention"))
+        return {
+            "offsets_retention_minutes": 1,
+            "offsets_retention_check_interval_ms": draw.pick((1_000, 5_000, 20_000)),
+        }
 
     def size_limit(
         self, config: CoordinatorConfig, clients: tuple[ClientSpec, ...]
@@ -225,7 +238,14 @@ class _Drawing:
             enable_auto_commit=not is_manual,
             auto_commit_interval_ms=draw.pick((1_000, 5_000)),
             auto_offset_reset=draw.pick(tuple(OffsetReset)),
+            uses_topic_ids=self._naming(index),
         )
+
+    def _naming(self, index: int) -> bool | None:
+        """How a client names topics in offset requests."""
+        if "topic_ids_in_offsets" not in self.features:
+            return None
+        return Draw(self.streams.get(f"generate/naming/{index}")).pick((True, True, False))
 
     def _callback(self, draw: Draw) -> DelaySpec:
         if not self._has("slow_callbacks", draw, _SLOW_CALLBACK_SHARE):

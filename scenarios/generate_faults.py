@@ -7,19 +7,16 @@ breaks protocols is coincidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from protocol.config import CoordinatorConfig
 from protocol.member.values import CallbackKind, MembershipOperation
-from protocol.semantics import SEMANTICS
 from scenarios.draw import Draw
 from scenarios.errors import ScenarioError, did_you_mean
+from scenarios.fault_cast import FaultCast, Maker
+from scenarios.generate_admin import ADMIN_MAKERS
 from scenarios.profile import FaultRule
 from sim.faults import (
     BrokerBounce,
-    BrokerConfigChange,
     BrokerCrash,
     BrokerIsolation,
     CallbackFailure,
@@ -33,7 +30,6 @@ from sim.faults import (
     CoordinatorMove,
     Direction,
     Fault,
-    GroupConfigChange,
     LogCompaction,
     MetadataLag,
     Moment,
@@ -47,10 +43,9 @@ from sim.faults import (
     TopicRecreate,
     ZombieLeader,
 )
-from sim.spec import ClientSpec, TopicSpec
 from sim.streams import Streams
 
-__all__ = ["FAULT_KINDS", "FaultCast", "draw_faults"]
+__all__ = ["FAULT_KINDS", "draw_faults"]
 
 _WARM_UP_MS = 1_000
 """Nothing happens before the first members are there."""
@@ -60,62 +55,6 @@ _CLUSTER_SHARE = 0.7
 _CLUSTER_WIDTH_MS = 2_000
 
 _ANY_CALLBACK = (None, *CallbackKind)
-
-_SETTING_SHARE = 0.5
-_DELETED_SHARE = 0.3
-_ASSIGNMENT_INTERVALS_MS = (0, 500, 1_000, 5_000)
-
-
-@dataclass(slots=True, kw_only=True)
-class FaultCast:
-    """Whom faults may hit, and how the brokers are set up.
-
-    ``gone`` are clients that leave for good: one stays in any case.
-    """
-
-    clients: tuple[ClientSpec, ...]
-    topics: tuple[TopicSpec, ...]
-    broker_count: int
-    offsets_partition_count: int
-    duration_ms: int
-    config: CoordinatorConfig
-    semantics: str
-    gone: set[str] | None = None
-
-    @property
-    def has_assignment_interval(self) -> bool:
-        """Whether the simulated version has this setting, and can alter it at run time."""
-        return SEMANTICS[self.semantics].coordinator.has_assignment_interval
-
-    def client(self, draw: Draw) -> ClientSpec:
-        """One of the clients."""
-        return draw.pick(self.clients)
-
-    def broker(self, draw: Draw) -> int | None:
-        """Mostly the leader, sometimes another."""
-        return draw.between((0, self.broker_count - 1)) if draw.chance(0.3) else None
-
-    def offsets_partition(self, draw: Draw, *, broker: int | None = None) -> int | None:
-        """Which partition's leader is meant where no ``broker`` is named. Nothing is drawn where
-        there is but one."""
-        count = self.offsets_partition_count
-        return draw.pick((None, *range(count))) if count > 1 and broker is None else None
-
-    def group(self, draw: Draw) -> str | None:
-        """One of the groups. Nothing is drawn where there is but one."""
-        groups = sorted({client.group_id or "" for client in self.clients})
-        return (draw.pick(groups) or None) if len(groups) > 1 else None
-
-    def may_go(self, name: str) -> bool:
-        """Take note that this client never comes back, if others remain."""
-        gone = self.gone = set() if self.gone is None else self.gone
-        if len(gone | {name}) >= len(self.clients):
-            return False
-        gone.add(name)
-        return True
-
-
-Maker = Callable[[Draw, FaultRule, FaultCast, int], Iterable[Fault]]
 
 
 def draw_faults(
@@ -362,48 +301,9 @@ def _topic_recreate(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) ->
     )
 
 
-# -- settings ----------------------------------------------------------------------------------
-
-
-def _group_config_change(
-    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
-) -> Iterable[Fault]:
-    """Any session with any interval: each is drawn so that no order of changes is refused."""
-    config = cast.config
-    session_ms = (
-        config.group_consumer_min_session_timeout_ms,
-        config.group_consumer_max_session_timeout_ms,
-    )
-    least_ms = config.group_consumer_min_heartbeat_interval_ms
-    interval_ms = (least_ms, max(least_ms, min(2 * least_ms, session_ms[0] - 1)))
-    values: dict[str, Any] = {}
-    deleted: list[str] = []
-    for name, drawn in (
-        ("consumer_session_timeout_ms", draw.between(session_ms)),
-        ("consumer_heartbeat_interval_ms", draw.between(interval_ms)),
-        ("consumer_assignment_interval_ms", draw.pick(_ASSIGNMENT_INTERVALS_MS)),
-    ):
-        is_known = name != "consumer_assignment_interval_ms" or cast.has_assignment_interval
-        if draw.chance(_SETTING_SHARE) and is_known:
-            values[name] = drawn
-        elif draw.chance(_DELETED_SHARE) and is_known:
-            deleted.append(name.replace("_", "."))
-    if not values and not deleted:
-        values["consumer_heartbeat_interval_ms"] = interval_ms[1]
-    yield GroupConfigChange(at_ms=at_ms, group=cast.group(draw), **values, deletes=tuple(deleted))
-
-
-def _broker_config_change(
-    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
-) -> Iterable[Fault]:
-    interval_ms = draw.pick((None, *_ASSIGNMENT_INTERVALS_MS))
-    if cast.has_assignment_interval:
-        yield BrokerConfigChange(at_ms=at_ms, group_consumer_assignment_interval_ms=interval_ms)
-
-
 _MAKERS: Mapping[str, Maker] = {
+    **ADMIN_MAKERS,
     "broker_bounce": _broker_bounce,
-    "broker_config_change": _broker_config_change,
     "broker_crash": _broker_crash,
     "broker_isolation": _broker_isolation,
     "callback_failure": _callback_failure,
@@ -415,7 +315,6 @@ _MAKERS: Mapping[str, Maker] = {
     "client_pause": _client_pause,
     "connection_loss": _connection_loss,
     "coordinator_move": _coordinator_move,
-    "group_config_change": _group_config_change,
     "log_compaction": _log_compaction,
     "metadata_lag": _metadata_lag,
     "network_slowdown": _network_slowdown,
@@ -429,5 +328,5 @@ _MAKERS: Mapping[str, Maker] = {
     "zombie_leader": _zombie_leader,
 }
 
-FAULT_KINDS = tuple(_MAKERS)
+FAULT_KINDS = tuple(sorted(_MAKERS))
 """Every kind of fault that a profile may ask for."""

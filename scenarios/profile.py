@@ -91,6 +91,8 @@ class Features:
     ``alterable_settings`` leaves room between the broker's bounds for settings of the group's own.
     ``several_groups`` adds one or two groups with clients of their own.
     ``admin``: somebody describes and lists the groups now and then.
+    ``short_retention`` lets offsets expire within a scenario. ``topic_ids_in_offsets`` lets clients
+    name topics in offset requests as real ones do: some by id, some by name.
     """
 
     static_members: float = 0.0
@@ -105,6 +107,8 @@ class Features:
     alterable_settings: float = 0.0
     several_groups: float = 0.0
     admin: float = 0.0
+    short_retention: float = 0.0
+    topic_ids_in_offsets: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

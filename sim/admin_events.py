@@ -1,4 +1,4 @@
-"""What administrators do to groups while everything runs: settings altered.
+"""What administrators do to groups while everything runs: to settings, offsets, whole groups.
 
 Like faults they are plain data with a time, and check themselves: ValueError names the field.
 Settings keep Kafka's names.
@@ -10,9 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from protocol.config import GROUP_SETTINGS
-from sim.fault_base import At
+from sim.fault_base import At, check_time
 
-__all__ = ["BrokerConfigChange", "GroupConfigChange"]
+__all__ = [
+    "ADMIN",
+    "AdminRequest",
+    "BrokerConfigChange",
+    "GroupConfigChange",
+    "GroupDelete",
+    "OffsetsAlter",
+    "OffsetsDelete",
+    "OffsetsList",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,3 +72,72 @@ class BrokerConfigChange(At):
     def changes(self) -> Mapping[str, int | None]:
         """Kafka's dotted names -> new value; None deletes the setting."""
         return {"group.consumer.assignment.interval.ms": self.group_consumer_assignment_interval_ms}
+
+
+ADMIN = "admin"
+"""The name under which faults of the network hit the administrators' client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDelete(At):
+    """An administrator deletes a group with its offsets (deleteConsumerGroups).
+
+    Refused while the group has members. ``group`` None is the group of the world, here and below.
+    """
+
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfTopic(At):
+    """Something about the offsets of some partitions of a topic; none named means all it has."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        At.__post_init__(self)
+        if not self.topic:
+            raise ValueError("topic must not be empty")
+        if any(number < 0 for number in self.partitions):
+            raise ValueError("partitions must be numbers from 0 on")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsDelete(_OfTopic):
+    """An administrator forgets committed offsets of a topic (deleteConsumerGroupOffsets).
+
+    Refused for topics that a member of the group subscribes to.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsAlter(_OfTopic):
+    """An administrator sets committed offsets of a topic (alterConsumerGroupOffsets).
+
+    A commit without membership: refused while a group of consumers has members; a group that does
+    not exist comes into being.
+    """
+
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        _OfTopic.__post_init__(self)
+        check_time(self, "offset", least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsList(At):
+    """An administrator asks for all committed offsets of a group (listConsumerGroupOffsets).
+
+    ``require_stable`` waits for what is not committed yet; without it the answer is immediate, from
+    committed state.
+    """
+
+    require_stable: bool = False
+    group: str | None = None
+
+
+AdminRequest = GroupDelete | OffsetsDelete | OffsetsAlter | OffsetsList
+"""What an administrator asks of the group's coordinator."""

@@ -123,6 +123,16 @@ class ClientProcess:
         self._own_requests: dict[int, Any] = {}
         self._next_own_id = -1
 
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request may go without an answer."""
+        return self.spec.request_timeout_ms
+
+    @property
+    def watches_coordinator(self) -> bool:
+        """Whether the member wants to know what becomes of that connection."""
+        return self.member.watches_connection
+
     # --- life -------------------------------------------------------------------------------------
 
     def start(self, topics: tuple[str, ...]) -> None:

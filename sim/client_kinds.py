@@ -41,6 +41,8 @@ def make_member(
         enable_auto_commit=spec.enable_auto_commit,
         auto_commit_interval_ms=spec.auto_commit_interval_ms,
         request_timeout_ms=spec.request_timeout_ms,
+        # Brokers before 4.2 know no topic ids in offset requests.
+        uses_topic_ids=spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,
     )
     return _MAKERS[spec.kind](config, member_id, semantics, jitter, now_ms)
 

@@ -8,22 +8,59 @@ flight when the oldest one has waited for ``request_timeout_ms``.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sim.clock import Call
 from sim.network import Connection, ConnectionState, Purpose
 
 if TYPE_CHECKING:
-    from sim.client import ClientProcess
     from sim.world import World
 
-__all__ = ["ClientLines"]
+__all__ = ["ClientLines", "LineOwner"]
 
 _BACKOFF_JITTER = 0.2
 
 _FAILURES_PER_MS = 8
 """How often a request to a broker in backoff can be made, and fail, within a millisecond: each
 takes a turn of the network thread. Matters to a client that tries again at once, without end."""
+
+
+class LineOwner(Protocol):
+    """The process whose connections these are."""
+
+    name: str
+    tie_break: Callable[[], float]
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request may go without an answer."""
+        ...
+
+    @property
+    def watches_coordinator(self) -> bool:
+        """Whether it wants to know what becomes of connections to coordinators."""
+        ...
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Whether the process keeps a call for later, or is gone."""
+        ...
+
+    def on_answer(self, correlation_id: int, response: Any) -> None:
+        """The answer to a request."""
+        ...
+
+    def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
+        """These requests will never be answered."""
+        ...
+
+    def on_coordinator_connected(self) -> None:
+        """The connection to a coordinator is there."""
+        ...
+
+    def on_coordinator_closed(self, *, is_isolated: bool) -> None:
+        """That connection is gone, or has not come about."""
+        ...
 
 
 class _Line:
@@ -54,7 +91,7 @@ class _Line:
 class ClientLines:
     """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
 
-    def __init__(self, world: World, process: ClientProcess) -> None:
+    def __init__(self, world: World, process: LineOwner) -> None:
         self._world = world
         self._clock = world.clock
         self._process = process
@@ -63,7 +100,7 @@ class ClientLines:
         self._by_connection: dict[Connection, _Line] = {}
         self._draw = world.streams.get(f"reconnect/{process.name}").random
         self._tie_break = process.tie_break
-        self._timeout_ms = process.spec.request_timeout_ms
+        self._timeout_ms = process.request_timeout_ms
 
     def send(self, purpose: Purpose, node_id: int, correlation_id: int, request: Any) -> None:
         """Send a request to a broker, over a connection that is opened if need be."""
@@ -176,7 +213,7 @@ class ClientLines:
 
     def _is_watched(self, connection: Connection) -> bool:
         """Whether the member wants to know what becomes of this connection."""
-        return connection.purpose is Purpose.COORDINATOR and self._process.member.watches_connection
+        return connection.purpose is Purpose.COORDINATOR and self._process.watches_coordinator
 
     @property
     def _is_isolated(self) -> bool:

@@ -6,6 +6,7 @@
 ``error.FENCED_MEMBER_EPOCH``        error codes in answers to heartbeats, commits, fetches
 ``timer.session``                    timers that changed something
 ``fault.client_crash``               faults that took effect
+``admin.group_delete.NONE``          what administrators were told in the end
 """
 
 from __future__ import annotations
@@ -62,6 +63,10 @@ class Coverage:
         if outcome.records:
             self._other[f"timer.{key.kind}"] += 1
             self._on_records(outcome)
+
+    def on_admin(self, kind: str, code: ErrorCode) -> None:
+        """An administrator knows what became of a request."""
+        self._other[f"admin.{kind}.{code.name}"] += 1
 
     def on_fault(self, kind: str) -> None:
         """A fault took effect."""

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from protocol.member.values import CallbackKind, MembershipOperation
-from sim.admin_events import BrokerConfigChange, GroupConfigChange
+from sim.admin_events import (
+    AdminRequest,
+    BrokerConfigChange,
+    GroupConfigChange,
+    GroupDelete,
+    OffsetsAlter,
+    OffsetsDelete,
+    OffsetsList,
+)
 from sim.fault_base import At, Window, check_broker, check_partition, check_time
 
 __all__ = [
@@ -35,10 +43,14 @@ __all__ = [
     "Direction",
     "Fault",
     "GroupConfigChange",
+    "GroupDelete",
     "LogCompaction",
     "MetadataLag",
     "Moment",
     "NetworkSlowdown",
+    "OffsetsAlter",
+    "OffsetsDelete",
+    "OffsetsList",
     "PollStall",
     "ReplicationSlowdown",
     "SubscriptionChange",
@@ -422,4 +434,5 @@ Fault = (
     | TopicRecreate
     | GroupConfigChange
     | BrokerConfigChange
+    | AdminRequest
 )

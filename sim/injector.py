@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from protocol.member import MembershipOperation
 from sim import faults
+from sim.admin_events import ADMIN, AdminRequest
 from sim.clock import Call
 from sim.faults import Fault
 
@@ -124,6 +125,7 @@ class Injector:
     def _network_slowdown(self, fault: faults.NetworkSlowdown) -> _End:
         if fault.client is None:
             names = [spec.name for spec in self._world.spec.clients]
+            names += [ADMIN] if self._world.spec.has_admin else []
         else:
             names = [fault.client]
         world = self._world
@@ -246,10 +248,14 @@ class Injector:
             logs = [broker.replicas[partition].log for broker in brokers]
             for broker in chosen:
                 log = logs[broker.node_id]
+                everybody_has_to = min(other.divergence_from(log) for other in logs)
+                unread_from = broker.replicas[partition].shard.needs_tombstones_from
+                if unread_from is not None:
+                    everybody_has_to = min(everybody_has_to, unread_from)
                 dropped += log.compact(
                     log.high_watermark * fault.cleaned_percent // 100,
                     drops_tombstones=fault.drops_tombstones,
-                    everybody_has_to=min(other.divergence_from(log) for other in logs),
+                    everybody_has_to=everybody_has_to,
                 )
         return dropped > 0
 
@@ -375,6 +381,12 @@ class Injector:
             self._world.clock.call_at(at_ms, self._tie_break(), create)
         return True
 
+    # --- administrators ---------------------------------------------------------------------------
+
+    def _admin_request(self, fault: AdminRequest) -> bool:
+        self._world.admin.begin(fault_kind(fault), fault)
+        return True
+
     # --- settings ---------------------------------------------------------------------------------
 
     def _config_change(self, fault: faults.GroupConfigChange | faults.BrokerConfigChange) -> bool:
@@ -421,4 +433,5 @@ _BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
     faults.TopicRecreate: Injector._topic_recreate,
     faults.GroupConfigChange: Injector._config_change,
     faults.BrokerConfigChange: Injector._config_change,
+    **dict.fromkeys(get_args(AdminRequest), Injector._admin_request),
 }

@@ -46,6 +46,7 @@ class Router:
             StepKind.METADATA_CHANGED: self._of_shard,
             StepKind.FAULT: self._of_nobody,
             StepKind.CONFIG_CHANGED: self._of_shard,
+            StepKind.ADMIN_RETURNED: self._of_admin,
         }
 
     def after_step(self, step: Step) -> None:
@@ -107,6 +108,9 @@ class Router:
     def _of_client(self, step: Step) -> Collection[Checker]:
         client: Any = step.client
         return self._only(client.member.config.group_id)
+
+    def _of_admin(self, step: Step) -> Collection[Checker]:
+        return self._only(step.request.group_id)
 
     def _of_nobody(self, step: Step) -> Collection[Checker]:
         return ()

@@ -19,6 +19,8 @@ from protocol.messages import (
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
     ErrorResponse,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -33,6 +35,8 @@ from protocol.messages_assignment import (
 from protocol.messages_offsets import (
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
@@ -100,6 +104,7 @@ class ShardHost:
         self._load_count = 0
         self._load_began_ms = 0
         self._own_writes_end = 0
+        self._unread_from = 0
         self._waiting: deque[_Waiting] = deque()
         self._wakes: dict[TimerKey, int] = {}
         self._has_watchdog = False
@@ -186,8 +191,6 @@ class ShardHost:
     def _read(self, request: ReadRequest) -> Any:
         """A read waits for nothing (section 9.4)."""
         self._check_history(request)
-        if self._rules.reads_newest:
-            self.coordinator.commit_to(self._log.end_offset)
         response = self.coordinator.read(request)
         self.operation_count = operation = self.operation_count + 1
         self._steps.request(self, operation, request, Outcome(response))
@@ -328,6 +331,12 @@ class ShardHost:
         if outcome.records:
             self._replica.replication.on_append()
 
+    @property
+    def needs_tombstones_from(self) -> int | None:
+        """Where a load that is under way goes on reading. Tombstones from there on are kept: it may
+        have read what they take back, and no load takes ``delete.retention.ms``."""
+        return self._unread_from if self.state is ShardState.LOADING else None
+
     # --- load and unload --------------------------------------------------------------------------
 
     def on_elected(self, epoch: int) -> None:
@@ -340,7 +349,7 @@ class ShardHost:
         self._load_count += 1
         self._load_began_ms = self._clock.now_ms
         # A load reads the log piece by piece; compaction may come in between.
-        split = int(self._split_draw() * self._log.end_offset)
+        self._unread_from = split = int(self._split_draw() * self._log.end_offset)
         first = self._log.remaining(0, split)
         at_ms = self._clock.now_ms + self._load_ms()
         argument = (self._load_count, first, split)
@@ -448,7 +457,7 @@ class ShardHost:
             image=self._replica.broker.image,
             new_member_id=self._replica.new_member_id,
             compile_regex=compile_re2,
-            keeps_history=world.keeps_history,
+            keeps_history=world.keeps_history and not self._rules.reads_newest,
         )
 
 
@@ -465,4 +474,8 @@ def _error_answer(request: Any, code: ErrorCode) -> Response:
             return ConsumerGroupPrepareAssignmentResponse(error_code=code)
         case ConsumerGroupInstallAssignmentRequest():
             return ConsumerGroupInstallAssignmentResponse(error_code=code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(group_id=request.group_id, error_code=code)
     return ErrorResponse(error_code=code)

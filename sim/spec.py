@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from protocol.config import CoordinatorConfig
-from protocol.member.kinds import CLIENT_KINDS, JAVA
+from protocol.member.kinds import CLIENT_KINDS, JAVA, LIBRDKAFKA
 from protocol.semantics import SEMANTICS
+from sim.admin_events import ADMIN, AdminRequest, OffsetsList
 from sim.assignor_spec import ClientAssignorsSpec
 from sim.broker_rules import split_defects
 from sim.delays import DelaySpec
-from sim.faults import Fault
+from sim.faults import ClientPartition, ConnectionLoss, Fault, NetworkSlowdown
 from sim.re2_engine import compile_re2
 from sim.settings import configs_ever_in_force
 
@@ -31,8 +32,8 @@ __all__ = [
     "WorldSpec",
 ]
 
-ADMIN = "admin"
-"""The administrator's name on the network; no client may have it beside one."""
+_NETWORK_FAULTS = (ConnectionLoss, ClientPartition, NetworkSlowdown)
+"""Faults that hit the administrators' client as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,10 @@ class ClientSpec:
     closed by its application, and a supervisor starts a new process ``restart_after_fatal_ms``
     later (None: nobody does). Settings keep Kafka's names.
 
+    ``uses_topic_ids``: whether offset requests name topics by id (the Java client of 4.3) or by
+    name (others, and all towards a broker of 4.1); None: in neither way, so that what is gone is
+    unknown, whatever has its name.
+
     For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
     application processes ``processing_records_per_second`` (None: whatever comes).
     ``max_partition_fetch_records`` stands for ``max.partition.fetch.bytes``: what one fetch brings
@@ -91,6 +96,7 @@ class ClientSpec:
     request_timeout_ms: int = 30_000
     close_timeout_ms: int = 30_000
     restart_after_fatal_ms: int | None = 10_000
+    uses_topic_ids: bool | None = None
     auto_offset_reset: OffsetReset = OffsetReset.LATEST
     max_poll_records: int = 500
     max_partition_fetch_records: int = 1_000
@@ -100,6 +106,8 @@ class ClientSpec:
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
+        if self.uses_topic_ids and self.kind == LIBRDKAFKA:
+            raise ValueError(f"uses_topic_ids must be false for {LIBRDKAFKA}, which knows no ids")
         if self.kind not in CLIENT_KINDS:
             raise ValueError(
                 f"kind {self.kind!r} is not known; known are: {', '.join(CLIENT_KINDS)}"
@@ -230,8 +238,6 @@ class WorldSpec:
         split_defects(SEMANTICS[self.semantics], self.defects)
         if self.admin_interval_ms is not None:
             _at_least(self, 1, "admin_interval_ms")
-            if any(client.name == ADMIN for client in self.clients):
-                raise ValueError(f"clients: {ADMIN!r} is the administrator's; give another name")
         _unique("topics", (topic.name for topic in self.topics))
         _unique("clients", (client.name for client in self.clients))
         has_client_assignors = SEMANTICS[self.semantics].coordinator.has_client_assignors
@@ -251,6 +257,8 @@ class WorldSpec:
                     f"clients: {client.name} has processing_records_per_second, which means "
                     "nothing without data_plane: set that to true"
                 )
+        if self.has_admin and any(client.name == ADMIN for client in self.clients):
+            raise ValueError(f"clients: {ADMIN!r} is the administrators'; give another name")
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
         configs_ever_in_force(self)
@@ -261,7 +269,21 @@ class WorldSpec:
 
         It makes every record dearer, so it is on only where something in this world needs it.
         """
-        return self.admin_interval_ms is not None
+        reads = any(isinstance(f, OffsetsList) and not f.require_stable for f in self.faults)
+        return reads or self.admin_interval_ms is not None
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether administrators ask coordinators for anything."""
+        asks = any(isinstance(fault, AdminRequest) for fault in self.faults)
+        return asks or self.admin_interval_ms is not None
+
+    @property
+    def names_strange_groups(self) -> bool:
+        """Whether administrators look after groups that no client belongs to."""
+        own = self.group_ids
+        named = {getattr(fault, "group", None) or self.group_id for fault in self.faults}
+        return not named <= set(own)
 
     @property
     def group_ids(self) -> tuple[str, ...]:
@@ -280,6 +302,8 @@ class WorldSpec:
                 f"{place}: at_ms ({fault.at_ms}) must be before duration_ms ({self.duration_ms})"
             )
         names = {client.name for client in self.clients}
+        if self.has_admin and isinstance(fault, _NETWORK_FAULTS):
+            names.add(ADMIN)
         client = getattr(fault, "client", None)
         for name in (*getattr(fault, "clients", ()), *(() if client is None else (client,))):
             if name not in names:

@@ -114,6 +114,14 @@ class Steps:
         """A shard took altered settings."""
         self._shard(StepKind.CONFIG_CHANGED, shard)
 
+    def admin_returned(self, request: Any, response: Any, detail: str) -> None:
+        """An administrator's client is done with a request; without a response it gave up."""
+        step = self._kept[StepKind.ADMIN_RETURNED.value]
+        step.request = request
+        step.response = response
+        step.detail = detail
+        self._show(step)
+
     def client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:
         """A member machine took an event."""
         step = self._client_event_step

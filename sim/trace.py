@@ -224,6 +224,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.CLIENT_CRASHED: _encode_client,
     StepKind.FAULT: _encode_fault,
     StepKind.CONFIG_CHANGED: _encode_shard,
+    StepKind.ADMIN_RETURNED: _encode_fault,
 }
 
 _ENCODERS: dict[str, tuple[_Encoder, int]] = {

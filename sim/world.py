@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from invariants.step import WorldView
 from protocol.semantics import SEMANTICS
 from sim.admin_client import AdminClient
+from sim.admin_tasks import AdminTasks
 from sim.broker import Broker
 from sim.broker_rules import broker_rules, split_defects
 from sim.client import ClientProcess
@@ -115,6 +116,7 @@ class World:
         self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
         self.fleet = Fleet(self)
         self.injector = Injector(self)
+        self.admin = AdminTasks(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
         self._is_calm = False
@@ -184,7 +186,8 @@ class World:
     def _checker(self, make_checker: Callable[[WorldView], Checker]) -> Checker:
         """One checker for each group; the only one of a small world sees every step."""
         checkers = {group_id: make_checker(group) for group_id, group in self.groups.items()}
-        if len(checkers) == 1 and len(self.controller.partitions) == 1:
+        is_alone = len(checkers) == 1 and len(self.controller.partitions) == 1
+        if is_alone and not self.spec.names_strange_groups:
             return checkers[self.group_id]
         return Router(self.groups, checkers)
 

@@ -25,6 +25,7 @@ from protocol.records import (
     ConsumerGroupMemberMetadata,
     ConsumerGroupTargetAssignmentMember,
     MemberState,
+    OffsetCommitValue,
     Record,
 )
 from protocol.topics import TopicPartition
@@ -290,6 +291,36 @@ class TakesConfigsAtLoad(ConsumerGroupRules):
         return known
 
 
+class ExpiresSubscribedOffsets(ConsumerGroupRules):
+    """mut-expire-subscribed: retention does not ask who subscribes to the topic."""
+
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        return age_ms >= retention_ms
+
+
+class ExpiresEarly(ConsumerGroupRules):
+    """mut-expire-early: every check takes what nobody subscribes to, whatever its age."""
+
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        return not is_subscribed
+
+
+class DeletesGroupOnly(ConsumerGroupRules):
+    """mut-delete-keeps-offsets: a deleted group leaves its offsets behind."""
+
+    deletes_offsets_with_group = False
+
+
+class FetchesUnfenced(ConsumerGroupRules):
+    """mut-fetch-no-fence: offsets are shown to a member at whatever epoch."""
+
+    checks_epoch_of_fetch = False
+
+
 class OwnPendingIsBusy(ConsumerGroupRules):
     """KAFKA-19449: what the member itself is giving up counts as held by somebody else."""
 
@@ -319,8 +350,12 @@ COORDINATOR_DEFECTS: Mapping[
     "PR-23542": RefusesOwnInstance,
     "mut-commit-no-fence": CommitsUnfenced,
     "mut-config-at-load": TakesConfigsAtLoad,
+    "mut-delete-keeps-offsets": DeletesGroupOnly,
     "mut-early-grant": GrantsEarly,
+    "mut-expire-early": ExpiresEarly,
     "mut-expire-keeps-ownership": ExpiredKeepsOwnership,
+    "mut-expire-subscribed": ExpiresSubscribedOffsets,
+    "mut-fetch-no-fence": FetchesUnfenced,
     "mut-no-assignment-tombstone": NoAssignmentTombstone,
     "mut-no-bump-on-leave": ForgetsBumpOnLeave,
     "mut-no-bump-on-metadata": ForgetsBumpOnMetadata,

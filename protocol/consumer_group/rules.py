@@ -25,6 +25,7 @@ from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupTargetAssignmentMember,
+    OffsetCommitValue,
     Record,
 )
 from protocol.topics import TopicPartition
@@ -64,6 +65,15 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
 
     writes_topic_id_of_offsets = True
     """Record 1 carries the topic id (section 8.4)."""
+
+    takes_topic_ids_of_offsets = True
+    """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
+
+    deletes_offsets_with_group = True
+    """Section 8.6: the offsets of a group go before the group does."""
+
+    checks_epoch_of_fetch = True
+    """Section 8.2: a signed offset fetch must carry the member's epoch."""
 
     has_assignment_interval = True
     """There is a least time between two targets of a group (KIP-1263, section 4.3)."""
@@ -224,6 +234,13 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
                 return False
         return True
 
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        """Section 8.5: the retention is over, and nobody subscribes to the topic. An expiry time of
+        the offset's own counts instead of the retention: the host of the decision looks at it."""
+        return not is_subscribed and age_ms >= retention_ms
+
     # -- configuration ---------------------------------------------------------------------
 
     def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
@@ -248,6 +265,7 @@ class Kafka41Rules(Kafka41MigrationRules, ConsumerGroupRules):
     writes_assignment_epochs = False
     writes_assignment_timestamp = False
     writes_topic_id_of_offsets = False
+    takes_topic_ids_of_offsets = False
     has_assignment_interval = False
     describes_pending_revocation = False
 

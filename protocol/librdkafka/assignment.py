@@ -132,7 +132,11 @@ class Assignment:
         self._retry_due_ms = None
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = self._queried
-        request = OffsetFetchRequest(group_id=core.config.group_id, partitions=self._queried)
+        request = OffsetFetchRequest(
+            group_id=core.config.group_id,
+            partitions=self._queried,
+            wire_topics=core.wire_topics_of(self._queried),
+        )
         core.effects.append(SendOffsetFetch(correlation_id=correlation_id, request=request))
 
     def run(self) -> None:

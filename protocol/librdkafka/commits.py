@@ -235,6 +235,7 @@ class Commits:
             ),
             group_instance_id=core.config.group_instance_id,
             offsets=commit.offsets,
+            wire_topics=core.wire_topics_of(commit.offsets),
         )
         commit.retries = 0
         self._transmit(commit)

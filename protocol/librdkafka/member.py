@@ -249,6 +249,7 @@ class LibrdkafkaMember(LibrdkafkaCore):
         self._link.on_closed(is_isolated=event.is_isolated)
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        self.topic_names.update(event.topic_names)
         self._rebalance.on_names_known(event.topic_names)
 
     def _on_positions_known(self, event: events.PositionsKnown) -> None:

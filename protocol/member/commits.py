@@ -17,6 +17,7 @@ from protocol.member.core import MemberCore
 from protocol.member.effects import CommitReturned, SendCommit
 from protocol.member.events import CommitOffsets
 from protocol.member.values import CommitIdentity
+from protocol.member.wire_topics import WireTopics
 from protocol.messages_offsets import NO_MEMBER_EPOCH, OffsetCommitRequest, OffsetCommitResponse
 from protocol.topics import TopicPartition
 
@@ -32,6 +33,7 @@ _COORDINATOR_LOST = frozenset(
 _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
 }
 
 
@@ -93,16 +95,22 @@ class Commits:
         "_interval_commit_is_open",
         "_is_closing",
         "_search",
+        "_wire_topics",
         "interval_deadline_ms",
         "waiting",
     )
 
     def __init__(
-        self, core: MemberCore, application: Application, search: CoordinatorSearch
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorSearch,
+        wire_topics: WireTopics,
     ) -> None:
         self._core = core
         self._application = application
         self._search = search
+        self._wire_topics = wire_topics
         self.waiting: list[_Commit] = []
         """Commits that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: dict[int, _Commit] = {}
@@ -275,6 +283,7 @@ class Commits:
         commit.pacer.on_sent()
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = commit
+        api_version, wire_topics = self._wire_topics.of(commit.offsets)
         core.effects.append(
             SendCommit(
                 correlation_id=correlation_id,
@@ -286,6 +295,8 @@ class Commits:
                     ),
                     group_instance_id=core.config.group_instance_id,
                     offsets=commit.offsets,
+                    api_version=api_version,
+                    wire_topics=wire_topics,
                 ),
             )
         )
@@ -318,6 +329,9 @@ class Commits:
     def _fail(self, commit: _Commit, error_code: ErrorCode) -> None:
         if error_code in _COORDINATOR_LOST:
             self._search.mark_unknown()
+        if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
+            # A client finds that out at its next fetch, too, and then looks for the topic anew.
+            self._wire_topics.refresh()
         is_before_revocation = commit.kind is _Kind.BEFORE_REVOCATION
         if error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and is_before_revocation:
             commit.finish(error_code)

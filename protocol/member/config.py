@@ -27,7 +27,10 @@ class ConsumerConfig:
     ``client_rack`` "" and ``group_remote_assignor`` None mean "not configured".
     ``group_local_assignors`` are client-side assignors, most preferred first (the KIP's text only).
     ``request_timeout_ms`` is for the host, which reports a request that ran out of it with
-    ``Disconnected``. Raises ValueError where a consumer would refuse to start.
+    ``Disconnected``. ``uses_topic_ids`` says how offset requests name topics: by id where they can,
+    as kafka-clients 4.3 does (True), always by name, as older ones and others do (False), or in
+    neither way (None): a topic is known by its id, and one that is gone is unknown, whatever has
+    its name. Raises ValueError where a consumer would refuse to start.
     """
 
     group_id: str
@@ -42,6 +45,7 @@ class ConsumerConfig:
     retry_backoff_max_ms: int = 1_000
     request_timeout_ms: int = 30_000
     default_api_timeout_ms: int = 60_000
+    uses_topic_ids: bool | None = None
 
     def __post_init__(self) -> None:
         if not self.group_id:

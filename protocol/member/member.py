@@ -29,7 +29,9 @@ from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.reconciliation import Reconciler
 from protocol.member.rules import MemberRules
 from protocol.member.states import ClientState
+from protocol.member.topic_names import TopicNames
 from protocol.member.values import Call, PartitionState
+from protocol.member.wire_topics import WireTopics
 from protocol.topics import TopicPartition
 
 __all__ = ["ConsumerMember"]
@@ -96,9 +98,11 @@ class ConsumerMember(MemberCore):
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
         )
         self._search = CoordinatorSearch(self, self._application)
-        self._commits = Commits(self, self._application, self._search)
-        self._reconciler = Reconciler(self, self._application, self._commits)
-        self._lookup = OffsetLookup(self, self._application, self._search)
+        topic_names = TopicNames(self)
+        wire_topics = WireTopics(self, topic_names)
+        self._commits = Commits(self, self._application, self._search, wire_topics)
+        self._reconciler = Reconciler(self, self._application, self._commits, topic_names)
+        self._lookup = OffsetLookup(self, self._application, self._search, wire_topics)
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
         self._computing = Computing(self, self._application) if self.client_assignors else None

@@ -14,6 +14,7 @@ from protocol.member.coordinator_search import CoordinatorSearch
 from protocol.member.core import MemberCore
 from protocol.member.effects import ResetPositions, SendOffsetFetch, ValidatePositions
 from protocol.member.values import FetchState
+from protocol.member.wire_topics import WireTopics
 from protocol.messages_offsets import (
     NO_MEMBER_EPOCH,
     NO_OFFSET,
@@ -29,6 +30,7 @@ _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
 
@@ -72,14 +74,19 @@ class _Lookup:
 class OffsetLookup:
     """All offset fetches of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = ("_application", "_core", "_in_flight", "_search", "waiting")
+    __slots__ = ("_application", "_core", "_in_flight", "_search", "_wire_topics", "waiting")
 
     def __init__(
-        self, core: MemberCore, application: Application, search: CoordinatorSearch
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorSearch,
+        wire_topics: WireTopics,
     ) -> None:
         self._core = core
         self._application = application
         self._search = search
+        self._wire_topics = wire_topics
         self.waiting: list[_Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: dict[int, _Lookup] = {}
@@ -143,6 +150,7 @@ class OffsetLookup:
         lookup.pacer.on_sent()
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = lookup
+        api_version, wire_topics = self._wire_topics.of(lookup.partitions)
         core.effects.append(
             SendOffsetFetch(
                 correlation_id=correlation_id,
@@ -151,6 +159,8 @@ class OffsetLookup:
                     partitions=lookup.partitions,
                     member_id=None if identity is None else identity.member_id,
                     member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
+                    api_version=api_version,
+                    wire_topics=wire_topics,
                 ),
             )
         )
@@ -188,6 +198,8 @@ class OffsetLookup:
         core = self._core
         if error_code in _COORDINATOR_LOST:
             self._search.mark_unknown()
+        if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
+            self._wire_topics.refresh()
         if error_code in _RETRIABLE:
             self._retry(lookup)
         elif error_code is ErrorCode.STALE_MEMBER_EPOCH:

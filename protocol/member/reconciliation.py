@@ -51,13 +51,19 @@ class Reconciler:
         "topic_names",
     )
 
-    def __init__(self, core: MemberCore, application: Application, commits: Commits) -> None:
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        commits: Commits,
+        topic_names: TopicNames,
+    ) -> None:
         self._core = core
         self._application = application
         self._commits = commits
         self._running: list[Reconciliation] = []
         self._waits_for_names = False  # and therefore not for a poll; never so in 4.3.1
-        self.topic_names = TopicNames(core)
+        self.topic_names = topic_names
 
     @property
     def running_count(self) -> int:

@@ -33,6 +33,14 @@ class TopicNames:
         """The client's metadata has been refreshed."""
         self._metadata = topic_names
 
+    def name_of(self, topic_id: str) -> str:
+        """The name of a topic that is, or was, assigned; the id itself if nobody ever said."""
+        return self._metadata.get(topic_id) or self._cache.get(topic_id, topic_id)
+
+    def ids_by_name(self) -> Mapping[str, str]:
+        """Name -> id, as the newest metadata have it."""
+        return {name: topic_id for topic_id, name in self._metadata.items()}
+
     def forget(self) -> None:
         """Nothing is assigned any more: the cache has no purpose."""
         self._cache.clear()
@@ -66,9 +74,12 @@ class TopicNames:
         return late
 
     def request_if_missing(self) -> None:
+        """Ask for metadata if a name is missing, at most once per ``retry_backoff_ms``."""
+        if self.is_missing:
+            self.request()
+
+    def request(self) -> None:
         """Ask for metadata, at most once per ``retry_backoff_ms``."""
-        if not self.is_missing:
-            return
         now_ms = self._core.now_ms
         deadline_ms = self.deadline_ms
         if deadline_ms is None or now_ms >= deadline_ms:

@@ -13,13 +13,16 @@ from client_world import ClientWorld
 from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
 from invariants.step import StepKind
+from protocol.consumer_group.removal import group_tombstones
 from protocol.errors import ErrorCode
 from protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
     ListGroupsRequest,
 )
+from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
 from protocol.outcome import Outcome, TimerKey
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -29,6 +32,8 @@ from protocol.records import (
     CurrentAssignmentValue,
     GroupMetadataValue,
     MemberState,
+    OffsetCommit,
+    OffsetCommitValue,
     TargetMetadataValue,
 )
 from protocol.topics import TopicPartition
@@ -49,6 +54,32 @@ def settled(**options: Any) -> CoordinatorWorld:
     world.join("b")
     world.settle("a", "b")
     assert world.broken == []
+    return world
+
+
+@mutant
+def group_deleted_with_members() -> CoordinatorWorld:
+    """The tombstones of an empty group, while it has two members."""
+    world = settled()
+    world.write(*group_tombstones(GROUP), request=DeleteGroupsRequest(group_id=GROUP))
+    return world
+
+
+@mutant
+def commit_for_another_topic() -> CoordinatorWorld:
+    """A request names a topic by its id; its offset is stored for another one."""
+    world = settled()
+    partition = TopicPartition(ORDERS.topic_id, 0)
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        member_id="a",
+        generation_id_or_member_epoch=world.group.members["a"].member_epoch,
+        offsets={partition: 5},
+        api_version=10,
+    )
+    stored = OffsetCommit(GROUP, "payments", 0, OffsetCommitValue(5, world.now_ms))
+    response = OffsetCommitResponse(errors={partition: ErrorCode.NONE})
+    world.write(stored, request=request, response=response)
     return world
 
 

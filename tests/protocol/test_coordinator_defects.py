@@ -17,7 +17,7 @@ from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ReplayError
 from protocol.member import MemberRules
-from protocol.messages import AlterGroupConfigRequest
+from protocol.messages import AlterGroupConfigRequest, DeleteGroupsRequest
 from protocol.migration.defects import MIGRATION_DEFECTS
 from protocol.records import Record
 from protocol.semantics import SEMANTICS, ZOO, Semantics
@@ -180,6 +180,45 @@ def leave(semantics: Semantics) -> Any:
     return bench.assigned("B")
 
 
+def old_offset_of_a_subscribed_topic(semantics: Semantics) -> Any:
+    bench = with_old_offset(semantics, "foo")
+    return bench.fetched("foo-0")["foo-0"]
+
+
+def young_offset_of_an_unread_topic(semantics: Semantics) -> Any:
+    bench = Bench(semantics, offsets_retention_minutes=20)
+    bench.commit("", -1, {"foo-0": 5})
+    bench.wait(600_000)
+    return bench.fetched("foo-0")["foo-0"]
+
+
+def with_old_offset(semantics: Semantics, topic: str) -> Bench:
+    """An offset of ten minutes ago, where they are kept for one, and a member."""
+    bench = Bench(
+        semantics,
+        offsets_retention_minutes=1,
+        group_consumer_max_session_timeout_ms=10_000_000,
+        group_consumer_session_timeout_ms=10_000_000,
+    )
+    bench.commit("", -1, {f"{topic}-0": 5})
+    bench.join("A", topic)
+    bench.wait(600_000)
+    return bench
+
+
+def offsets_of_a_deleted_group(semantics: Semantics) -> Any:
+    bench = Bench(semantics)
+    bench.join("A")
+    bench.commit("A", 2, {"foo-0": 5})
+    bench.leave("A")
+    bench.send(DeleteGroupsRequest(group_id=GROUP_ID))
+    return bench.fetched("foo-0")["foo-0"]
+
+
+def fetch_at_an_old_epoch(semantics: Semantics) -> Any:
+    return moved_on(semantics).fetch("foo-0", member_id="A", member_epoch=2).error_code.name
+
+
 def interval_is_altered(semantics: Semantics) -> Any:
     bench = Bench(semantics)
     bench.join("A")
@@ -279,8 +318,12 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
         ("NONE", 50),
     ),
     "mut-config-at-load": (interval_is_altered, 6_000, 5_000),
+    "mut-delete-keeps-offsets": (offsets_of_a_deleted_group, -1, 5),
     "mut-early-grant": (second_member_joins, "", "foo-2"),
+    "mut-expire-early": (young_offset_of_an_unread_topic, 5, -1),
     "mut-expire-keeps-ownership": (owner_dies, f"STABLE {ALL}", "UNRELEASED foo-2"),
+    "mut-expire-subscribed": (old_offset_of_a_subscribed_topic, 5, -1),
+    "mut-fetch-no-fence": (fetch_at_an_old_epoch, "STALE_MEMBER_EPOCH", "NONE"),
     "mut-no-assignment-tombstone": (
         leave_then_failover_to_a_compacted_log,
         (("foo-2", 1), ["B"]),

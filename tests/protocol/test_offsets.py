@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from coordinator_builders import GROUP_ID, Bench, both_versions, parts
 
 from protocol.messages import Request
-from protocol.messages_offsets import NO_OFFSET, OffsetDeleteRequest, OffsetDeleteResponse
+from protocol.messages_offsets import (
+    NO_OFFSET,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+)
 from protocol.records import OffsetCommit, OffsetCommitValue, to_dict
 
 DAY_MS = 86_400_000
@@ -377,3 +383,90 @@ def test_the_check_comes_again_and_after_a_load_too() -> None:
     bench.leave("A")
     bench.wait(CHECK_MS)
     assert bench.wrote == "6† 4† 3†"
+
+
+# -- topics by id and by name --------------------------------------------------------------
+
+
+def recreated() -> Bench:
+    """The topic foo, created anew: its id is foo2."""
+    bench = Bench()
+    bench.set_topic("foo", 2, topic_id="foo2")
+    return bench
+
+
+def test_an_id_that_is_gone_is_unknown_from_version_10_on() -> None:
+    bench = recreated()
+    offsets = {"foo-0": 1, "foo2-0": 2, "foo2-7": 3}
+    assert names(bench.commit("", -1, offsets, api_version=10)) == {
+        "foo-0": "UNKNOWN_TOPIC_ID",
+        "foo2-0": "NONE",
+        "foo2-7": "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    fetched = bench.fetch("foo-0", "foo2-0", "foo2-7", api_version=10)
+    assert fetched.error_code.name == "NONE"
+    assert {f"{t}-{p}": o for (t, p), o in fetched.offsets.items()} == {"foo2-0": 2, "foo2-7": -1}
+    assert {f"{t}-{p}": e.name for (t, p), e in fetched.errors.items()} == {
+        "foo-0": "UNKNOWN_TOPIC_ID"
+    }
+
+
+def test_a_name_means_the_topic_that_has_it_now_and_that_one_is_stored() -> None:
+    bench = recreated()
+    by_name = {"api_version": 9, "wire_topics": {"foo": "foo", "bar": "bar"}}
+    assert names(bench.commit("", -1, {"foo-0": 5, "bar-0": 6}, **by_name)) == {
+        "foo-0": "NONE",
+        "bar-0": "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    assert bench.fetched("foo2-0") == {"foo2-0": 5}
+    assert bench.fetched("foo-0", "bar-0", **by_name) == {"foo-0": 5, "bar-0": -1}
+    (value,) = bench.shard.coordinator.offsets.of_group(GROUP_ID).values()
+    assert value.topic_id == "foo2"
+
+
+def test_from_version_10_on_a_sender_may_mean_another_id_than_its_own() -> None:
+    bench = recreated()
+    assert names(
+        bench.commit("", -1, {"foo-0": 5}, api_version=10, wire_topics={"foo": "foo2"})
+    ) == {"foo-0": "NONE"}
+    assert bench.fetched("foo2-0") == {"foo2-0": 5}
+
+
+def test_all_offsets_of_a_group_are_there_by_name_and_those_of_topics_by_id() -> None:
+    bench = Bench(topics={"foo": 1, "bar": 1})
+    bench.commit("", -1, {"foo-0": 5, "bar-0": 6})
+    image = bench.shard.coordinator.image.without_topic("bar")
+    bench.shard.coordinator.update_image(image)  # and no tombstone has been written yet
+    everything = OffsetFetchRequest(group_id=GROUP_ID, partitions=None)
+    by_name = bench.send(everything)
+    assert {f"{t}-{p}": o for (t, p), o in by_name.offsets.items()} == {"foo-0": 5, "bar-0": 6}
+    by_id = bench.send(replace(everything, api_version=10))
+    assert {f"{t}-{p}": o for (t, p), o in by_id.offsets.items()} == {"foo-0": 5}
+
+
+def test_what_is_to_be_deleted_is_named_and_must_exist() -> None:
+    bench = Bench()
+    bench.commit("", -1, {"foo-0": 5})
+    partitions = parts("foo[0,7] bar[0]")
+    response = bench.send(
+        OffsetDeleteRequest(
+            group_id=GROUP_ID, partitions=partitions, wire_topics={"foo": "foo", "bar": "bar"}
+        )
+    )
+    assert {f"{t}-{p}": e.name for (t, p), e in response.errors.items()} == {
+        "foo-0": "NONE",
+        "foo-7": "UNKNOWN_TOPIC_OR_PARTITION",
+        "bar-0": "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+    assert bench.wrote == "1†(foo-0)"
+
+
+@pytest.mark.parametrize(("version", "expires"), [(1, None), (2, 1_500), (4, 1_500), (5, None)])
+def test_a_retention_of_its_own_counts_in_old_versions_only(
+    version: int, expires: int | None
+) -> None:
+    bench = Bench()
+    bench.wait(1_000)
+    bench.commit("", -1, {"foo-0": 5}, api_version=version, retention_time_ms=500)
+    (value,) = bench.shard.coordinator.offsets.of_group(GROUP_ID).values()
+    assert value.expire_timestamp == expires

@@ -158,7 +158,7 @@ def test_worlds_keep_history_only_where_somebody_reads() -> None:
 @pytest.mark.parametrize(
     ("names", "interval_ms", "said"),
     [
-        (("a", "admin"), 1_000, "'admin' is the administrator's"),
+        (("a", "admin"), 1_000, "'admin' is the administrators'"),
         (("a",), 0, "admin_interval_ms must be >= 1"),
     ],
 )

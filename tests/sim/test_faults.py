@@ -43,6 +43,10 @@ EXAMPLES: dict[type, Fault] = {
         faults.TopicDelete(at_ms=20_000, topic="orders"),
         faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=4, down_ms=2_000),
         faults.GroupConfigChange(at_ms=20_000, consumer_heartbeat_interval_ms=6_000),
+        faults.GroupDelete(at_ms=20_000),
+        faults.OffsetsDelete(at_ms=20_000, topic="orders"),
+        faults.OffsetsAlter(at_ms=20_000, topic="orders", partitions=(0, 1), offset=5),
+        faults.OffsetsList(at_ms=20_000),
         faults.BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
     )
 }

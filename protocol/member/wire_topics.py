@@ -1,0 +1,61 @@
+"""As what the topics of offset requests stand on the wire: by id or by name.
+
+What kafka-clients 4.3.1 was seen to do, with a topic deleted, and one created anew under its name,
+beneath a running consumer: positions belong to topic *names*. A request is of version 10, with ids,
+if the client's newest metadata have an id for each name, and of version 9, with names, if not. So
+what was reached in a topic that is gone can be committed for the one that has its name by now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from protocol.member.core import MemberCore
+from protocol.member.topic_names import TopicNames
+from protocol.messages_offsets import FIRST_VERSION_WITH_TOPIC_IDS
+from protocol.topics import TopicPartition
+
+__all__ = ["Wire", "WireTopics"]
+
+_VERSION_WITH_NAMES = FIRST_VERSION_WITH_TOPIC_IDS - 1
+
+
+class Wire(NamedTuple):
+    """Version of a request, and its ``wire_topics`` (``messages_offsets.py``)."""
+
+    api_version: int
+    topics: Mapping[str, str]
+
+
+_AS_THEY_ARE = Wire(_VERSION_WITH_NAMES, {})
+
+
+class WireTopics:
+    """What one consumer writes, by its setting ``uses_topic_ids``."""
+
+    __slots__ = ("_core", "_topic_names")
+
+    def __init__(self, core: MemberCore, topic_names: TopicNames) -> None:
+        self._core = core
+        self._topic_names = topic_names
+
+    def refresh(self) -> None:
+        """A broker does not know a topic id: look again which topics there are."""
+        self._topic_names.request()
+
+    def of(self, partitions: Iterable[TopicPartition]) -> Wire:
+        """How a request for these partitions goes out."""
+        uses_topic_ids = self._core.config.uses_topic_ids
+        if uses_topic_ids is None:
+            return _AS_THEY_ARE
+        names = {
+            topic_id: self._topic_names.name_of(topic_id)
+            for topic_id in sorted({partition.topic_id for partition in partitions})
+        }
+        if uses_topic_ids:
+            ids = self._topic_names.ids_by_name()
+            if all(name in ids for name in names.values()):
+                others = {old: ids[name] for old, name in names.items() if ids[name] != old}
+                return Wire(FIRST_VERSION_WITH_TOPIC_IDS, others)
+        return Wire(_VERSION_WITH_NAMES, names)
