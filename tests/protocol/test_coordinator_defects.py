@@ -13,6 +13,7 @@ import pytest
 from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
 from protocol.classic_group.defects import CLASSIC_DEFECTS
+from protocol.consumer_group.client_side_defects import CLIENT_SIDE_DEFECTS
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ReplayError
@@ -339,8 +340,9 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 
 
 def test_every_defect_has_its_history() -> None:
-    """Those of classic groups and of migration stand in tables of their own."""
-    elsewhere = {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS}
+    """Those of classic groups and of migration stand in tables of their own; those of client-side
+    assignors have a scenario each."""
+    elsewhere = {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS, *CLIENT_SIDE_DEFECTS}
     assert set(HISTORIES) == set(COORDINATOR_DEFECTS) - elsewhere
 
 

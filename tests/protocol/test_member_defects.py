@@ -382,7 +382,12 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(MEMBER_DEFECTS))
+WITH_AN_ASSIGNOR = {"mut-client-hears-every-answer", "mut-client-installs-again"}
+"""These need a member that computes targets, and are told where worlds have one: in the zoo, and
+among the mutants that break a promise."""
+
+
+@pytest.mark.parametrize("name", sorted(STORIES))
 def test_a_defect_changes_the_behaviour_it_is_named_for(name: str) -> None:
     telling, by_the_rules, with_the_defect = STORIES[name]
     assert telling(MemberRules) == by_the_rules
@@ -390,7 +395,7 @@ def test_a_defect_changes_the_behaviour_it_is_named_for(name: str) -> None:
 
 
 def test_every_defect_has_a_story() -> None:
-    assert sorted(STORIES) == sorted(MEMBER_DEFECTS)
+    assert set(STORIES) == set(MEMBER_DEFECTS) - WITH_AN_ASSIGNOR
 
 
 def test_defects_can_be_combined_and_keep_their_behaviour() -> None:
