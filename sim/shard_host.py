@@ -147,8 +147,7 @@ class ShardHost:
         )
         self.operation_count = operation = self.operation_count + 1
         self._take(outcome)
-        meters = self._replica.broker.meters
-        if meters is not None and outcome.records:
+        if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_request(request, outcome, self._clock.now_ms)
         self._steps.request(self, operation, request, outcome)
         response = outcome.response
@@ -165,7 +164,7 @@ class ShardHost:
                 )
             )
             self._watch_deadlines()
-            if meters is not None:
+            if (meters := self._replica.broker.meters) is not None:
                 meters.on_deferred(self.partition, offset, self._clock.now_ms)
         if outcome.records:
             self._replica.replication.on_append()
@@ -202,8 +201,7 @@ class ShardHost:
         waiting = self._waiting
         high_watermark = self._log.high_watermark
         self.coordinator.commit_to(high_watermark)
-        meters = self._replica.broker.meters
-        if meters is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_committed(self.partition, high_watermark, self._clock.now_ms)
         while waiting and waiting[0].offset <= high_watermark:
             answer = waiting.popleft()
@@ -324,8 +322,7 @@ class ShardHost:
         outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=self._clock.now_ms)
         self._take(outcome)
         self._steps.timer(self, key, outcome)
-        meters = self._replica.broker.meters
-        if meters is not None and outcome.records:
+        if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_timer(key, outcome, self._clock.now_ms)
             meters.on_deferred(self.partition, self._log.end_offset, self._clock.now_ms)
         if outcome.records:
@@ -378,8 +375,7 @@ class ShardHost:
             return
         self.coordinator = coordinator
         self._own_writes_end = 0
-        meters = self._replica.broker.meters
-        if meters is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_loaded(self._load_began_ms, self._clock.now_ms)
         self.state = ShardState.ACTIVE
         self.is_active = True
@@ -438,8 +434,7 @@ class ShardHost:
         self._load_count += 1
         self.armed_timers.clear()
         self._wakes.clear()
-        meters = self._replica.broker.meters
-        if meters is not None:
+        if (meters := self._replica.broker.meters) is not None:
             meters.on_unloaded(self.partition, self._clock.now_ms)
         waiting = list(self._waiting)
         self._waiting.clear()
