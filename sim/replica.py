@@ -22,7 +22,7 @@ __all__ = ["Replica"]
 
 
 class Replica:
-    """The log survives a crash of the broker, everything else does not.
+    """One replica. The log survives a crash of the broker, everything else does not.
 
     ``number`` stands for the replica where a number is wanted. ``tail_cut_epoch``: a leader epoch
     at whose start this replica turns out not to have had what was not committed. ``synced_epoch``:

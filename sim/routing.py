@@ -6,8 +6,9 @@ all those of its partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, cast
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple, cast
 
 from invariants.step import Step, StepKind
 from sim.group import Group
@@ -17,28 +18,36 @@ from sim.steps import Checker
 __all__ = ["Router"]
 
 
+class _Pending(NamedTuple):
+    """Records of one group, between two offsets, that are still to be committed."""
+
+    first: int
+    end: int
+    group_id: str
+
+
 class Router:
     """Stands for one checker of each group.
 
-    A high watermark that advances is shown to the groups with records that were still to be
-    committed; all others know it already.
+    A high watermark that advances is shown to the groups whose records it commits; all others know
+    everything of theirs to be committed already.
     """
 
     def __init__(self, groups: Mapping[str, Group], checkers: Mapping[str, Checker]) -> None:
-        self._groups = groups
         self._of_group = checkers
-        self._of_partition: dict[int, list[Checker]] = {}
+        self._of_partition: dict[int, dict[str, Checker]] = {}
         for group_id, checker in checkers.items():
-            self._of_partition.setdefault(groups[group_id].partition, []).append(checker)
-        self._pending: dict[str, dict[str, None]] = {}
-        """Shard -> groups with records of it that are not committed yet, as far as seen."""
+            of_partition = self._of_partition.setdefault(groups[group_id].partition, {})
+            of_partition[group_id] = checker
+        self._pending: dict[str, deque[_Pending]] = {}
+        """Shard -> what it has written, or found at its load, and has not committed; by offset."""
         self.routes: Mapping[StepKind, Callable[[Step], Collection[Checker]]] = {
             StepKind.COORDINATOR_REQUEST: self._of_request,
             StepKind.COORDINATOR_TIMER: self._of_timer,
             StepKind.COORDINATOR_LOADED: self._of_load,
-            StepKind.COORDINATOR_UNLOADED: self._of_shard,
+            StepKind.COORDINATOR_UNLOADED: self._of_unload,
             StepKind.LOG_COMMITTED: self._of_commit,
-            StepKind.LOG_TRUNCATED: self._of_shard,
+            StepKind.LOG_TRUNCATED: self._of_truncation,
             StepKind.RESPONSE_RELEASED: self._of_answer,
             StepKind.CLIENT_EVENT: self._of_client,
             StepKind.CLIENT_STARTED: self._of_client,
@@ -66,7 +75,8 @@ class Router:
         if group_id is None:  # Describe and list are about several groups.
             return self._of_shard(step)
         if step.records:
-            self._note_pending(step, group_id)
+            shard = _shard(step)
+            self._note(shard, shard.log_end_offset - len(step.records), (group_id,))
         return self._only(group_id)
 
     def _of_answer(self, step: Step) -> Collection[Checker]:
@@ -74,16 +84,22 @@ class Router:
         return self._of_shard(step) if group_id is None else self._only(group_id)
 
     def _of_timer(self, step: Step) -> Collection[Checker]:
-        for record in step.records:
-            self._note_pending(step, record.group_id)
+        if step.records:
+            shard = _shard(step)
+            group_ids = dict.fromkeys(record.group_id for record in step.records)
+            self._note(shard, shard.log_end_offset - len(step.records), group_ids)
         # A timer of the whole shard has no group (consumer-group-coordinator.md, section 8.5).
         return self._only(step.event.group_id) if step.event.group_id else self._of_shard(step)
 
     def _of_load(self, step: Step) -> Collection[Checker]:
         shard = _shard(step)
-        for group_id, group in self._groups.items():
-            if group.partition == shard.partition:
-                self._note_pending(step, group_id)
+        self._pending.pop(shard.name, None)
+        if shard.high_watermark < shard.log_end_offset:
+            self._note(shard, shard.high_watermark, self._of_partition.get(shard.partition, ()))
+        return self._of_shard(step)
+
+    def _of_unload(self, step: Step) -> Collection[Checker]:
+        self._pending.pop(_shard(step).name, None)
         return self._of_shard(step)
 
     def _of_commit(self, step: Step) -> Collection[Checker]:
@@ -91,17 +107,32 @@ class Router:
         pending = self._pending.get(shard.name)
         if not pending:
             return ()
-        touched = [self._of_group[group_id] for group_id in pending]
-        if shard.high_watermark >= shard.log_end_offset:
-            pending.clear()
-        return touched
+        high_watermark = shard.high_watermark
+        touched: dict[str, None] = {}
+        while pending and pending[0].end <= high_watermark:
+            touched[pending.popleft().group_id] = None
+        for part in pending:
+            if part.first >= high_watermark:
+                break
+            touched[part.group_id] = None
+        return [self._of_group[group_id] for group_id in touched]
+
+    def _of_truncation(self, step: Step) -> Collection[Checker]:
+        shard = _shard(step)
+        pending = self._pending.get(shard.name)
+        while pending and pending[-1].first >= shard.log_end_offset:
+            pending.pop()
+        return self._of_shard(step)
 
     def _of_shard(self, step: Step) -> Collection[Checker]:
-        return self._of_partition.get(_shard(step).partition, ())
+        of_partition = self._of_partition.get(_shard(step).partition)
+        return () if of_partition is None else of_partition.values()
 
-    def _note_pending(self, step: Step, group_id: str) -> None:
-        if group_id in self._of_group:
-            self._pending.setdefault(_shard(step).name, {})[group_id] = None
+    def _note(self, shard: ShardHost, first: int, group_ids: Iterable[str]) -> None:
+        """These groups have records from an offset on that are not committed yet."""
+        end = shard.log_end_offset
+        pending = self._pending.setdefault(shard.name, deque())
+        pending.extend(_Pending(first, end, name) for name in group_ids if name in self._of_group)
 
     # --- steps of clients and of the world --------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 from protocol.member import CallbackKind, MembershipOperation
@@ -38,6 +39,33 @@ def random_spec(seed: int) -> WorldSpec:
         semantics=draw.choice(["kafka-4.3", "kafka-4.1"]),
         faults=tuple(_fault(draw, [c.name for c in clients], names) for _ in range(count)),
     )
+
+
+def random_groups_spec(seed: int) -> WorldSpec:
+    """The same with four more clients, in one to three groups and one to five partitions."""
+    draw = Random(f"groups-{seed}")
+    spec = random_spec(seed)
+    topics = tuple(topic.name for topic in spec.topics)
+    clients = (*spec.clients, *(_client(draw, f"d{number}", topics) for number in range(4)))
+    count = draw.randint(1, 5)
+    return replace(
+        spec,
+        clients=tuple(
+            replace(c, group_id=draw.choice([None, "audit", "billing"])) for c in clients
+        ),
+        brokers=replace(spec.brokers, offsets_partition_count=count),
+        faults=tuple(_of_partition(draw, fault, count) for fault in spec.faults),
+    )
+
+
+def _of_partition(draw: Random, fault: Fault, count: int) -> Fault:
+    """A fault that hits a leader may hit that of another partition."""
+    match fault:
+        case faults.CoordinatorMove() | faults.ZombieLeader() | faults.LogCompaction():
+            return replace(fault, offsets_partition=draw.choice([None, *range(count)]))
+        case faults.BrokerCrash(broker=None) | faults.BrokerIsolation(broker=None):
+            return replace(fault, offsets_partition=draw.choice([None, *range(count)]))
+    return fault
 
 
 def _client(draw: Random, name: str, topics: tuple[str, ...]) -> ClientSpec:
