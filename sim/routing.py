@@ -71,17 +71,20 @@ class Router:
     # --- steps of brokers -------------------------------------------------------------------------
 
     def _of_request(self, step: Step) -> Collection[Checker]:
-        group_id = getattr(step.request, "group_id", None)
-        if group_id is None:  # Describe and list are about several groups.
-            return self._of_shard(step)
         if step.records:
             shard = _shard(step)
-            self._note(shard, shard.log_end_offset - len(step.records), (group_id,))
-        return self._only(group_id)
+            self._note(shard, shard.log_end_offset - len(step.records), (step.request.group_id,))
+        return self._of_answer(step)
 
     def _of_answer(self, step: Step) -> Collection[Checker]:
-        group_id = getattr(step.request, "group_id", None)
-        return self._of_shard(step) if group_id is None else self._only(group_id)
+        request = step.request
+        group_id = getattr(request, "group_id", None)
+        if group_id is not None:
+            return self._only(group_id)
+        group_ids = getattr(request, "group_ids", None)
+        if group_ids is None:  # A list is about all groups of the partition.
+            return self._of_shard(step)
+        return [self._of_group[name] for name in group_ids if name in self._of_group]
 
     def _of_timer(self, step: Step) -> Collection[Checker]:
         if step.records:
