@@ -78,11 +78,8 @@ def with_groups(world: WorldSpec, group_ids: tuple[str, ...]) -> WorldSpec:
     Raises ValueError for none.
     """
     kept = with_clients(world, tuple(c for c in world.clients if world.group_of(c) in group_ids))
-    faults = tuple(
-        fault
-        for fault in kept.faults
-        if not isinstance(fault, GroupConfigChange) or fault.group in (None, *group_ids)
-    )
+    gone = set(world.group_ids) - set(group_ids)
+    faults = tuple(fault for fault in kept.faults if getattr(fault, "group", None) not in gone)
     return replace(kept, faults=faults)
 
 
