@@ -192,8 +192,11 @@ class ClientProcess:
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
-        if self.intake is not None and self.member.may_commit_outside_poll:
-            self.application.return_records()
+        member = self.member
+        if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
+            event, now_ms=self._clock.now_ms
+        ):
+            self.application.tell_positions()
         self.apply(event)
         if self.is_alive:
             self._arm_tick()
@@ -231,9 +234,6 @@ class ClientProcess:
         if deadline_ms > self._clock.now_ms:
             self._schedule_tick(deadline_ms)
             return
-        positions_due_ms = self.member.positions_due_ms
-        if positions_due_ms is not None and positions_due_ms <= self._clock.now_ms:
-            self.application.tell_positions()
         self.take(_TICK)
 
     # --- answers ----------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ class _Line:
 
     __slots__ = (
         "connection",
+        "failing",
         "failures",
         "fast_failures",
         "fast_failures_ms",
@@ -79,6 +80,7 @@ class _Line:
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.failing: set[int] = set()  # requests whose failure is still to be told
         self.failures = 0
         self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
         self.fast_failures_ms = -1
@@ -130,9 +132,12 @@ class ClientLines:
             self._clock.call_at(self._clock.now_ms, self._tie_break(), self._on_known, is_open)
 
     def disconnect(self, node_id: int) -> None:
-        """Close the connection to a coordinator; what is in flight on it is forgotten."""
+        """Close the connection to a coordinator; what was sent there is forgotten."""
         line = self._to_coordinator.get(node_id)
-        if line is None or line.connection is None:
+        if line is None:
+            return
+        line.failing.clear()
+        if line.connection is None:
             return
         del self._by_connection[line.connection]
         line.connection.close()
@@ -190,7 +195,9 @@ class ClientLines:
         """Everything in flight, or waiting, on this connection has failed."""
         if self._process.defers(self.on_closed, connection):
             return
-        line = self._by_connection.pop(connection)
+        line = self._by_connection.pop(connection, None)
+        if line is None:  # closed by the client itself while this waited
+            return
         line.connection = None
         line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
         line.failures += 1
@@ -262,8 +269,13 @@ class ClientLines:
             line.fast_failures_ms, line.fast_failures = now_ms, 0
         line.fast_failures += 1
         at_ms = now_ms if line.fast_failures < _FAILURES_PER_MS else now_ms + 1
-        self._clock.call_at(at_ms, self._tie_break(), self._on_failed, correlation_id)
+        line.failing.add(correlation_id)
+        self._clock.call_at(at_ms, self._tie_break(), self._on_failed, (line, correlation_id))
 
     def _on_failed(self, call: Call) -> None:
-        if not self._process.defers(self._on_failed, call):
-            self._process.on_lost((call.argument,))
+        if self._process.defers(self._on_failed, call):
+            return
+        line, correlation_id = call.argument
+        if correlation_id in line.failing:
+            line.failing.discard(correlation_id)
+            self._process.on_lost((correlation_id,))

@@ -192,13 +192,14 @@ class Commits:
         core = self._core
         self._run_interval()
         if self._link.is_up:
+            # What is repeated waits on the connection itself, so it is out before anything else.
+            for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
+                self._retrying.remove(commit)
+                self._transmit(commit)
             if self._deferred:
                 deferred, self._deferred = self._deferred, []
                 for commit in deferred:
                     self._send_or_defer(commit)
-            for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
-                self._retrying.remove(commit)
-                self._transmit(commit)
         else:
             for commit in [c for c in self._deferred if (c.give_up_ms or 0) <= core.now_ms]:
                 self._deferred.remove(commit)

@@ -63,6 +63,7 @@ class LibrdkafkaCore(MemberCore):
         "sends_full_request",
         "topic_names",
         "waits_for_ack",
+        "waits_for_poll",
     )
 
     def __init__(
@@ -96,6 +97,7 @@ class LibrdkafkaCore(MemberCore):
         self.leaves_when_unassigned = False
         self.is_leaving = False  # the leave is under way
         self.has_missed_polls = False  # max.poll.interval.ms is over, and no heartbeat since
+        self.waits_for_poll = False  # likewise, and the application has not come back since
         self.is_lost = False  # what is assigned belongs to others already
         self.is_paused = False  # nothing is fetched while a rebalance callback is to run
         self.is_fatal = False
@@ -132,6 +134,11 @@ class LibrdkafkaCore(MemberCore):
         """Whether a leave is still to come, or under way: no other heartbeat is sent then."""
         return self.leaves_when_unassigned or self.is_leaving
 
+    def leave_when_unassigned(self) -> None:
+        """From now on no heartbeat is sent but the leave, when all is given up."""
+        self.leaves_when_unassigned = True
+        self.note_assignments()
+
     # --- assignments ------------------------------------------------------------------------------
 
     @property
@@ -164,7 +171,10 @@ class LibrdkafkaCore(MemberCore):
         self.note_assignments()
 
     def note_assignments(self) -> None:
-        """Keep ``target`` and ``current`` as everybody reads them."""
+        """Keep ``target`` and ``current`` as everybody reads them; one that leaves has none."""
+        if self.will_leave:
+            self.target = self.current = NO_ASSIGNMENT
+            return
         self.target = self.next_target or self.handled
         is_done = self.reconciling is not None and self.join_state is JoinState.STEADY
         self.current = self.handled if is_done else self.acked
@@ -206,7 +216,7 @@ class LibrdkafkaCore(MemberCore):
     def _state_shown(self) -> ClientState:
         if self.is_fatal:
             return _S.FATAL
-        if self.coordinator_state is CoordinatorState.TERM or self.is_leaving:
+        if self.coordinator_state is CoordinatorState.TERM:
             return _S.UNSUBSCRIBED
         if self.leaves_when_unassigned:
             return _S.STALE if self.poll_expired else _S.PREPARE_LEAVING
@@ -214,6 +224,8 @@ class LibrdkafkaCore(MemberCore):
             return _S.PREPARE_LEAVING if self.join_state.is_in_between else _S.UNSUBSCRIBED
         if self.must_rejoin or self.is_rejoining:
             return _S.FENCED
+        if self.is_leaving:
+            return _S.UNSUBSCRIBED
         if self.join_state is JoinState.INIT:
             return self._state_of_init()
         if self.join_state is not JoinState.STEADY:
@@ -226,7 +238,7 @@ class LibrdkafkaCore(MemberCore):
         if not self.subscription.exists:
             return _S.UNSUBSCRIBED
         if self.member_epoch <= 0:
-            return _S.JOINING
+            return _S.STALE if self.waits_for_poll else _S.JOINING
         # A member that was given nothing yet has nothing to reconcile.
         return _S.STABLE if self.next_target is None else _S.RECONCILING
 

@@ -177,14 +177,15 @@ class CoordinatorLink:
         self._lost_searches = 0
         if self._core.coordinator_state is _S.TERM:
             return
-        if node_id != self._node_id:
+        is_news = node_id != self._node_id
+        if is_news:
             self._forget_coordinator()
             self._node_id = node_id
             self._core.expedite_heartbeat()
             self._last_query_ms = None
             self._search_due_ms = self._core.now_ms
             self._reconnect_due_ms = self._core.now_ms
-        if not self.is_up:
+        if is_news or not self.is_up:
             self._set_state(_S.WAIT_BROKER_TRANSPORT)
 
     def on_error(self, correlation_id: int, error_code: ErrorCode) -> None:

@@ -54,6 +54,7 @@ class LibrdkafkaMember(LibrdkafkaCore):
 
     kind: ClassVar[str] = LIBRDKAFKA
     watches_connection: ClassVar[bool] = True
+    commits_without_poll: ClassVar[bool] = True
 
     __slots__ = (
         "_application",
@@ -112,6 +113,8 @@ class LibrdkafkaMember(LibrdkafkaCore):
         if handler is None:
             raise ProtocolBug(f"not an event of a librdkafka member: {event!r}")
         handler(self, event)
+        if type(event) is events.RecordsReturned:
+            return ()  # what is stored wakes nobody up
         self._run_managers()
         self.show_state()
         if not self.effects:
@@ -282,15 +285,18 @@ class LibrdkafkaMember(LibrdkafkaCore):
             return None
         return self.now_ms
 
-    @property
-    def positions_due_ms(self) -> int | None:
-        """When a ``Tick`` commits positions: the interval commit needs no ``poll``."""
-        return self._commits.interval_due_ms
-
-    @property
-    def may_commit_outside_poll(self) -> bool:
-        """With automatic commits, an interval, a revocation and a leave commit what is stored."""
-        return self.config.enable_auto_commit
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
+        """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
+        if self.is_paused or not self.subscription.assigned:
+            return False
+        due_ms = self._commits.interval_due_ms
+        if self.must_rejoin or (due_ms is not None and due_ms <= now_ms):
+            return True
+        if isinstance(event, events.HeartbeatAnswered):
+            response = event.response
+            is_news = response.assignment is not None or response.error_code
+            return bool(is_news) or self.next_target is not None
+        return isinstance(event, events.MetadataKnown) and self.next_target is not None
 
     # --- what invariants, traces and hosts read ---------------------------------------------------
 

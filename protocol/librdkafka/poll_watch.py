@@ -56,10 +56,10 @@ class PollWatch:
         if deadline_ms is None or core.now_ms < deadline_ms:
             return
         self._is_on = False
-        core.has_missed_polls = True
+        core.has_missed_polls = core.waits_for_poll = True
         core.must_rejoin = True
         core.poll_expired = True
-        core.leaves_when_unassigned = True
+        core.leave_when_unassigned()
         away_ms = core.now_ms - self._application.last_poll_at_ms
         self._application.queue_error(
             None,
@@ -69,5 +69,6 @@ class PollWatch:
 
     def on_poll(self) -> None:
         """The application is back."""
+        self._core.waits_for_poll = False
         if self._core.has_missed_polls:
             self._core.expedite_heartbeat()

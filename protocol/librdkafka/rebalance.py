@@ -307,7 +307,7 @@ class Rebalance:
         if core.must_rejoin or core.is_rejoining or core.member_epoch <= 0 or core.will_leave:
             return
         core.poll_expired = False
-        core.leaves_when_unassigned = True
+        core.leave_when_unassigned()
         self.give_up_and_rejoin(is_lost=False)
 
     def _leave_if_wanted(self) -> bool:

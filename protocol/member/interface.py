@@ -24,8 +24,7 @@ class GroupMember(Protocol):
 
     The host's duties: hand in one event at a time; carry out the effects in their order; send a
     ``Tick`` when ``next_deadline_ms`` has come; and, while the application polls, a ``Poll`` at the
-    application's first ``poll`` at or after ``poll_due_ms``. From ``positions_due_ms`` on it tells
-    with ``RecordsReturned`` what was handed out before it sends a ``Tick``.
+    application's first ``poll`` at or after ``poll_due_ms``.
     """
 
     kind: ClassVar[str]
@@ -33,6 +32,9 @@ class GroupMember(Protocol):
 
     watches_connection: ClassVar[bool]
     """Whether it wants to be told of its connection to the coordinator (``ConnectCoordinator``)."""
+
+    commits_without_poll: ClassVar[bool]
+    """Whether it does so as a rule, and every host has to heed ``reads_positions``."""
 
     def on_event(self, event: Event, *, now_ms: int) -> tuple[Any, ...]:
         """Take one event in; the effects are to be carried out in their order."""
@@ -50,15 +52,10 @@ class GroupMember(Protocol):
         """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
         ...
 
-    @property
-    def positions_due_ms(self) -> int | None:
-        """When a ``Tick`` commits positions, as a client does that needs no ``poll`` for it."""
-        ...
-
-    @property
-    def may_commit_outside_poll(self) -> bool:
-        """Whether the next event, of whatever kind, may commit what positions are by then. A host
-        that integrates rates says first, with ``RecordsReturned``, what was handed out."""
+    def reads_positions(self, event: Event, *, now_ms: int) -> bool:
+        """Whether this event may commit positions outside of ``poll``, or end the fetching. The
+        host says first, with ``RecordsReturned``, what was handed out; for a kind that does not
+        commit without a ``poll``, only a host that integrates rates does."""
         ...
 
     # --- the group --------------------------------------------------------------------------------

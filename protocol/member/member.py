@@ -61,7 +61,7 @@ class ConsumerMember(MemberCore):
 
     kind: ClassVar[str] = JAVA
     watches_connection: ClassVar[bool] = False
-    positions_due_ms: ClassVar[int | None] = None
+    commits_without_poll: ClassVar[bool] = False
 
     __slots__ = (
         "_acts_outside_poll",
@@ -308,8 +308,7 @@ class ConsumerMember(MemberCore):
             return self.now_ms
         return self._commits.interval_poll_due_ms
 
-    @property
-    def may_commit_outside_poll(self) -> bool:
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether the next event, of whatever kind, may commit what positions are by then.
 
         So does a retried commit before a revocation (section 7), and so did every automatic commit

@@ -61,18 +61,17 @@ class Story:
         # Interval commits are a matter of their own stories.
         settings.setdefault("auto_commit_interval_ms", 100 * INTERVAL_MS)
         self.now_ms = 0
-        self.member = ConsumerMember(
-            config=ConsumerConfig(group_id="group", **settings),
-            member_id="m1",
-            rules=rules,
-            now_ms=0,
-        )
+        self.member = self.make_member(ConsumerConfig(group_id="group", **settings), rules)
         self.effects: list[Effect] = []
         self.searches: list[int] = []  # correlation ids without an answer
         self.heartbeats: list[SendHeartbeat] = []
         self.commits: list[SendCommit] = []
         self.fetches: list[SendOffsetFetch] = []
         self.tell(MetadataKnown(topic_names=dict(metadata)))
+
+    def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> Any:
+        """The member of the story; Java's, unless told otherwise."""
+        return ConsumerMember(config=config, member_id="m1", rules=rules, now_ms=0)
 
     # --- driving ----------------------------------------------------------------------------------
 

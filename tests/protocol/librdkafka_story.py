@@ -1,0 +1,119 @@
+"""The host of ``member_story`` for a librdkafka member: it connects, and stays in ``poll``."""
+
+from __future__ import annotations
+
+from member_story import Story, partitions
+
+from protocol.librdkafka import JoinState, LibrdkafkaMember
+from protocol.member import (
+    ClientState,
+    CommitOffsets,
+    ConnectCoordinator,
+    ConsumerConfig,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+    Effect,
+    Event,
+    MemberRules,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    PositionsKnown,
+    RecordsReturned,
+    SendCommit,
+    SendHeartbeat,
+    SendOffsetFetch,
+)
+from protocol.messages_offsets import OffsetFetchResponse
+from protocol.topics import TopicPartition
+
+Request = SendHeartbeat | SendCommit | SendOffsetFetch
+
+
+class LibrdkafkaStory(Story):
+    """Drives a librdkafka member. ``can_connect``: whether the coordinator can be reached.
+
+    The application is inside ``poll`` between ``resume`` and ``stay_away``: what waits for it then
+    runs by itself.
+    """
+
+    member: LibrdkafkaMember
+    can_connect = True
+    is_away = True
+    commit_count = 0
+
+    def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> LibrdkafkaMember:
+        """See ``Story``."""
+        return LibrdkafkaMember(config=config, member_id="m1", now_ms=0)
+
+    def tell(self, event: Event) -> list[Effect]:
+        """See ``Story``; connect at once, and poll if the application is there."""
+        effects = super().tell(event)
+        if any(isinstance(effect, ConnectCoordinator) for effect in effects):
+            connected = CoordinatorConnected()
+            effects += self.tell(connected if self.can_connect else CoordinatorConnectionClosed())
+        if not self.is_away and self.member.poll_due_ms is not None:
+            effects += self.tell(Poll())
+        return effects
+
+    # --- larger steps -----------------------------------------------------------------------------
+
+    def resume(self) -> list[Effect]:
+        """The application goes into ``poll``."""
+        self.is_away = False
+        return self.tell(PollingResumed())
+
+    def stay_away(self) -> list[Effect]:
+        """The application has left ``poll``, and does something else."""
+        self.is_away = True
+        return self.tell(PollingStopped())
+
+    def answer_searches(self) -> list[Effect]:
+        """Answer every search."""
+        effects: list[Effect] = []
+        while self.searches:
+            effects += self.find_coordinator()
+        return effects
+
+    def lose_connection(self, *in_flight: Request, is_isolated: bool = False) -> list[Effect]:
+        """The connection to the coordinator is closed, and these requests on it are lost."""
+        effects = self.disconnect(*in_flight) if in_flight else []
+        return effects + self.tell(CoordinatorConnectionClosed(is_isolated=is_isolated))
+
+    def commit(self, offsets: dict[TopicPartition, int] | None = None) -> list[Effect]:
+        """The application commits and waits; None: what has moved."""
+        self.commit_count += 1
+        return self.tell(CommitOffsets(commit_id=self.commit_count, offsets=offsets, is_sync=True))
+
+    def look_up(self) -> list[Effect]:
+        """Answer the last offset fetch: 5 is committed everywhere."""
+        asked = self.fetches[-1].request.partitions
+        effects = self.answer_fetch(OffsetFetchResponse(offsets=dict.fromkeys(asked, 5)))
+        return effects + self.tell(PositionsKnown(positions=dict.fromkeys(asked, 5)))
+
+    def join(self, *, has_listener: bool = True) -> None:
+        """Subscribe and find the coordinator: the join is sent."""
+        self.subscribe(has_listener=has_listener)
+        self.resume()
+        self.answer_searches()
+
+    def stabilise(
+        self, *numbers: int, epoch: int = 1, has_listener: bool = True, consumed: bool = True
+    ) -> None:
+        """Join and take over these partitions; records up to 10 are handed out, if any."""
+        self.join(has_listener=has_listener)
+        self.answer(partitions(*numbers), epoch=epoch)
+        if has_listener:
+            self.finish_callback()
+        self.look_up()
+        self.answer(epoch=epoch)
+        assert self.member.state is ClientState.STABLE
+        if consumed:
+            self.tell(RecordsReturned(positions=dict.fromkeys(partitions(*numbers), 10)))
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    @property
+    def join_state(self) -> JoinState:
+        """How far the member is with its assignment."""
+        return self.member.join_state
