@@ -27,6 +27,7 @@ from protocol.member import (
     AssignorMetadataChanged,
     CallbackCompleted,
     ClientState,
+    CloseConnection,
     CommitOffsets,
     CommitReturned,
     Disconnected,
@@ -40,6 +41,7 @@ from protocol.member import (
     StateChanged,
     Tick,
 )
+from protocol.member.kinds import CLIENT_KINDS
 from protocol.messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -101,8 +103,8 @@ class Checker:
             and (view.has_data_plane or not kind.needs_data_plane)
         ]
         self._listeners = Listeners(self._invariants, self.visits)
+        self._listeners_by_kind = {kind: self._listeners.about(kind) for kind in CLIENT_KINDS}
         self._on = self._listeners.of
-        self._heeding = self._listeners.heeding
         self._ledgers = self.books.ledgers
         self._entries = self.books.clients
         self._on_request = self._on["on_request"]
@@ -348,14 +350,14 @@ class Checker:
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask(self._heeding("on_event", (kind,)), step, entry)
+            self._ask(entry.listeners.heeding("on_event", (kind,)), step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
             self._moved(step, entry)
             entry.catch_up()
         if not is_routine:
-            self._ask(self._on["on_handled"], step, entry)
+            self._ask(entry.listeners.of["on_handled"], step, entry)
 
     def _answered(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer before anything is judged."""
@@ -397,9 +399,11 @@ class Checker:
                 entry.callback_kind = effect.kind
             elif type(effect) is CommitReturned:
                 entry.sync_commits.discard(effect.commit_id)
+            elif type(effect) is CloseConnection:
+                entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
-            self._ask(self._heeding("on_effects", kinds), step, entry)
+            self._ask(entry.listeners.heeding("on_effects", kinds), step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -443,13 +447,13 @@ class Checker:
         request: ConsumerGroupHeartbeatRequest,
         state: ClientState,
     ) -> None:
-        self._ask(self._on["on_sent"], step, entry, request, state)
+        self._ask(entry.listeners.of["on_sent"], step, entry, request, state)
         if request.topic_partitions is not None:
-            self._ask(self._on["on_sent_owned"], step, entry, request)
+            self._ask(entry.listeners.of["on_sent_owned"], step, entry, request)
         if request.member_epoch == JOIN_EPOCH:
-            self._ask(self._on["on_joining"], step, entry, request)
+            self._ask(entry.listeners.of["on_joining"], step, entry, request)
         elif request.member_epoch < JOIN_EPOCH:
-            self._ask(self._on["on_leaving"], step, entry, request)
+            self._ask(entry.listeners.of["on_leaving"], step, entry, request)
 
     def _moved(self, step: Step, entry: ClientEntry) -> None:
         books = self.books
@@ -457,7 +461,7 @@ class Checker:
         if member.member_id != entry.member_id:
             books.by_member_id.pop(entry.member_id, None)
             books.by_member_id[member.member_id] = entry
-        self._ask(self._on["on_moved"], step, entry)
+        self._ask(entry.listeners.of["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
@@ -470,11 +474,13 @@ class Checker:
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         books = self.books
         self._close_client(client.name)
-        entry = books.clients[client.name] = ClientEntry(client, step.at_ms)
+        entry = books.clients[client.name] = ClientEntry(
+            client, self._listeners_by_kind[client.member.kind], step.at_ms
+        )
         if entry.member_id:
             books.by_member_id[entry.member_id] = entry
         books.refresh_fetchers(entry, client.member.fetchable)
-        self._ask(self._on["on_client_started"], step, entry)
+        self._ask(entry.listeners.of["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:
@@ -497,7 +503,7 @@ class Checker:
             return
         entry = self.books.clients.get(step.client.name)
         if entry is not None:
-            self._ask(self._on["on_client_gone"], step, entry)
+            self._ask(entry.listeners.of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
 
     # -- findings --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import Step
 from invariants.words import listed
 from protocol.member import ClientState, Close, MembershipOperation
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from protocol.messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -68,11 +69,12 @@ class HeartbeatPace(Invariant):
     promise = Promise(
         id="client.hb.pace",
         sentence=(
-            "Two heartbeats are an interval apart, except after a failure and when the client "
-            "joins, acknowledges or leaves."
+            "Two heartbeats of a Java client are an interval apart, except after a failure and "
+            "when it joins, acknowledges or leaves."
         ),
         clauses=("client C16", "client 2.1"),
         broken_by=("test:hasty-heartbeat",),
+        kinds=(JAVA,),
     )
 
     def on_sent(
@@ -104,7 +106,8 @@ class HeartbeatAlive(Invariant):
         id="client.hb.alive",
         sentence=(
             "A member that knows its coordinator and waits for no answer has its next heartbeat "
-            "due within an interval or a backoff."
+            "due within an interval or a backoff; a librdkafka member that is about to leave sends "
+            "none any more."
         ),
         clauses=("client C17", "zoo L1"),
         broken_by=("KAFKA-16215", "KAFKA-19335"),
@@ -119,6 +122,8 @@ class HeartbeatAlive(Invariant):
         if member.coordinator_id is None or entry.in_flight or not member.state.sends_heartbeats:
             return None
         if member.is_closed:
+            return None
+        if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
             return None
         backoff_ms = member.config.retry_backoff_max_ms
         limit_ms = max(
@@ -140,9 +145,10 @@ class FullAfterFailure(Invariant):
 
     promise = Promise(
         id="client.hb.full_after_failure",
-        sentence="The first heartbeat after a failed one tells everything again.",
+        sentence="The first heartbeat of a Java client after a failed one tells everything again.",
         clauses=("client C18", "coordinator A4"),
         broken_by=("mut-client-keeps-sent-fields",),
+        kinds=(JAVA,),
     )
 
     def on_sent(
@@ -225,7 +231,8 @@ class LeaveOnce(Invariant):
         id="client.leave.once",
         sentence=(
             "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
-            "follows; a dynamic member leaves with -1, a static one with -2 unless told otherwise."
+            "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
+            "client that was told otherwise."
         ),
         clauses=("client C21", "client 6.2", "zoo S7", "zoo S9"),
         broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
@@ -242,9 +249,13 @@ class LeaveOnce(Invariant):
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Remember what ``close`` says about a static member."""
+        """Remember what ``close`` says about a static member; librdkafka has no such option."""
         event = step.event
-        if type(event) is Close and event.operation is MembershipOperation.LEAVE_GROUP:
+        if (
+            type(event) is Close
+            and event.operation is MembershipOperation.LEAVE_GROUP
+            and entry.member.kind == JAVA
+        ):
             self._leaves_for_good.add(entry.name)
         return None
 

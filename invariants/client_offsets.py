@@ -21,9 +21,12 @@ from protocol.member import (
     StateChanged,
     ValidatePositions,
 )
+from protocol.member.kinds import LIBRDKAFKA
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from protocol.messages_offsets import NO_MEMBER_EPOCH, NO_OFFSET
 from protocol.topics import TopicPartition
+
+_LIBRDKAFKA_LOOKS_EVERY_MS = 500
 
 __all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "PositionSource"]
 
@@ -33,11 +36,24 @@ class CommitEpoch(Invariant):
 
     promise = Promise(
         id="client.commit.epoch",
-        sentence="A commit carries the client's identity of the moment in which it is sent.",
+        sentence=(
+            "A commit carries the client's identity of the moment in which it is sent; one that "
+            "librdkafka repeats, that of its first sending."
+        ),
         clauses=("client C22", "client 7"),
         broken_by=("mut-client-signs-at-creation",),
     )
     heeds = Heeds(effects=(SendCommit,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._signed: dict[str, set[int]] = {}
+        """Librdkafka client -> epochs that its commits were rightly signed with."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process repeats nothing of the old one."""
+        self._signed.pop(entry.name, None)
+        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -49,6 +65,10 @@ class CommitEpoch(Invariant):
                 NO_MEMBER_EPOCH if identity is None else identity.member_epoch
                 for identity in (entry.identity, entry.member.commit_identity)
             }
+            if entry.member.kind == LIBRDKAFKA:
+                signed = self._signed.setdefault(entry.name, set())
+                signed |= known
+                known = signed
             if epoch not in known or effect.request.member_id != entry.member.member_id:
                 return Finding(
                     f"{entry.name} signs a commit as {effect.request.member_id} at epoch {epoch}; "
@@ -215,7 +235,8 @@ class PollTimer(Invariant):
         id="client.poll_timer",
         sentence=(
             "A client goes stale exactly when its application has stayed away from poll for "
-            "longer than max.poll.interval.ms."
+            "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
+            "assigned something, and does not count callbacks."
         ),
         clauses=("client C26", "client 6.1"),
         broken_by=("test:impatient-poll-timer",),
@@ -249,10 +270,15 @@ class PollTimer(Invariant):
         member = entry.member
         if request.member_epoch < JOIN_EPOCH or not state.takes_assignments:
             return None
-        if member.is_polling and member.running_callback is None:
+        limit_ms = member.config.max_poll_interval_ms
+        if member.kind == LIBRDKAFKA:
+            if member.is_polling or not entry.had_assigned:
+                return None
+            limit_ms += _LIBRDKAFKA_LOOKS_EVERY_MS
+        elif member.is_polling and member.running_callback is None:
             return None
         away_ms = step.at_ms - member.last_poll_at_ms
-        if away_ms < member.config.max_poll_interval_ms:
+        if away_ms < limit_ms:
             return None
         return Finding(
             f"{entry.name} sent a heartbeat {away_ms} ms after its last poll; "

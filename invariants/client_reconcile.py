@@ -12,10 +12,12 @@ from invariants.step import Step, WorldView
 from protocol.member import (
     CallbackCompleted,
     CallbackKind,
+    ClientState,
     GroupMember,
     RecordsReturned,
     RunCallback,
 )
+from protocol.member.kinds import LIBRDKAFKA
 from protocol.messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from protocol.topics import TopicPartition
 
@@ -28,6 +30,8 @@ __all__ = [
     "RevokeBeforeAck",
     "SingleReconciliation",
 ]
+
+_STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 
 _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
 
@@ -165,7 +169,7 @@ class FetchSubset(Invariant):
         id="client.fetch.subset",
         sentence=(
             "A client fetches only what it is assigned, after the assigned callback has returned "
-            "well, and not while it is being revoked."
+            "(well, if it is a Java client), and not while it is being revoked."
         ),
         clauses=("client C11", "client 8", "zoo S1"),
         broken_by=("mut-client-fetches-during-callback",),
@@ -184,10 +188,11 @@ class FetchSubset(Invariant):
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A successful assigned callback announces everything that is assigned."""
+        """A successful assigned callback announces everything that is assigned; librdkafka takes
+        no notice of a callback that throws."""
         if type(step.event) is CallbackCompleted and entry.name in self._assigning:
             self._assigning.discard(entry.name)
-            if not step.event.failed:
+            if not step.event.failed or entry.member.kind == LIBRDKAFKA:
                 self._unannounced[entry.name].clear()
         return None
 
@@ -344,7 +349,10 @@ class CallbackIdentity(Invariant):
 
     promise = Promise(
         id="client.callback.identity",
-        sentence="Partitions are revoked from a member and lost by a stranger.",
+        sentence=(
+            "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
+            "about to revoke when it became one, it still revokes."
+        ),
         clauses=("client C14", "client 4.2"),
         broken_by=(
             "mut-client-revokes-on-fence",
@@ -355,16 +363,24 @@ class CallbackIdentity(Invariant):
     heeds = Heeds(effects=(RunCallback,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Has the client an identity as the callback starts?"""
+        """Is the client a member as the callback starts?"""
         for effect in step.effects:
             if type(effect) is not RunCallback or effect.kind is _ASSIGNED or effect.is_obsolete:
                 continue
-            has_identity = entry.member.commit_identity is not None
-            if has_identity is not (effect.kind is _REVOKED):
+            if not self._fits(effect.kind, entry.member):
+                is_member = effect.kind is _LOST
                 return Finding(
                     f"{entry.name} runs {effect.kind.value} at epoch {entry.member.member_epoch} "
-                    f"in {entry.member.state.value}, and {'is still' if has_identity else 'is no'} "
+                    f"in {entry.member.state.value}, and {'is still' if is_member else 'is no'} "
                     "member",
                     {"client": entry.name},
                 )
         return None
+
+    @staticmethod
+    def _fits(kind: CallbackKind, member: GroupMember) -> bool:
+        """Does the callback fit? librdkafka keeps its identity until it joins again, and begins no
+        other rebalance, not even for a fence, before the one under way has ended (10.1)."""
+        if member.kind == LIBRDKAFKA:
+            return kind is _REVOKED or member.state in _STRANGERS
+        return (member.commit_identity is not None) is (kind is _REVOKED)

@@ -30,6 +30,7 @@ from protocol.member import (
     RunCallback,
     SendCommit,
 )
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from protocol.topics import TopicPartition
 
 __all__ = [
@@ -189,11 +190,12 @@ class RevocationCommitted(_WithCommits):
     promise = Promise(
         id="client.revocation.committed",
         sentence=(
-            "When onPartitionsRevoked runs and the commit before it was acknowledged, that commit "
-            "covers everything that was handed out."
+            "When onPartitionsRevoked of a Java client runs and the commit before it was "
+            "acknowledged, that commit covers everything that was handed out."
         ),
         clauses=("zoo S4", "client 8", "client 4.1"),
         broken_by=("KAFKA-16460",),
+        kinds=(JAVA,),
     )
     heeds = Heeds(events=(CommitAnswered,), effects=(SendCommit, RunCallback))
     needs_data_plane = True
@@ -236,7 +238,8 @@ class RevocationCommitted(_WithCommits):
 
 class StartCommitted(_WithCommits):
     """S4, from the consumers' side: what they were told is committed stays so. Commits of the
-    application may go back."""
+    application may go back; and librdkafka repeats an older commit after a newer one:
+    ``sim-overtaken-commit`` in ``known.py``."""
 
     promise = Promise(
         id="client.start.committed",
@@ -253,6 +256,15 @@ class StartCommitted(_WithCommits):
         super().__init__(books)
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
+        self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
+        """Librdkafka client -> partition -> the highest offset that it has sent."""
+        self._overtaken: set[TopicPartition] = set()
+        """Partitions of which such a client has sent a lower offset after that."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """See ``_WithCommits``."""
+        self._sent_up_to.pop(entry.name, None)
+        return super().on_client_started(step, entry)
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, or judge where a partition starts."""
@@ -261,14 +273,23 @@ class StartCommitted(_WithCommits):
                 known = self._committed.get(partition)
                 if known is None or offset >= known[0] or entry.commits_itself:
                     self._committed[partition] = offset, entry.member.member_id
+                    if self._of(entry).acknowledged(partition) == offset:
+                        self._overtaken.discard(partition)  # nothing was sent after this one
         elif type(step.event) is PositionsKnown:
+            sent_up_to = self._sent_up_to.get(entry.name, {})
             for partition, position in step.event.positions.items():
+                sent_up_to.pop(partition, None)
                 known = self._committed.get(partition)
-                if known is not None and position < known[0]:
+                is_wanted = partition in entry.member.assigned  # or else the answer is too late
+                if is_wanted and known is not None and position < known[0]:
                     return Finding(
                         f"{entry.name} starts {self.books.name_of(partition)} at {position}; "
                         f"{self.books.who(known[1])} was told that {known[0]} is committed",
-                        {"client": entry.name, "partition": partition},
+                        {
+                            "client": entry.name,
+                            "partition": partition,
+                            "was_overtaken": partition in self._overtaken,
+                        },
                     )
         return None
 
@@ -277,7 +298,17 @@ class StartCommitted(_WithCommits):
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self._of(entry).send(effect)
+                if entry.member.kind == LIBRDKAFKA:
+                    self._note_order(entry.name, effect)
         return None
+
+    def _note_order(self, name: str, effect: SendCommit) -> None:
+        sent_up_to = self._sent_up_to.setdefault(name, {})
+        for partition, offset in effect.request.offsets.items():
+            if offset < sent_up_to.get(partition, 0):
+                self._overtaken.add(partition)
+            else:
+                sent_up_to[partition] = offset
 
 
 class StartProcessed(_WithRetries):

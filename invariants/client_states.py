@@ -16,6 +16,7 @@ from protocol.member import (
     GroupMember,
     StateChanged,
 )
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from protocol.messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
 __all__ = [
@@ -39,9 +40,12 @@ class LegalTransition(Invariant):
 
     promise = Promise(
         id="client.transition.legal",
-        sentence="A client changes its state only as the table allows, and tells every change.",
+        sentence=(
+            "A Java client changes its state only as the table allows, and tells every change."
+        ),
         clauses=("client C1", "client 1.2", "TLA+ TypeOK"),
         broken_by=("test:illegal-transition", "test:secret-transition"),
+        kinds=(JAVA,),
     )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -119,8 +123,9 @@ class EpochFitsState(_StateInvariant):
     promise = Promise(
         id="client.epoch.sign",
         sentence=(
-            "A client that has joined is at an epoch above 0, one that is fenced at 0, one that "
-            "leaves or has become stale at -1 or -2, one that joins at none below 0."
+            "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
+            "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
+            "librdkafka keeps its epoch until it joins again or has left."
         ),
         clauses=("client C2", "zoo S9"),
         broken_by=(
@@ -138,6 +143,8 @@ class EpochFitsState(_StateInvariant):
         if state is _S.JOINING:
             # An answer without an assignment leaves it JOINING at its new epoch (row 6).
             return None if epoch >= 0 else "should be at 0"
+        if member.kind == LIBRDKAFKA:
+            return None if epoch >= 0 else "should never be at one below 0"
         if state is _S.FENCED:
             return None if epoch == 0 else "should be at 0"
         if state is _S.LEAVING or state is _S.STALE:

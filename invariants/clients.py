@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from invariants.step import ClientView
 from protocol.member import (
@@ -14,6 +15,9 @@ from protocol.member import (
 )
 from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from invariants.listeners import Listeners
 
 __all__ = ["ClientEntry"]
 
@@ -37,6 +41,7 @@ class ClientEntry:
         "interval_ms",
         "last_request",
         "last_sent_ms",
+        "listeners",
         "member",
         "member_epoch",
         "member_id",
@@ -51,10 +56,12 @@ class ClientEntry:
         "version",
     )
 
-    def __init__(self, client: ClientView, at_ms: int) -> None:
+    def __init__(self, client: ClientView, listeners: Listeners, at_ms: int) -> None:
         self.name = client.name
         self.incarnation = client.incarnation
         self.member = client.member
+        self.listeners = listeners
+        """Whose promises are about this kind of client."""
         self.started_ms = at_ms
         self.fetchable: frozenset[TopicPartition] = frozenset()
         """Kept by the books, together with the index of fetchers."""
@@ -106,6 +113,13 @@ class ClientEntry:
         self.sent.discard(correlation_id)
         self.in_flight.clear()
         return True
+
+    def forget_all_requests(self) -> None:
+        """The client has closed the connection that they were sent over. That is no failure: what
+        the client makes of it is its kind's own affair."""
+        self.sent.clear()
+        self.in_flight.clear()
+        self.unheeded.clear()
 
     def note_callback_end(self, *, failed: bool) -> None:
         """The running callback has returned, or thrown."""

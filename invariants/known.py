@@ -72,9 +72,9 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
     return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
-COMMON_DEFECTS = ("D12", "D13", "sim-failed-callback", "sim-retried-commit")
+COMMON_DEFECTS = ("D12", "D13", "sim-failed-callback", "sim-overtaken-commit", "sim-retried-commit")
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
-defects of the client, which has one version only (docs/findings.md)."""
+defects of clients, each of which has one version only (docs/findings.md)."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -201,6 +201,12 @@ KNOWN: tuple[KnownDefect, ...] = (
             recognises=lambda evidence: evidence["is_repeated"] is True,
         )
         for promise_id in ("client.commit.processed", "client.start.processed")
+    ),
+    KnownDefect(
+        defect="sim-overtaken-commit",
+        promise_id="client.start.committed",
+        signature="a librdkafka client has repeated a commit after a newer one had been sent",
+        recognises=lambda evidence: evidence["was_overtaken"] is True,
     ),
 )
 """All signatures."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from invariants.coverage import Visits
 from invariants.promise import TRIGGERS, Finding, Invariant
@@ -16,7 +16,9 @@ Listener = Callable[..., Finding | None]
 class Listeners:
     """The bound methods of invariants and visits, in their order. ``of`` has them by trigger."""
 
-    def __init__(self, invariants: Iterable[Invariant], visits: Visits) -> None:
+    def __init__(self, invariants: Sequence[Invariant], visits: Visits) -> None:
+        self._invariants = invariants
+        self._visits = visits
         self._owners: dict[Listener, Invariant | Visits] = {}
         self._heeding: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
         by_trigger: dict[str, tuple[Listener, ...]] = {}
@@ -26,6 +28,13 @@ class Listeners:
             by_trigger[name] = tuple(bound)
             self._owners.update(bound)
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
+
+    def about(self, kind: str) -> Listeners:
+        """Those whose promise is about this kind of client."""
+        chosen = [i for i in self._invariants if kind in i.promise.kinds]
+        if len(chosen) == len(self._invariants):
+            return self
+        return Listeners(chosen, self._visits)
 
     def owner_of(self, listener: Listener) -> Invariant:
         """Whose method this is. Raises TypeError for visits, which judge nothing."""

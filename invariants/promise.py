@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from invariants.books import Books
 from invariants.step import WorldView
+from protocol.member.kinds import CLIENT_KINDS
 from protocol.semantics import Semantics
 
 __all__ = ["TRIGGERS", "Finding", "Heeds", "Invariant", "Promise", "Violation"]
@@ -25,12 +26,14 @@ class Promise:
     consumer-client.md, ``zoo`` with a property of bug-zoo.md, ``TLA+`` with one of the model's
     (consumer-client.md, 11.3), ``KIP-848`` with a chapter. ``broken_by`` names defects and mutants
     that make it fire: those of the zoo, and with ``test:`` those that exist in the tests only.
+    ``kinds`` are the kinds of client that it is about; if these are not all, the sentence says so.
     """
 
     id: str
     sentence: str
     clauses: tuple[str, ...]
     broken_by: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = CLIENT_KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def forgets_commit() -> RecordsWorld:
     hand_out(world, "a", 50)
     world.acknowledge_commit("a", 50)
     start = {world.partition_of("a"): 50}
-    world.falsify("b", PositionsKnown(positions=start))
+    world.falsify("a", PositionsKnown(positions=start))
     assert world.broken == []
-    world.falsify("b", PositionsKnown(positions={world.partition_of("a"): 49}))
+    world.falsify("a", PositionsKnown(positions={world.partition_of("a"): 49}))
     return world

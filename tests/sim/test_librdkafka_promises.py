@@ -1,0 +1,213 @@
+"""Promises about clients judge librdkafka clients too, and ask of them only what is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from worlds import client, spec
+
+from invariants.checker import Checker
+from invariants.registry import INVARIANTS, PROMISES
+from protocol.errors import ErrorCode
+from protocol.librdkafka.assignment import Assignment
+from protocol.librdkafka.commits import Commits
+from protocol.librdkafka.core import LibrdkafkaCore
+from protocol.librdkafka.heartbeats import Heartbeats
+from protocol.librdkafka.link import CoordinatorLink
+from protocol.librdkafka.poll_watch import PollWatch
+from protocol.librdkafka.rebalance import Rebalance
+from protocol.member import CallbackKind, ClientState
+from protocol.member.kinds import CLIENT_KINDS, JAVA
+from protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from sim.faults import (
+    CallbackSlowdown,
+    ClientClose,
+    ClientPartition,
+    ClientPause,
+    ConnectionLoss,
+    Fault,
+    Moment,
+    PollStall,
+)
+from sim.spec import ClientSpec, TopicSpec
+from sim.world import World
+
+FAULTS: tuple[Fault, ...] = (
+    ConnectionLoss(at_ms=17_000, client="a", moment=Moment.BEFORE_RESPONSE),
+    CallbackSlowdown(at_ms=20_000, duration_ms=15_000, client="a", callback_ms=1_500),
+    ClientPartition(at_ms=40_000, duration_ms=8_000, client="b"),
+    PollStall(at_ms=60_000, duration_ms=20_000, client="a"),
+    ClientPause(at_ms=100_000, duration_ms=60_000, client="b"),
+    ClientClose(at_ms=180_000, client="a", down_ms=2_000),
+)
+"""A slow rebalance when b joins, an answer that does not come, a stall, a fence, a leave."""
+
+
+def settings_of(name: str, **settings: Any) -> ClientSpec:
+    return client(
+        name, kind="librdkafka", enable_auto_commit=True, max_poll_interval_ms=10_000, **settings
+    )
+
+
+def story() -> tuple[World, Checker]:
+    """A world of two librdkafka clients, one of them static."""
+    checkers: list[Checker] = []
+
+    def make_checker(view: World) -> Checker:
+        checkers.append(Checker(view, stop_at_first=False))
+        return checkers[-1]
+
+    world = World(
+        spec(
+            settings_of("a", instance_id="seat"),
+            settings_of("b", start_ms=20_000),
+            topics=(TopicSpec(name="orders", partition_count=6, records_per_second=10),),
+            faults=FAULTS,
+            duration_ms=200_000,
+        ),
+        make_checker=make_checker,
+    )
+    return world, checkers[0]
+
+
+def breaks(promise: str) -> bool:
+    """Whether this promise is broken at some time; what comes after that is not looked at."""
+    world, checker = story()
+    for at_ms in range(1_000, 200_000, 1_000):
+        world.advance_to(at_ms)
+        if any(violation.promise.id == promise for violation in checker.unexplained):
+            return True
+    return False
+
+
+def test_a_correct_client_keeps_every_promise_in_this_story() -> None:
+    world, checker = story()
+    world.run()
+    assert [str(violation) for violation in checker.unexplained] == []
+
+
+# --- mutants: each replaces one rule of the machine ----------------------------------------------
+
+
+def _nothing(*arguments: Any) -> None:
+    """In place of what a mutant leaves out."""
+
+
+def _signed_too_high(original: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    def adopt(self: LibrdkafkaCore, epoch: int) -> None:
+        original(self, epoch)
+        if self.commit_identity is not None:
+            identity = self.commit_identity
+            self.commit_identity = identity._replace(member_epoch=identity.member_epoch + 1)
+
+    return adopt
+
+
+def _sent_as_if_newer(original: Callable[..., None]) -> Callable[..., None]:
+    def transmit(self: Commits, commit: Any) -> None:
+        epoch = commit.request.generation_id_or_member_epoch
+        commit.request = replace(commit.request, generation_id_or_member_epoch=epoch + 1)
+        original(self, commit)
+
+    return transmit
+
+
+def _lost_always(self: Rebalance, task: Any) -> bool:
+    task.kind = CallbackKind.LOST
+    return True
+
+
+def _static_leaves_for_good(original: Callable[..., int]) -> Callable[..., int]:
+    def emit(self: Heartbeats, request: ConsumerGroupHeartbeatRequest) -> int:
+        if request.member_epoch < 0:
+            request = replace(request, member_epoch=LEAVE_EPOCH)
+        return original(self, request)
+
+    return emit
+
+
+def _silent_after_an_error(self: Heartbeats, error_code: ErrorCode, message: str | None) -> None:
+    self._core.sends_full_request = True  # the request that failed is still taken to be in transit
+
+
+def _keeps_no_epoch(original: Callable[..., None]) -> Callable[..., None]:
+    def show(self: LibrdkafkaCore, state: ClientState | None = None) -> None:
+        original(self, state)
+        if self.state is ClientState.FENCED:
+            self.adopt_epoch(-1)
+
+    return show
+
+
+MUTANTS: dict[str, tuple[type, str, Any, str]] = {
+    "goes on though the application is away": (
+        PollWatch,
+        "switch",
+        _nothing,
+        "client.poll_timer",
+    ),
+    "gives a heartbeat up without its connection": (
+        CoordinatorLink,
+        "cut",
+        _nothing,
+        "client.hb.one_in_flight",
+    ),
+    "fetches during callbacks": (Rebalance, "_pause", _nothing, "client.fetch.subset"),
+    "revokes nothing but loses all": (
+        Rebalance,
+        "_name_callback",
+        _lost_always,
+        "client.callback.identity",
+    ),
+    "has an identity of its own": (
+        LibrdkafkaCore,
+        "adopt_epoch",
+        _signed_too_high(LibrdkafkaCore.adopt_epoch),
+        "client.identity",
+    ),
+    "signs commits with the next epoch": (
+        Commits,
+        "_transmit",
+        _sent_as_if_newer(Commits._transmit),
+        "client.commit.epoch",
+    ),
+    "a static member leaves for good": (
+        Heartbeats,
+        "_emit",
+        _static_leaves_for_good(Heartbeats._emit),
+        "client.leave.once",
+    ),
+    "silent after an error": (
+        Heartbeats,
+        "_on_error",
+        _silent_after_an_error,
+        "client.hb.alive",
+    ),
+    "keeps what it has given up": (Assignment, "remove", _nothing, "client.revoke_before_ack"),
+    "a fence takes the epoch below 0": (
+        LibrdkafkaCore,
+        "show_state",
+        _keeps_no_epoch(LibrdkafkaCore.show_state),
+        "client.epoch.sign",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_a_client_with_a_bug_breaks_the_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    part, method, mutant, promise = MUTANTS[name]
+    monkeypatch.setattr(part, method, mutant)
+    assert breaks(promise)
+
+
+# --- which promises are about whom ---------------------------------------------------------------
+
+
+def test_a_promise_about_java_alone_says_so() -> None:
+    of_java = [promise for promise in PROMISES if promise.kinds != CLIENT_KINDS]
+    assert {promise.kinds for promise in of_java} == {(JAVA,)}
+    assert all("Java" in promise.sentence for promise in of_java)
+    assert 0 < len(of_java) < len([i for i in INVARIANTS if i.promise.id.startswith("client.")]) / 2
