@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from protocol.config import CoordinatorConfig
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_faults import draw_faults
@@ -41,6 +42,7 @@ _PATTERN_SHARE = 0.6
 _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
+_LIBRDKAFKA_SHARE = 0.5
 
 _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 
@@ -239,6 +241,7 @@ class _Drawing:
             auto_commit_interval_ms=draw.pick((1_000, 5_000)),
             auto_offset_reset=draw.pick(tuple(OffsetReset)),
             uses_topic_ids=self._naming(index),
+            kind=self._kind(index),
         )
 
     def _naming(self, index: int) -> bool | None:
@@ -246,6 +249,11 @@ class _Drawing:
         if "topic_ids_in_offsets" not in self.features:
             return None
         return Draw(self.streams.get(f"generate/naming/{index}")).pick((True, True, False))
+
+    def _kind(self, index: int) -> str:
+        """The library of a client, from a stream of its own: nothing else depends on it."""
+        draw = Draw(self.streams.get(f"generate/kind/{index}"))
+        return LIBRDKAFKA if self._has("librdkafka_clients", draw, _LIBRDKAFKA_SHARE) else JAVA
 
     def _callback(self, draw: Draw) -> DelaySpec:
         if not self._has("slow_callbacks", draw, _SLOW_CALLBACK_SHARE):

@@ -93,6 +93,7 @@ class Features:
     ``admin``: somebody describes and lists the groups now and then.
     ``short_retention`` lets offsets expire within a scenario. ``topic_ids_in_offsets`` lets clients
     name topics in offset requests as real ones do: some by id, some by name.
+    With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
     """
 
     static_members: float = 0.0
@@ -109,6 +110,7 @@ class Features:
     admin: float = 0.0
     short_retention: float = 0.0
     topic_ids_in_offsets: float = 0.0
+    librdkafka_clients: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -106,6 +106,20 @@ def test_calm_scenarios_hold_planned_changes_only() -> None:
     assert kinds == planned
 
 
+def test_librdkafka_clients_change_nothing_but_kinds_and_are_in_no_profile_by_default() -> None:
+    profile = load_profile("faulty")
+    mixed = replace(profile, features=replace(profile.features, librdkafka_clients=1.0))
+    kinds: Counter[str] = Counter()
+    for seed in SEEDS:
+        old, new = generate_from(profile, seed), generate_from(mixed, seed)
+        assert {client.kind for client in old.world.clients} == {"java"}
+        kinds.update(client.kind for client in new.world.clients)
+        clients = tuple(replace(client, kind="java") for client in new.world.clients)
+        assert replace(new.world, clients=clients) == old.world
+    assert set(kinds) == {"java", "librdkafka"}
+    assert kinds["librdkafka"] > kinds.total() / 3
+
+
 @pytest.mark.parametrize("dropped", [0, 3, 10])
 def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) -> None:
     # Clients that leave for good are told apart across rules, so those rules stay.

@@ -93,6 +93,11 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
         'name = "b"\nmax_poll_interval_ms = -1\n',
         "world.clients[1]: max_poll_interval_ms must be >= 1, got -1",
     ),
+    "unknown kind of client": (
+        'name = "b"\n',
+        'name = "b"\nkind = "librdkafak"\n',
+        "world.clients[1]: kind 'librdkafak' is not known; known are: java, librdkafka",
+    ),
     "unknown client in a fault": (
         'client = "b"',
         'client = "c"',
