@@ -224,6 +224,19 @@ def test_a_repeated_commit_keeps_the_epoch_that_it_had() -> None:
     assert [c.request.generation_id_or_member_epoch for c in story.commits] == [1, 1]
 
 
+def test_a_new_commit_overtakes_one_that_waits_to_be_repeated() -> None:
+    """What the coordinator has in the end is the older one."""
+    story = LibrdkafkaStory()
+    story.stabilise(0)
+    story.commit(dict.fromkeys(partitions(0), 10))
+    story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    story.wait(50)
+    story.commit(dict.fromkeys(partitions(0), 20))
+    story.answer_commit()
+    story.wait(100)
+    assert [set(c.request.offsets.values()) for c in story.commits] == [{10}, {20}, {10}]
+
+
 def test_a_stale_commit_is_an_error_for_the_application_and_a_heartbeat_goes_out_at_once() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)

@@ -229,3 +229,28 @@ def test_a_world_of_librdkafka_clients_goes_the_same_way_twice() -> None:
     first.run()
     second.run()
     assert first.trace.digest() == second.trace.digest()
+
+
+def test_commits_that_are_repeated_may_take_the_committed_offset_back() -> None:
+    """The only coordinator cannot be reached for a while, and answers to commits are outstanding;
+    then each is repeated after a backoff of its own, and the client dies before the next one."""
+    faults = (
+        ClientPartition(at_ms=20_100, duration_ms=6_000, client="a", broker=0),
+        ClientCrash(at_ms=26_300, client="a"),
+    )
+    clients = (
+        librdkafka("a", enable_auto_commit=True, auto_commit_interval_ms=1_000),
+        librdkafka("b", enable_auto_commit=True),
+    )
+    watched = Watched(spec(*clients, topics=ORDERS, faults=faults, data_plane=True))
+    watched.run()
+    stored: dict[str, list[int]] = {}
+    for step in watched.steps(StepKind.COORDINATOR_REQUEST):
+        request = step["request"]
+        if request["type"] == "OffsetCommitRequest" and 26_000 < step["at_ms"] < 26_300:
+            for partition, offset in request["offsets"].items():
+                stored.setdefault(partition, []).append(offset)
+    went_back = [offsets for offsets in stored.values() if offsets[-1] < max(offsets)]
+    assert went_back
+    (checker,) = watched.checkers.values()
+    assert ("client.start.committed", "sim-overtaken-commit") in checker.known_counts
