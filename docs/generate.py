@@ -27,7 +27,8 @@ from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
 from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
-from protocol.member import MEMBER_DEFECTS
+from protocol.member import MEMBER_DEFECTS, ComputingState
+from protocol.member.computing import COMPUTING_TRANSITIONS
 from protocol.migration.rules import MigrationRules
 from protocol.records import MemberState
 from protocol.semantics import SEMANTICS
@@ -116,6 +117,15 @@ def computation_table() -> str:
     return _table(("step", "event", "next step"), rows) + "\n" + _table(("word", "meaning"), words)
 
 
+def computing_table() -> str:
+    """What a member that computes waits for, and where it goes from there."""
+    rows = [
+        (state.name, state.value, ", ".join(s.name for s in ComputingState if s in following))
+        for state, following in COMPUTING_TRANSITIONS.items()
+    ]
+    return _table(("state", "waits for", "next states"), rows)
+
+
 def setting_table() -> str:
     """Rules that are plain values, where versions differ."""
     rows = []
@@ -194,6 +204,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "classic-table": classic_table,
     "computation-diagram": computation_diagram,
     "computation-table": computation_table,
+    "computing-table": computing_table,
     "setting-table": setting_table,
     "method-table": method_table,
     "defect-table": defect_table,

@@ -267,6 +267,7 @@ class Checker:
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
             self.books.note_releases(change, by_full_request=is_full)
         self._ask(self._on["on_change"], step, change)
+        self.books.computations.note_change(shard.name, change)
         if self.books.contested:
             self._ask(self._on["on_ownership"], step)
         return change
@@ -305,6 +306,7 @@ class Checker:
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
         self.books.ledgers.pop(shard_of(step).name, None)
+        self.books.computations.forget(shard_of(step).name)
 
     def _committed(self, step: Step) -> None:
         self._ask(self._on["on_committed"], step)

@@ -167,11 +167,11 @@ class TargetAsComputed(ClientSideInvariant):
         id="assignment.as_computed",
         sentence=(
             "A computed target that is installed is whole by the group that was handed out: "
-            "present members have their share of it, whoever has joined has nothing, whoever has "
-            "left is not in it."
+            "present members have their share of it, static ones that of their predecessor; "
+            "whoever has joined has nothing, whoever has left is not in it."
         ),
         clauses=("coordinator 12.6",),
-        broken_by=("mut-install-keeps-leavers",),
+        broken_by=("mut-install-keeps-leavers", "mut-install-forgets-heirs"),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -185,6 +185,10 @@ class TargetAsComputed(ClientSideInvariant):
             return Finding(f"a result was installed although {flaw}")
         ledger = self.books.ledger_of(shard_of(step))
         shares = {row.member_id: row.partitions for row in request.members}
+        for member in given.members:
+            heir = ledger.instances.get(member.instance_id or "")
+            if heir is not None and member.member_id not in ledger.members:
+                shares.setdefault(heir, shares.pop(member.member_id, frozenset()))
         for member_id in sorted(ledger.members.keys() | ledger.targets.keys()):
             expected = shares.get(member_id, frozenset())
             if member_id not in ledger.members:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from invariants.ledger import GroupLedger, MemberEntry
+from invariants.ledger import Change, GroupLedger, MemberEntry
 from protocol.errors import ErrorCode
 from protocol.messages_assignment import (
     ClientAssignor,
@@ -81,6 +81,16 @@ class Computations:
         desk.told = Told(
             member_id=member_id, deadline_ms=at_ms + timeout_ms, target_epoch=ledger.target_epoch
         )
+
+    def note_change(self, shard_name: str, change: Change) -> None:
+        """Whoever has gone computes no more, even if it comes back under the same id."""
+        desk = self._desks.get(shard_name)
+        if desk is None:
+            return
+        for member_id in change.removed():
+            desk.prepared.pop(member_id, None)
+            if desk.told is not None and desk.told.member_id == member_id:
+                desk.told = None
 
     def note_answer(self, shard_name: str, request: Any, response: Any) -> None:
         """A group was handed out, or a result was accepted: the next computation is another one."""

@@ -8,7 +8,9 @@ from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.promise import Finding
+from invariants.reachability import COMPUTATION_TOLD
 from invariants.step import Step, shard_of
+from protocol.assignors.client_side import StreamsAssignor
 from protocol.consumer_group.reconciliation import Situation
 from protocol.errors import ErrorCode
 from protocol.messages import (
@@ -16,6 +18,7 @@ from protocol.messages import (
     STATIC_LEAVE_EPOCH,
     ConsumerGroupHeartbeatRequest,
 )
+from protocol.messages_assignment import ConsumerGroupInstallAssignmentRequest
 from protocol.outcome import TimerKey
 from protocol.records import CurrentAssignmentValue, MemberState
 
@@ -74,6 +77,8 @@ class Visits:
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Count rows that wrote nothing, and accepted epochs that are not the present one."""
         request = step.request
+        if step.response.should_compute_assignment:
+            self.counts[COMPUTATION_TOLD] += 1
         if before is None or before.current is None or request.member_epoch < JOIN_EPOCH:
             return None
         if request.member_epoch == JOIN_EPOCH:
@@ -89,6 +94,44 @@ class Visits:
             }.get(before.state)
             if row is not None:
                 self.counts[f"reconciliation.{before.state.name}.{row.name}"] += 1
+        return None
+
+    def on_assignment_request(self, step: Step) -> Finding | None:
+        """Count what becomes of computed targets."""
+        request, code = step.request, step.response.error_code
+        if code is ErrorCode.STALE_MEMBER_EPOCH:
+            self.counts["computation.stale_epoch"] += 1
+        if type(request) is not ConsumerGroupInstallAssignmentRequest:
+            return None
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.counts["computation.refused_late"] += 1
+        given = self.books.computations.prepared(shard_of(step).name, request)
+        if code is not ErrorCode.NONE or given is None:
+            return None
+        self.counts["computation.installed"] += 1
+        ledger = self.books.ledger_of(shard_of(step))
+        if ledger.group_epoch > given.group_epoch:
+            self.counts["computation.installed_late"] += 1
+        if len({member.metadata_version for member in given.members}) > 1:
+            self.counts["computation.mixed_versions"] += 1
+        if any(
+            member.member_id not in ledger.members and member.instance_id in ledger.instances
+            for member in given.members
+        ):
+            self.counts["computation.to_heir"] += 1
+        runner = {task: row.member_id for row in request.members for task in row.partitions}
+        if given.assignor_name == StreamsAssignor.name and any(
+            runner.get(task, member.member_id) != member.member_id
+            for member in given.members
+            for task in member.topic_partitions
+        ):
+            self.counts["computation.warm_up_moved"] += 1
+        return None
+
+    def on_unloaded(self, step: Step) -> Finding | None:
+        """Count coordinators that are lost while they wait for a member."""
+        if self.books.computations.told(shard_of(step).name) is not None:
+            self.counts["computation.failover"] += 1
         return None
 
     def on_read(self, step: Step) -> Finding | None:
@@ -112,6 +155,12 @@ class Visits:
         key: TimerKey = step.event
         if change is not None:
             self.counts[f"timer.{key.kind}"] += 1
+            if change.is_new_target and change.had_target_metadata:
+                self.counts["computation.by_broker_instead"] += 1
+        elif key.kind == "computation":
+            told = self.books.computations.told(shard_of(step).name)
+            if told is not None and told.is_replaced:
+                self.counts["computation.replaced"] += 1
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:

@@ -79,7 +79,10 @@ class MemberEpochBounded(Invariant):
 
     promise = Promise(
         id="coordinator.member_epoch_bounded",
-        sentence="A member that is present is at an epoch above 0 and not above the target epoch.",
+        sentence=(
+            "A member that is present is at an epoch above 0, if there is a target at all, and not "
+            "above the target epoch."
+        ),
         clauses=("coordinator C5", "zoo S3"),
         broken_by=("test:member-ahead",),
     )
@@ -96,7 +99,8 @@ class MemberEpochBounded(Invariant):
                 continue
             if before is not None and before.current is after.current:
                 continue
-            if not 0 < after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
+            lowest = 1 if target_epoch else 0
+            if not lowest <= after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, after.epoch, target_epoch)
         return None
 

@@ -95,6 +95,8 @@ class Change:
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
     target_timestamp: int | None = None
     """When the target before this batch was computed; None if nothing says so."""
+    had_target_metadata: bool = False
+    """Whether a client-side assignor had computed the target before this batch."""
     targets: dict[str, tuple[Target | None, Target | None]] = field(default_factory=dict)
     patterns: dict[str, None] = field(default_factory=dict)
     """Patterns that were resolved, or forgotten."""
@@ -243,7 +245,12 @@ class GroupLedger:
 
     def apply(self, records: tuple[Record, ...]) -> Change:
         """Enter a batch; the result says what it changed. Records of other groups are skipped."""
-        change = Change(self, records, target_timestamp=self.target_timestamp)
+        change = Change(
+            self,
+            records,
+            target_timestamp=self.target_timestamp,
+            had_target_metadata=bool(self.target_metadata),
+        )
         was_mixed = self.classic_count > 0
         self.last_heard_ms.clear()
         group_epoch, target_epoch = self.group_epoch, self.target_epoch

@@ -16,7 +16,7 @@ from invariants.known import known_defect
 from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
 from invariants.step import WorldView
-from protocol.member import ClientState
+from protocol.member import ClientState, ComputingState
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -85,7 +85,7 @@ _COMPUTED = Promise(
     id="liveness.target_computed",
     sentence=(
         "Once faults stop, a group whose members can compute its target gets one: whoever is "
-        "chosen installs it, or another member takes its place."
+        "chosen installs it, or another member, if there is one, takes its place."
     ),
     clauses=("coordinator 12.3",),
     broken_by=("mut-no-computation-timer", "mut-no-recompute"),
@@ -229,6 +229,8 @@ class Liveness:
 
     def pending(self, at_ms: int) -> list[Stuck]:
         """What has not converged yet, whether or not it is late."""
+        if self._waits_for_one_assignor():
+            return [*self._unserved(), *self._blocked(at_ms)]
         return [
             *self._unserved(),
             *self._uncomputed(),
@@ -240,6 +242,20 @@ class Liveness:
     def _unserved(self) -> Iterator[Stuck]:
         if self._books.acting_shard() is None:
             yield Stuck(promise=_SERVED, subject="the group", reason="has no active coordinator")
+
+    def _waits_for_one_assignor(self) -> bool:
+        """Is the only member that could compute a target running its assignor? How long that takes
+        is the application's own affair, and nobody can take its place."""
+        books = self._books
+        ledger, shard = books.acting_ledger(), books.acting_shard()
+        told = None if shard is None else books.computations.told(shard.name)
+        if ledger is None or told is None or ledger.group_epoch <= ledger.target_epoch:
+            return False
+        entry = books.by_member_id.get(told.member_id)
+        state = getattr(entry.member, "computing_state", None) if entry else None
+        return state is ComputingState.COMPUTING and not any(
+            is_fit(ledger, member_id) for member_id in ledger.members if member_id != told.member_id
+        )
 
     def _uncomputed(self) -> Iterator[Stuck]:
         books = self._books

@@ -17,16 +17,26 @@ from protocol.records import MemberState
 __all__ = ["SOMETIMES", "Sometimes", "sometimes"]
 
 
+COMPUTATION_TOLD = "computation.told"
+"""Coverage: a member was told to compute a target (the text of KIP-848)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sometimes:
-    """Something that must happen now and then: any of ``counters`` is above 0."""
+    """Something that must happen now and then: any of ``counters`` is above 0.
+
+    ``only_with``: a counter without which a sweep has nothing to do with it.
+    """
 
     id: str
     sentence: str
     counters: tuple[str, ...]
+    only_with: str | None = None
 
     def is_met(self, coverage: Mapping[str, int]) -> bool:
-        """Whether it happened."""
+        """Whether it happened, or was not to be expected."""
+        if self.only_with is not None and not coverage.get(self.only_with, 0):
+            return True
         return any(coverage.get(name, 0) > 0 for name in self.counters)
 
 
@@ -110,6 +120,20 @@ _SITUATIONS: Mapping[str, str] = {
     "schedule.tie": "Events of the same instant were put in an order by lot.",
 }
 
+_OF_COMPUTATIONS: Mapping[str, str] = {
+    "computation.installed": "A target that a member had computed was installed.",
+    "computation.installed_late": "The group had moved on when its computed target was installed.",
+    "computation.to_heir": "A static successor was given what its predecessor was assigned.",
+    "computation.stale_epoch": "A member that computed had to wait for its new epoch.",
+    "computation.replaced": "Another member took the place of one that was too slow.",
+    "computation.refused_late": "A member that was replaced handed its target in.",
+    "computation.failover": "A coordinator was lost while a member computed for it.",
+    "computation.by_broker_instead": "The broker computed for a group that had computed itself.",
+    "computation.mixed_versions": "Members of different metadata versions were assigned together.",
+    "computation.warm_up_moved": "A Streams task moved to a member that had warmed it up.",
+}
+"""What must happen in a sweep in which members compute at all."""
+
 SOMETIMES: tuple[Sometimes, ...] = (
     *_rows(),
     *sorted(_client_transitions(), key=lambda item: item.id),
@@ -117,6 +141,12 @@ SOMETIMES: tuple[Sometimes, ...] = (
     *(
         Sometimes(id=f"sometimes.{name}", sentence=sentence, counters=(name,))
         for name, sentence in _SITUATIONS.items()
+    ),
+    *(
+        Sometimes(
+            id=f"sometimes.{name}", sentence=sentence, counters=(name,), only_with=COMPUTATION_TOLD
+        )
+        for name, sentence in _OF_COMPUTATIONS.items()
     ),
 )
 """Everything a large sweep must have visited."""

@@ -110,6 +110,8 @@ class AssignmentTold(Invariant):
         entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id or "")
         if entry is None or entry.current is None:
             return None
+        if entry.epoch == JOIN_EPOCH:
+            return None  # A static member has returned before there is any target (13, row 10).
         old = before.current.assigned.keys() if before and before.current else frozenset()
         if not request.is_full and entry.current.assigned.keys() == old:
             return None

@@ -15,6 +15,7 @@ from protocol.config import CoordinatorConfig
 from protocol.member.kinds import JAVA, LIBRDKAFKA
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
+from scenarios.generate_assignors import AssignorCast
 from scenarios.generate_faults import draw_faults
 from scenarios.profile import Features, Profile, load_profile
 from scenarios.scenario import Scenario
@@ -52,6 +53,8 @@ _FURTHER_CLIENTS = (1, 3)
 
 _CALM_INTERVALS = 4
 _LOAD_MS = 2_000
+_WARM_UP_MS = 60_000
+"""For the last copies of a Streams application: each that catches up asks for a new target."""
 
 
 def generate(profile: str, seed: int) -> Scenario:
@@ -202,9 +205,23 @@ class _Drawing:
         )
         latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
         groups = [None] * count + self._further_groups()
-        return tuple(
+        clients = tuple(
             replace(self._client(alike, index, latest_ms), group_id=group_id)
             for index, group_id in enumerate(groups)
+        )
+        return self._with_client_assignors(clients)
+
+    def _with_client_assignors(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+        """Who offers assignors of its own has no vote on those of the broker."""
+        if "client_assignors" not in self.features:
+            return clients
+        cast = AssignorCast(self.streams, len(clients))
+        offers = (cast.of(index, client.name) for index, client in enumerate(clients))
+        return tuple(
+            client
+            if offer is None
+            else replace(client, server_assignor=None, client_assignors=offer)
+            for client, offer in zip(clients, offers, strict=True)
         )
 
     def _further_groups(self) -> list[str | None]:
@@ -278,11 +295,14 @@ def _calm_ms(
             assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
         elif isinstance(fault, BrokerConfigChange):
             assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
-    return (
-        config.group_consumer_max_session_timeout_ms
-        + _CALM_INTERVALS * heartbeat_ms
+    slack_ms = (
+        _CALM_INTERVALS * heartbeat_ms
         + assignment_ms
         + max(client.request_timeout_ms for client in clients)
-        + max(client.max_poll_interval_ms for client in clients)
-        + _LOAD_MS
     )
+    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
+    computing_ms = 0
+    if any(client.client_assignors is not None for client in clients):
+        computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS
+    session_ms = config.group_consumer_max_session_timeout_ms
+    return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS

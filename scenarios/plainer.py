@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from protocol.config import GROUP_SETTINGS
+from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from sim.faults import Fault, GroupConfigChange, SubscriptionChange
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
@@ -41,6 +42,7 @@ _LEAST = {
 _CLIENT_SETTINGS = (
     "instance_id",
     "server_assignor",
+    "client_assignors",
     "start_ms",
     "callback",
     "enable_auto_commit",
@@ -160,6 +162,7 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     yield {"clients": tuple(replace(c, start_ms=0) for c in clients)}
     yield {"clients": tuple(replace(c, instance_id=None) for c in clients)}
     yield {"clients": tuple(replace(c, server_assignor=None) for c in clients)}
+    yield {"clients": tuple(replace(c, client_assignors=None) for c in clients)}
     yield {"clients": tuple(replace(c, callback=_AT_ONCE) for c in clients)}
     every_topic = tuple(topic.name for topic in world.topics)
     yield {"clients": tuple(replace(c, topics=every_topic, topic_regex=None) for c in clients)}
@@ -203,6 +206,21 @@ def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
     for name in _CLIENT_SETTINGS:
         if getattr(client, name) != getattr(usual, name):
             yield _changed(client, **{name: getattr(usual, name)})
+    if client.client_assignors is not None:
+        for assignors in _plainer_assignors(client.client_assignors):
+            yield replace(client, client_assignors=assignors)
+
+
+def _plainer_assignors(spec: ClientAssignorsSpec) -> Iterator[ClientAssignorsSpec]:
+    """One assignor instead of several, one that takes no time, one without settings."""
+    if len(spec.names) > 1:
+        for name in spec.names:
+            settings = spec.streams if name == "streams" else None
+            yield replace(spec, names=(name,), streams=settings)
+    if spec.compute != _AT_ONCE:
+        yield replace(spec, compute=_AT_ONCE)
+    if spec.streams not in (None, StreamsSpec()):
+        yield replace(spec, streams=StreamsSpec())
 
 
 def _changed(value: T, **changes: Any) -> T:

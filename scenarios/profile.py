@@ -27,9 +27,9 @@ __all__ = [
     "parse_profile",
 ]
 
-PROFILES = ("calm", "faulty", "chaos", "operations", "groups")
-"""The profiles that come with the simulator: three from quiet to wild, and two of their own kind.
-"""
+PROFILES = ("calm", "faulty", "chaos", "operations", "groups", "client_assignors")
+"""The profiles that come with the simulator: three from quiet to wild, the others of their own
+kind."""
 
 Range = tuple[int, int]
 
@@ -94,6 +94,7 @@ class Features:
     ``short_retention`` lets offsets expire within a scenario. ``topic_ids_in_offsets`` lets clients
     name topics in offset requests as real ones do: some by id, some by name.
     With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
+    ``client_assignors``: members compute targets, which only the semantics ``kip-848`` know.
     """
 
     static_members: float = 0.0
@@ -111,6 +112,7 @@ class Features:
     short_retention: float = 0.0
     topic_ids_in_offsets: float = 0.0
     librdkafka_clients: float = 0.0
+    client_assignors: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -161,6 +163,15 @@ class Profile:
     def __post_init__(self) -> None:
         if not self.semantics:
             raise ScenarioError("must name at least one version", place="semantics")
+        if self.features.client_assignors:
+            for name in self.semantics:
+                known = SEMANTICS.get(name)
+                if known is not None and not known.coordinator.has_client_assignors:
+                    raise ScenarioError(
+                        f"{name!r} has no client-side assignors; use 'kip-848' alone, or leave "
+                        "features.client_assignors out",
+                        place="semantics",
+                    )
 
 
 @functools.cache

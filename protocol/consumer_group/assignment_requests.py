@@ -237,9 +237,11 @@ def _target_records(
 ) -> tuple[Record, ...]:
     """One record 7 per member whose target or metadata changes, then record 6.
 
-    Results for members that have left are dropped; members that have joined have nothing yet.
+    Results for members that have left are dropped; members that have joined have nothing yet. A
+    static member that has taken the place of another meanwhile, which raises no epoch, gets what
+    that one was given.
     """
-    rows = {row.member_id: row for row in request.members}
+    rows = context.rules.rows_to_install(group, request.members)
     records: list[Record] = []
     for member_id in sorted(context.rules.members_to_install(group, rows)):
         row = rows.get(member_id) or _nothing_for(group, member_id, request)

@@ -16,6 +16,7 @@ from protocol.messages_assignment import (
     ClientAssignor,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
 )
 
 __all__ = ["CLIENT_SIDE_DEFECTS"]
@@ -69,6 +70,16 @@ class InstallsLeavers(ClientSideRules):
         return {**group.members, **dict.fromkeys(named)}
 
 
+class ForgetsHeirs(ClientSideRules):
+    """mut-install-forgets-heirs: a static member that has returned under another id during the
+    computation counts as one that has just joined, and no next target is due because of it."""
+
+    def rows_to_install(
+        self, group: ConsumerGroup, computed: Iterable[InstalledMember]
+    ) -> dict[str, InstalledMember]:
+        return {row.member_id: row for row in computed}
+
+
 class ForgetsNextComputation(ClientSideRules):
     """mut-no-recompute: a target of an older epoch counts as the last word."""
 
@@ -105,6 +116,7 @@ CLIENT_SIDE_DEFECTS: Mapping[str, type[ClientSideRules]] = {
     "mut-asks-everybody": AsksEverybody,
     "mut-install-at-present-epoch": InstallsAtPresentEpoch,
     "mut-install-checks-present": JudgesByPresentGroup,
+    "mut-install-forgets-heirs": ForgetsHeirs,
     "mut-install-from-anybody": InstallsFromAnybody,
     "mut-install-keeps-leavers": InstallsLeavers,
     "mut-metadata-ahead": TellsTargetMetadata,

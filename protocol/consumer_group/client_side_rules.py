@@ -7,6 +7,7 @@ Source: consumer-group-coordinator.md, section 12. Only the text of KIP-848 has 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from protocol.consumer_group.computation import Computation
 from protocol.consumer_group.group import ConsumerGroup
@@ -15,6 +16,7 @@ from protocol.messages_assignment import (
     ClientAssignor,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
 )
 
 __all__ = ["ClientSideRules"]
@@ -70,6 +72,20 @@ class ClientSideRules:
         """Check 6 of section 12.6 looks at what the result was computed from, not at the group as
         it is at present. None: there is nothing to judge by."""
         return computation.prepared
+
+    def rows_to_install(
+        self, group: ConsumerGroup, computed: Iterable[InstalledMember]
+    ) -> dict[str, InstalledMember]:
+        """The result by member id, with heirs in the place of static predecessors."""
+        rows = {row.member_id: row for row in computed}
+        prepared = group.computation.prepared if group.computation is not None else None
+        for member in prepared.members if prepared is not None else ():
+            if member.member_id in group.members or member.instance_id is None:
+                continue
+            heir_id = group.static_members.get(member.instance_id)
+            if heir_id is not None and heir_id not in rows and member.member_id in rows:
+                rows[heir_id] = replace(rows.pop(member.member_id), member_id=heir_id)
+        return rows
 
     def members_to_install(self, group: ConsumerGroup, named: Iterable[str]) -> Iterable[str]:
         """Section 12.6: all present members get a target, whoever has left meanwhile gets none."""

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from client_world import ClientWorld
 
-from invariants.reachability import SOMETIMES, sometimes
+from invariants.reachability import COMPUTATION_TOLD, SOMETIMES, sometimes
 from protocol.consumer_group.reconciliation import TRANSITIONS
 from protocol.records import MemberState
 
 
 def test_nothing_is_met_by_a_sweep_that_saw_nothing():
     """Its silence proves nothing."""
-    assert len(sometimes({})) == len(SOMETIMES)
+    assert sometimes({}) == [item for item in SOMETIMES if item.only_with is None]
+
+
+def test_a_sweep_in_which_nobody_computes_need_not_see_what_becomes_of_computations():
+    """But one in which a member was told to compute a target must."""
+    told = {COMPUTATION_TOLD: 1}
+    assert sometimes(told) == list(SOMETIMES)
+    assert {item.id for item in SOMETIMES if item.only_with == COMPUTATION_TOLD} >= {
+        "sometimes.computation.installed",
+        "sometimes.computation.replaced",
+        "sometimes.computation.failover",
+    }
 
 
 def test_everything_is_met_when_every_counter_is_above_zero():
@@ -21,9 +32,8 @@ def test_everything_is_met_when_every_counter_is_above_zero():
 
 def test_a_counter_at_zero_meets_nothing():
     """It was named, not visited."""
-    assert len(sometimes({name: 0 for item in SOMETIMES for name in item.counters})) == len(
-        SOMETIMES
-    )
+    zeros = {name: 0 for item in SOMETIMES for name in item.counters}
+    assert sometimes({**zeros, COMPUTATION_TOLD: 1}) == list(SOMETIMES)
 
 
 def test_every_row_of_the_reconciliation_table_must_be_visited():

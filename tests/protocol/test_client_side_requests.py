@@ -281,6 +281,37 @@ def test_who_has_joined_meanwhile_has_nothing_in_a_version_of_its_own() -> None:
     assert bench.group.target_metadata["B"] == AssignmentMetadata(error=2, metadata_version=1)
 
 
+def test_a_static_member_that_returns_during_a_computation_has_what_its_predecessor_was_given() -> (
+    None
+):
+    bench = ComputingBench()
+    bench.join_with("A")
+    bench.join_with("B", instance_id="i-b")
+    assert bench.tells("A")
+    bench.prepare("A")
+    bench.go_away("B", "i-b")
+    bench.join_with("B2", instance_id="i-b")
+    assert bench.epochs == (2, 0)  # To come back under another id raises no epoch.
+    assert_accepted(bench.install("A", 2, {"A": "foo[0]", "B": "foo[1,2]"}))
+    assert bench.epochs == (2, 2)
+    assert (bench.target("A"), bench.target("B2")) == ("foo-0", "foo-1 foo-2")
+    assert bench.group.target_metadata["B2"] == told("B")
+    assert bench.chosen is None
+
+
+def test_a_static_member_that_was_not_there_at_all_inherits_nothing() -> None:
+    bench = ComputingBench()
+    bench.join_with("A")
+    assert bench.tells("A")
+    bench.prepare("A")
+    bench.join_with("B", instance_id="i-b")
+    bench.go_away("B", "i-b")
+    bench.join_with("B2", instance_id="i-b")
+    assert_accepted(bench.install("A", 1, WHOLE))
+    assert (bench.target("A"), bench.target("B2")) == ("foo-0 foo-1 foo-2", "")
+    assert bench.epochs == (2, 1)
+
+
 # -- what members are told -----------------------------------------------------------------
 
 

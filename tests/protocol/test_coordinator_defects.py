@@ -340,8 +340,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 
 
 def test_every_defect_has_its_history() -> None:
-    """Those of classic groups and of migration stand in tables of their own; those of client-side
-    assignors have a scenario each."""
+    """Those of classic groups, migration and client-side assignors stand in tables of their own."""
     elsewhere = {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS, *CLIENT_SIDE_DEFECTS}
     assert set(HISTORIES) == set(COORDINATOR_DEFECTS) - elsewhere
 

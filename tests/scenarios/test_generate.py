@@ -27,7 +27,7 @@ SEEDS = range(200)
 def _hashes(hash_seed: str) -> str:
     code = (
         "from scenarios.generate import generate\n"
-        "for profile in ('calm', 'faulty', 'chaos', 'operations', 'groups'):\n"
+        "for profile in ('calm', 'faulty', 'chaos', 'operations', 'groups', 'client_assignors'):\n"
         "    print([generate(profile, seed).hash for seed in range(30)])\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
@@ -174,6 +174,54 @@ def test_faults_name_partitions_where_there_are_several() -> None:
         "zombie_leader",
     }
     assert {kind for kind, count in named.items() if count} == hit_leaders
+
+
+def test_client_side_assignors_leave_all_else_as_it_was() -> None:
+    profile = load_profile("client_assignors")
+    without = replace(profile, features=replace(profile.features, client_assignors=0.0))
+    for seed in SEEDS:
+        world = generate_from(profile, seed).world
+        assert any(client.client_assignors for client in world.clients)
+        plain = generate_from(without, seed).world
+        votes = {client.name: client.server_assignor for client in plain.clients}
+        clients = tuple(
+            replace(client, client_assignors=None, server_assignor=votes[client.name])
+            for client in world.clients
+        )
+        assert world.calm_ms > plain.calm_ms
+        assert replace(world, clients=clients, calm_ms=plain.calm_ms) == plain
+
+
+def test_whoever_offers_client_side_assignors_has_no_vote_on_those_of_the_broker() -> None:
+    for seed in SEEDS:
+        for client in generate("client_assignors", seed).world.clients:
+            assert client.client_assignors is None or client.server_assignor is None
+
+
+def test_applications_with_client_side_assignors_differ() -> None:
+    seen: Counter[str] = Counter()
+    for seed in SEEDS:
+        clients = generate("client_assignors", seed).world.clients
+        offers = [client.client_assignors for client in clients]
+        there = [offer for offer in offers if offer is not None]
+        names = {frozenset(offer.names) for offer in there}
+        assert len(names) == 1  # One application runs one program.
+        processes = [offer.streams.process_id for offer in there if offer.streams]
+        seen["streams"] += "streams" in there[0].names
+        seen["without streams"] += "streams" not in there[0].names
+        seen["some offer none"] += None in offers
+        seen["rolling upgrade"] += len({offer.maximum_version for offer in there}) > 1
+        seen["slow member"] += len({offer.compute for offer in there}) > 1
+        seen["shared process"] += len(set(processes)) < len(processes)
+        seen["orders differ"] += len({offer.names for offer in there}) > 1
+    assert min(seen.values()) > 5, seen
+
+
+@pytest.mark.parametrize("name", ["kafka-4.3", "kafka-4.1"])
+def test_client_side_assignors_need_the_text_of_the_kip(name: str) -> None:
+    profile = load_profile("client_assignors")
+    with pytest.raises(ScenarioError, match=rf"semantics: '{name}' has no client-side assignors"):
+        replace(profile, semantics=("kip-848", name))
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:

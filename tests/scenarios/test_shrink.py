@@ -19,6 +19,8 @@ from scenarios.plainer import with_groups
 from scenarios.result import RunResult, ViolationRow
 from scenarios.scenario import Scenario, parse_scenario
 from scenarios.shrink import shrink
+from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from sim.delays import DelaySpec
 from sim.faults import ClientPause
 
 PROMISE = "ownership.exclusive"
@@ -246,6 +248,36 @@ def test_a_group_goes_with_its_clients_and_its_faults() -> None:
     faults = with_groups(world, ("group",)).faults
     assert [kind_of(type(fault)) for fault in faults] == ["coordinator_move"]
     assert with_groups(world, ("payments",)).faults == world.faults
+
+
+def test_client_side_assignors_go_unless_they_are_needed() -> None:
+    scenario = generate("client_assignors", 1)
+    assert any(client.client_assignors for client in scenario.world.clients)
+    result = shrink(scenario, run=_fails_if(lambda s: len(s.world.clients) > 1))
+    assert not any(client.client_assignors for client in result.scenario.world.clients)
+
+
+def test_of_a_needed_assignor_little_more_than_its_name_stays() -> None:
+    def offers(scenario: Scenario) -> list[ClientAssignorsSpec]:
+        clients = scenario.world.clients
+        return [c.client_assignors for c in clients if c.client_assignors is not None]
+
+    seed = next(
+        seed
+        for seed in SEEDS
+        if any(
+            len(offer.names) > 1 and "streams" in offer.names
+            for offer in offers(generate("client_assignors", seed))
+        )
+    )
+    result = shrink(
+        generate("client_assignors", seed),
+        run=_fails_if(lambda s: any("streams" in offer.names for offer in offers(s))),
+    )
+    (kept,) = offers(result.scenario)
+    assert kept.names == ("streams",)
+    assert kept.compute == DelaySpec(min_ms=0)
+    assert kept.streams == StreamsSpec()
 
 
 def test_one_group_and_one_offsets_partition_are_enough_if_nothing_needs_more() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -193,6 +194,20 @@ def test_a_paused_member_hands_its_result_in_when_it_wakes_up() -> None:
     watched.run()
     (installed,) = requests(watched, "Install")
     assert 16_000 <= installed["at_ms"] < 16_100
+
+
+def test_a_static_member_that_restarts_during_a_computation_finds_its_share() -> None:
+    away = replace(offering("b", start_ms=500), instance_id="seat-b")
+    watched = world(
+        offering("a", compute_ms=6_000),
+        away,
+        faults=(ClientClose(at_ms=8_000, client="b", down_ms=500),),
+        duration_ms=60_000,
+    )
+    watched.run()
+    installed, *others = requests(watched, "Install")
+    assert installed["at_ms"] > 8_500 and others == []
+    assert sizes(watched) == {"a": 3, "b": 3}
 
 
 def test_one_member_without_assignors_brings_the_brokers_and_its_end_takes_them_away() -> None:
