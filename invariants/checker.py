@@ -33,8 +33,6 @@ from protocol.member import (
     Disconnected,
     HeartbeatAnswered,
     Poll,
-    PollingResumed,
-    PollingStopped,
     RequestExpired,
     RunCallback,
     SendHeartbeat,
@@ -363,12 +361,7 @@ class Checker:
 
     def _answered(self, step: Step, entry: ClientEntry) -> None:
         """Enter an answer before anything is judged."""
-        is_heeded = entry.forget_request(step.event.correlation_id)
-        response: ConsumerGroupHeartbeatResponse = step.event.response
-        if response.error_code is not ErrorCode.NONE:
-            entry.has_failed = entry.has_failed or is_heeded
-        elif response.member_epoch > 0:
-            entry.received_epochs.add(response.member_epoch)
+        entry.note_answer(step.event.correlation_id, step.event.response)
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
@@ -380,11 +373,6 @@ class Checker:
                     entry.has_failed = True
         elif kind is CallbackCompleted:
             entry.note_callback_end(failed=step.event.failed)
-        elif kind is PollingStopped or kind is PollingResumed:
-            # With a data plane it may be a batch that keeps the application, in the calm as well;
-            # one that is too slow for its batches leaves and joins for as long as it lives.
-            if self._view.has_data_plane:
-                self.liveness.on_disturbance(step.at_ms)
         elif kind is CommitOffsets:
             entry.commits_itself = True
             if step.event.is_sync:
@@ -425,22 +413,7 @@ class Checker:
         )
         if not is_repeated:
             self._judge_sent(step, entry, request, state)
-        entry.sent.add(effect.correlation_id)
-        entry.in_flight[effect.correlation_id] = step.at_ms
-        if request.member_epoch < JOIN_EPOCH:
-            entry.in_flight.clear()
-            entry.has_left = True
-            if entry.member.state is ClientState.STALE:
-                entry.unheeded.add(effect.correlation_id)
-        elif request.member_epoch == JOIN_EPOCH:
-            entry.has_left = False
-            entry.has_failed_callback = False
-            entry.received_epochs.clear()
-            entry.had_assigned.clear()
-        entry.last_request = request
-        entry.last_sent_ms = step.at_ms
-        entry.interval_ms = member.heartbeat_interval_ms
-        entry.has_failed = False
+        entry.note_sent(effect.correlation_id, request, step.at_ms)
 
     def _judge_sent(
         self,

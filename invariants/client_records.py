@@ -8,12 +8,17 @@ up in good order has been committed as far as it was handed out, a commit that w
 where the next consumer starts, or later, and nobody starts behind what is committed. So whoever
 gets a record again has it from a consumer that was fenced, crashed or left by its poll timer, that
 does not commit, or whose last commit was not acknowledged.
+
+Two of them are the Java client's own: librdkafka stores an offset as it hands the record out, and
+commits after its revoked callback (section 10.1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from invariants.books import Books
-from invariants.clients import ClientEntry
+from invariants.clients import ClientEntry, is_registered
 from invariants.promise import Finding, Heeds, Invariant, Promise
 from invariants.step import IntakeView, Step
 from protocol.errors import ErrorCode
@@ -73,27 +78,33 @@ class PositionFetched(Invariant):
 
 
 class _WithRetries(Invariant):
-    """Keeps which clients have a commit to repeat: one was refused, or got lost.
+    """Keeps which clients may have a commit to repeat: one was refused, or got lost.
 
-    A commit before a revocation that is repeated holds the positions of that moment (section 7), so
-    it passes what the application has in hand: ``sim-retried-commit`` in ``known.py``.
+    A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
+    the positions of that moment (section 7), so it passes what the application has in hand:
+    ``sim-retried-commit`` in ``known.py``.
     """
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
-        self._retrying: set[str] = set()
+        self._failed_ms: dict[str, int] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A new process has sent nothing."""
-        self._retrying.discard(entry.name)
+        self._failed_ms.pop(entry.name, None)
         return None
 
     def _note(self, step: Step, entry: ClientEntry) -> None:
         event = step.event
         if type(event) is CommitAnswered and not any(event.response.errors.values()):
-            self._retrying.discard(entry.name)
-        elif type(event) in _ENDS_OF_REQUESTS:
-            self._retrying.add(entry.name)
+            return
+        if type(event) in _ENDS_OF_REQUESTS:
+            self._failed_ms[entry.name] = step.at_ms
+
+    def _may_repeat(self, step: Step, entry: ClientEntry) -> bool:
+        failed_ms = self._failed_ms.get(entry.name)
+        limit_ms = entry.member.config.max_poll_interval_ms
+        return failed_ms is not None and step.at_ms - failed_ms <= limit_ms
 
 
 class CommitProcessed(_WithRetries):
@@ -116,7 +127,7 @@ class CommitProcessed(_WithRetries):
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare each offset with what is processed by now."""
-        if entry.commits_itself:
+        if entry.commits_itself or entry.member.kind != JAVA:
             return None
         for effect in step.effects:
             if type(effect) is not SendCommit:
@@ -131,7 +142,7 @@ class CommitProcessed(_WithRetries):
                         {
                             "client": entry.name,
                             "partition": partition,
-                            "is_repeated": entry.name in self._retrying,
+                            "is_repeated": self._may_repeat(step, entry),
                         },
                     )
         return None
@@ -161,6 +172,11 @@ class _Commits:
             if self._last.get(partition) == event.correlation_id:
                 self._acknowledged[partition] = offset
         return stored
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The client has it anew, and starts from what somebody else may have committed."""
+        self._last.pop(partition, None)
+        self._acknowledged.pop(partition, None)
 
     def acknowledged(self, partition: TopicPartition) -> int | None:
         """The offset of the last commit, if that one was acknowledged."""
@@ -197,13 +213,16 @@ class RevocationCommitted(_WithCommits):
         broken_by=("KAFKA-16460",),
         kinds=(JAVA,),
     )
-    heeds = Heeds(events=(CommitAnswered,), effects=(SendCommit, RunCallback))
+    heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit, RunCallback))
     needs_data_plane = True
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Enter an answer."""
+        """Enter an answer, or where a partition starts."""
         if type(step.event) is CommitAnswered:
             self._of(entry).answer(step.event)
+        elif type(step.event) is PositionsKnown:
+            for partition in step.event.positions:
+                self._of(entry).forget(partition)
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -220,9 +239,10 @@ class RevocationCommitted(_WithCommits):
     def _judge(self, step: Step, entry: ClientEntry, effect: RunCallback) -> Finding | None:
         member = entry.member
         is_let_off = effect.is_obsolete or not member.config.enable_auto_commit
-        # unsubscribe commits nothing (section 6.2).
-        if is_let_off or member.blocked_in is Call.UNSUBSCRIBE or entry.commits_itself:
+        if is_let_off or entry.commits_itself or member.kind != JAVA:
             return None
+        if member.blocked_in is Call.UNSUBSCRIBE:
+            return None  # It commits nothing (section 6.2).
         intake = _intake_of(step)
         for partition in sorted(effect.partitions):
             committed = self._of(entry).acknowledged(partition)
@@ -277,11 +297,11 @@ class StartCommitted(_WithCommits):
                         self._overtaken.discard(partition)  # nothing was sent after this one
         elif type(step.event) is PositionsKnown:
             sent_up_to = self._sent_up_to.get(entry.name, {})
-            for partition, position in step.event.positions.items():
+            for partition in step.event.positions:
                 sent_up_to.pop(partition, None)
+            for partition, position in _starts(step, entry):
                 known = self._committed.get(partition)
-                is_wanted = partition in entry.member.assigned  # or else the answer is too late
-                if is_wanted and known is not None and position < known[0]:
+                if known is not None and position < known[0] and self._counts(entry, partition):
                     return Finding(
                         f"{entry.name} starts {self.books.name_of(partition)} at {position}; "
                         f"{self.books.who(known[1])} was told that {known[0]} is committed",
@@ -292,6 +312,16 @@ class StartCommitted(_WithCommits):
                         },
                     )
         return None
+
+    def _counts(self, entry: ClientEntry, partition: TopicPartition) -> bool:
+        """With a topic that is deleted go its committed offsets; and a member that was removed, and
+        has not heard of it, may start from an answer that was long under way."""
+        shard = self.books.acting_shard()
+        return (
+            shard is not None
+            and partition.topic_id in shard.coordinator.image.by_id
+            and is_registered(entry.member, self.books.ledger_of(shard))
+        )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter commits."""
@@ -345,7 +375,7 @@ class StartProcessed(_WithRetries):
         for effect in step.effects:
             if type(effect) is ResetPositions:
                 self._reset.setdefault(entry.name, set()).update(effect.partitions)
-            elif type(effect) is SendCommit and entry.name in self._retrying:
+            elif type(effect) is SendCommit and self._may_repeat(step, entry):
                 for partition, offset in effect.request.offsets.items():
                     self._repeated[partition] = max(offset, self._repeated.get(partition, 0))
         return None
@@ -359,7 +389,7 @@ class StartProcessed(_WithRetries):
             return None
         intake = _intake_of(step)
         reset = self._reset.setdefault(entry.name, set())
-        for partition, position in step.event.positions.items():
+        for partition, position in _starts(step, entry):
             if partition in reset:
                 reset.discard(partition)
                 continue
@@ -375,6 +405,14 @@ class StartProcessed(_WithRetries):
                     },
                 )
         return None
+
+
+def _starts(step: Step, entry: ClientEntry) -> Iterator[tuple[TopicPartition, int]]:
+    """Positions of a ``PositionsKnown`` that the client has taken: not of what it has no more."""
+    for partition, position in step.event.positions.items():
+        state = entry.member.assigned.get(partition)
+        if state is not None and state.has_valid_position and state.position == position:
+            yield partition, position
 
 
 def _intake_of(step: Step) -> IntakeView:

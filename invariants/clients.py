@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from invariants.ledger import GroupLedger
 from invariants.step import ClientView
+from protocol.errors import ErrorCode
 from protocol.member import (
     CallbackKind,
     ClientState,
     CommitIdentity,
+    GroupMember,
     LocalAssignment,
     PartitionState,
 )
-from protocol.messages import ConsumerGroupHeartbeatRequest
+from protocol.messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from protocol.topics import TopicPartition
 
 if TYPE_CHECKING:
     from invariants.listeners import Listeners
 
-__all__ = ["ClientEntry"]
+__all__ = ["ClientEntry", "is_registered"]
 
 
 class ClientEntry:
@@ -39,6 +46,7 @@ class ClientEntry:
         "in_flight",
         "incarnation",
         "interval_ms",
+        "joined_by",
         "last_request",
         "last_sent_ms",
         "listeners",
@@ -52,6 +60,7 @@ class ClientEntry:
         "state",
         "sync_commits",
         "target",
+        "took_late_answer",
         "unheeded",
         "version",
     )
@@ -86,6 +95,10 @@ class ClientEntry:
         """The callback that runs, or ran last."""
         self.has_failed_callback = False
         """A callback has failed, and no assigned callback has succeeded since."""
+        self.joined_by = 0
+        """Correlation id of the last join."""
+        self.took_late_answer = False
+        """An answer from before the last join came after it, and was not refused."""
         self.commits_itself = False
         """The application has committed what it liked."""
         self.sync_commits: set[int] = set()
@@ -121,6 +134,39 @@ class ClientEntry:
         self.in_flight.clear()
         self.unheeded.clear()
 
+    def note_sent(
+        self, correlation_id: int, request: ConsumerGroupHeartbeatRequest, at_ms: int
+    ) -> None:
+        """A heartbeat was sent."""
+        self.sent.add(correlation_id)
+        self.in_flight[correlation_id] = at_ms
+        if request.member_epoch < JOIN_EPOCH:
+            self.in_flight.clear()
+            self.has_left = True
+            if self.member.state is ClientState.STALE:
+                self.unheeded.add(correlation_id)
+        elif request.member_epoch == JOIN_EPOCH:
+            self.joined_by = correlation_id
+            self.took_late_answer = False
+            self.has_left = False
+            self.has_failed_callback = False
+            self.received_epochs.clear()
+            self.had_assigned.clear()
+        self.last_request = request
+        self.last_sent_ms = at_ms
+        self.interval_ms = self.member.heartbeat_interval_ms
+        self.has_failed = False
+
+    def note_answer(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
+        """A heartbeat was answered."""
+        is_heeded = self.forget_request(correlation_id)
+        if response.error_code is not ErrorCode.NONE:
+            self.has_failed = self.has_failed or is_heeded
+        elif response.member_epoch > 0:
+            self.received_epochs.add(response.member_epoch)
+            if is_heeded and correlation_id < self.joined_by:
+                self.took_late_answer = True
+
     def note_callback_end(self, *, failed: bool) -> None:
         """The running callback has returned, or thrown."""
         if failed:
@@ -152,3 +198,9 @@ class ClientEntry:
         self.current = member.current
         self.target = member.target
         self.identity = member.commit_identity
+
+
+def is_registered(member: GroupMember, ledger: GroupLedger) -> bool:
+    """Whether the coordinator has this client, at exactly the epoch that the client is at."""
+    entry = ledger.members.get(member.member_id)
+    return entry is not None and 0 < member.member_epoch == entry.epoch

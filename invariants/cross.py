@@ -5,7 +5,7 @@ Sources: consumer-client.md, sections 11.3 and 12 (O1 to O4); consumer-group-coo
 
 from __future__ import annotations
 
-from invariants.clients import ClientEntry
+from invariants.clients import ClientEntry, is_registered
 from invariants.ledger import Change, GroupLedger
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, WorldView
@@ -21,12 +21,6 @@ _RELEASING = (
     ClientState.PREPARE_LEAVING,
     ClientState.LEAVING,
 )
-
-
-def _is_registered(member: GroupMember, ledger: GroupLedger) -> bool:
-    """Whether the coordinator has this client, at exactly the epoch that the client is at."""
-    entry = ledger.members.get(member.member_id)
-    return entry is not None and 0 < member.member_epoch == entry.epoch
 
 
 class ExclusiveConsumption(Invariant):
@@ -53,7 +47,7 @@ class ExclusiveConsumption(Invariant):
             names = [
                 name
                 for name in sorted(self.books.fetchers[partition])
-                if _is_registered(self.books.clients[name].member, ledger)
+                if is_registered(self.books.clients[name].member, ledger)
             ]
             if len(names) > 1:
                 return self._found(partition, names)
@@ -117,7 +111,7 @@ class OnlyZombiesShare(Invariant):
         for partition in sorted(self.books.contested):
             for name in sorted(self.books.fetchers[partition]):
                 member = self.books.clients[name].member
-                if _is_registered(member, ledger) or member.state in _RELEASING:
+                if is_registered(member, ledger) or member.state in _RELEASING:
                     continue
                 if member.member_epoch <= 0:
                     others = sorted(self.books.fetchers[partition].keys() - {name})
@@ -186,7 +180,7 @@ class AssignedIsHeld(Invariant):
     def _judge(self, entry: ClientEntry, ledger: GroupLedger) -> Finding | None:
         member = entry.member
         assigned = member.assigned.keys()
-        if not assigned or not _is_registered(member, ledger):
+        if not assigned or not is_registered(member, ledger):
             return None
         held = ledger.members[member.member_id].held()
         if assigned <= held:
@@ -194,6 +188,7 @@ class AssignedIsHeld(Invariant):
         return self._found(entry.name, member, set(assigned - held))
 
     def _found(self, name: str, member: GroupMember, extra: set[TopicPartition]) -> Finding:
+        entry = self.books.clients.get(name)
         return Finding(
             f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
@@ -201,8 +196,8 @@ class AssignedIsHeld(Invariant):
                 "client": name,
                 "partitions": frozenset(extra),
                 "was_given_away": self.books.gave_away(member.member_id, extra),
-                "has_failed_callback": name in self.books.clients
-                and self.books.clients[name].has_failed_callback,
+                "has_failed_callback": entry is not None and entry.has_failed_callback,
+                "took_late_answer": entry is not None and entry.took_late_answer,
                 "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
@@ -233,7 +228,7 @@ class CurrentFitsTarget(Invariant):
         ledger = self.books.acting_ledger()
         if ledger is None or member.member_epoch != ledger.target_epoch:
             return None
-        if not _is_registered(member, ledger):
+        if not is_registered(member, ledger):
             return None
         for partition in sorted(member.current.partitions):
             owner = ledger.target_owner.get(partition)
@@ -246,6 +241,7 @@ class CurrentFitsTarget(Invariant):
                         "client": entry.name,
                         "partition": partition,
                         "was_given_away": self.books.gave_away(member.member_id, {partition}),
+                        "took_late_answer": entry.took_late_answer,
                     },
                 )
         return None

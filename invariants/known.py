@@ -72,7 +72,14 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
     return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
-COMMON_DEFECTS = ("D12", "D13", "sim-failed-callback", "sim-overtaken-commit", "sim-retried-commit")
+COMMON_DEFECTS = (
+    "D12",
+    "D13",
+    "sim-failed-callback",
+    "sim-late-answer",
+    "sim-overtaken-commit",
+    "sim-retried-commit",
+)
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md)."""
 
@@ -192,6 +199,15 @@ KNOWN: tuple[KnownDefect, ...] = (
             "cross.assigned_is_held",
             "liveness.partitions_owned",
         )
+    ),
+    *(
+        KnownDefect(
+            defect="sim-late-answer",
+            promise_id=promise_id,
+            signature="the answer to a heartbeat from before the last join came after that join",
+            recognises=lambda evidence: evidence["took_late_answer"] is True,
+        )
+        for promise_id in ("cross.assigned_is_held", "cross.current_fits_target")
     ),
     *(
         KnownDefect(

@@ -15,12 +15,15 @@ from invariants.computations import is_fit
 from invariants.known import known_defect
 from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
-from invariants.step import WorldView
+from invariants.step import ClientView, WorldView
 from protocol.member import ClientState, ComputingState
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
 __all__ = ["LIVENESS", "Liveness", "Stuck"]
+
+SLACK_BATCHES = 4
+"""Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
 
 SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
@@ -147,8 +150,8 @@ class Liveness:
 
     @property
     def slack_ms(self) -> int:
-        """A few heartbeat intervals, the assignment interval, and one answer that never comes; of
-        settings that were altered, the longest."""
+        """A few heartbeat intervals, the assignment interval, one lost answer, and a few
+        batches; of settings that were altered, the longest."""
         config, history = self._view.config, self._books.config_history
         clients = self._view.clients().values()
         request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
@@ -159,7 +162,8 @@ class Liveness:
         assignment_ms = max(
             config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
         )
-        return SLACK_INTERVALS * interval_ms + assignment_ms + request_ms
+        batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
+        return SLACK_INTERVALS * interval_ms + assignment_ms + request_ms + batches_ms
 
     @property
     def ghost_bound_ms(self) -> int:
@@ -191,9 +195,21 @@ class Liveness:
             late += self._unserved()
             late += self._ghosts()
         late += self._revocations(at_ms)
-        if calm_ms >= self.bound_ms:
+        if calm_ms >= self.bound_ms and not self._is_too_slow():
             late += self.pending(at_ms)
         return [self._classified(stuck) for stuck in late]
+
+    def _is_too_slow(self) -> bool:
+        """Whether some application has stayed with a batch for half of ``max.poll.interval.ms``.
+
+        To give partitions up takes two polls, one to begin with the commit and one for the
+        callback (consumer-client.md, 4.1), and both have to fit into that time. A member that is
+        removed instead, again and again, lets the group never come to rest.
+        """
+        return any(
+            2 * _longest_batch_ms(client) >= client.member.config.max_poll_interval_ms
+            for client in self._view.clients().values()
+        )
 
     def _classified(self, stuck: Stuck) -> Stuck:
         """With the shipped defect that explains it, by the evidence of the client it hangs on."""
@@ -437,3 +453,8 @@ class Liveness:
         if state.awaiting_assigned_callback:
             return f"waits for the assigned callback of {entry.name}"
         return f"has no position at {entry.name} yet ({state.fetch_state.value})"
+
+
+def _longest_batch_ms(client: ClientView) -> int:
+    """How long a batch has kept this client from ``poll``, in a world with a data plane."""
+    return 0 if client.intake is None else client.intake.longest_batch_ms

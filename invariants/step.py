@@ -110,6 +110,12 @@ class IntakeView(Protocol):
     position in this partition.
     """
 
+    @property
+    def longest_batch_ms(self) -> int:
+        """How long the application has stayed away from ``poll`` for a batch, at most; 0 if that
+        was never longer than from one poll to the next."""
+        ...
+
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         """What has come from the leader."""
         ...

@@ -11,12 +11,14 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+from invariants.liveness import SLACK_BATCHES
 from protocol.config import CoordinatorConfig
 from protocol.member.kinds import JAVA, LIBRDKAFKA
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_assignors import AssignorCast
 from scenarios.generate_faults import draw_faults
+from scenarios.generate_records import draw_records, longest_batch_ms
 from scenarios.profile import Features, Profile, load_profile
 from scenarios.scenario import Scenario
 from sim.faults import BrokerConfigChange, Fault, GroupConfigChange
@@ -72,6 +74,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     duration_ms = draw.timing.between(profile.timings.duration_ms)
     config = draw.config()
     clients = draw.clients(topics, duration_ms)
+    has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)
     cast = FaultCast(
@@ -98,6 +101,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         brokers=brokers,
         faults=faults,
         admin_interval_ms=draw.admin_interval_ms(),
+        data_plane=has_data_plane,
     )
     return Scenario(name=f"{profile.name}-{seed}", profile=profile.name, world=world)
 
@@ -299,6 +303,7 @@ def _calm_ms(
         _CALM_INTERVALS * heartbeat_ms
         + assignment_ms
         + max(client.request_timeout_ms for client in clients)
+        + SLACK_BATCHES * max(map(longest_batch_ms, clients))
     )
     rebalance_ms = max(client.max_poll_interval_ms for client in clients)
     computing_ms = 0

@@ -48,6 +48,9 @@ _CLIENT_SETTINGS = (
     "enable_auto_commit",
     "auto_commit_interval_ms",
     "poll_interval_ms",
+    "max_poll_records",
+    "max_partition_fetch_records",
+    "processing_records_per_second",
 )
 """Settings of a client that are given their default if nothing is lost by it."""
 
@@ -159,6 +162,9 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     yield {"network": NetworkSpec(latency=_ONE_MS)}
     if world.config.group_consumer_assignment_interval_ms:
         yield {"config": replace(world.config, group_consumer_assignment_interval_ms=0)}
+    if world.data_plane:
+        at_any_rate = tuple(replace(c, processing_records_per_second=None) for c in clients)
+        yield {"data_plane": False, "clients": at_any_rate}
     yield {"clients": tuple(replace(c, start_ms=0) for c in clients)}
     yield {"clients": tuple(replace(c, instance_id=None) for c in clients)}
     yield {"clients": tuple(replace(c, server_assignor=None) for c in clients)}

@@ -95,6 +95,8 @@ class Features:
     name topics in offset requests as real ones do: some by id, some by name.
     With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
     ``client_assignors``: members compute targets, which only the semantics ``kip-848`` know.
+    With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a second, with
+    ``slow_processing`` some applications can hardly keep up, or cannot.
     """
 
     static_members: float = 0.0
@@ -113,6 +115,9 @@ class Features:
     topic_ids_in_offsets: float = 0.0
     librdkafka_clients: float = 0.0
     client_assignors: float = 0.0
+    data_plane: float = 0.0
+    high_rate: float = 0.0
+    slow_processing: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

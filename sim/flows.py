@@ -140,12 +140,21 @@ class Flows:
         """Offset behind the last whole record that was fetched; not before the last ``roll``."""
         return (flow.fetched + flow.incoming * (at_ms - self._since_ms)) // PARTS
 
-    def handed_out(self, flow: Flow, at_ms: int) -> int:
-        """Offset behind the last record of the batch in hand; not before the last ``roll``."""
-        end_ms = at_ms if self._polls is None else max(at_ms, self._polls.next_ms)
-        if not self._is_serving or self._is_frozen:
-            end_ms = at_ms
-        return min(self.processed(flow, end_ms), self.fetched(flow, at_ms))
+    def handed_out(self, at_ms: int) -> dict[Flow, int]:
+        """For each flow the offset behind the last record that a ``poll`` has handed out.
+
+        That is what is processed, and in the middle of a batch what will be when that ends.
+        """
+        self.roll(at_ms)
+        end_ms = at_ms if self._polls is None else self._polls.next_ms
+        if end_ms <= at_ms or not self._is_serving or self._is_frozen:
+            return {flow: self.processed(flow, at_ms) for flow in self._flows}
+        future = self._future(at_ms)
+        future.roll(end_ms)
+        return {
+            flow: min(self.fetched(flow, at_ms), future.processed(twin, end_ms))
+            for flow, twin in zip(self._flows, future._flows, strict=True)
+        }
 
     def next_poll_ms(self, at_ms: int) -> int:
         """When the application is back at ``poll``, at ``at_ms`` or later."""
@@ -160,6 +169,11 @@ class Flows:
             return 0
         self.roll(at_ms)
         return self._polls.batch_ms(self._buffered + self._growth * (at_ms - self._since_ms))
+
+    @property
+    def longest_batch_ms(self) -> int:
+        """The longest batch so far; 0 for an application that none has kept for long."""
+        return 0 if self._polls is None else self._polls.longest_ms
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -179,22 +193,27 @@ class Flows:
         self.roll(to_ms)
         self._settle(to_ms)
 
-    def first_long_batch_ms(self, limit_ms: int, horizon_ms: int) -> int | None:
-        """The first ``poll`` whose batch lasts at least ``limit_ms``, if nothing else changes; None
-        if there is none before ``horizon_ms``. What was rolled stays as it is."""
+    def first_long_batch_ms(self, limit_ms: int, now_ms: int, horizon_ms: int) -> int | None:
+        """The first ``poll`` from ``now_ms`` on whose batch lasts at least ``limit_ms``, if nothing
+        else changes; None if there is none before ``horizon_ms``."""
         if self._polls is None or not self._is_serving or self._is_frozen:
             return None
+        return self._future(now_ms)._find_long_batch(limit_ms, horizon_ms)
+
+    def _future(self, now_ms: int) -> Flows:
+        """What becomes of all this if nothing else happens. The batch in hand stays in hand."""
+        self.settle(now_ms)
         future = Flows(
             fetch_records=self._room // PARTS,
             latency_ms=self._latency_ms,
             capacity=self._capacity,
-            polls=self._polls.copy(),
+            polls=None if self._polls is None else self._polls.copy(),
             watcher=_Nobody(),
-            now_ms=self._since_ms,
+            now_ms=now_ms,
         )
         future._flows = [flow.copy() for flow in self._flows]
-        future._is_serving = True
-        return future._find_long_batch(limit_ms, horizon_ms)
+        future._is_serving = self._is_serving
+        return future
 
     def _find_long_batch(self, limit_ms: int, horizon_ms: int) -> int | None:
         polls = self._polls
@@ -252,21 +271,21 @@ class Flows:
         self._flows.remove(flow)
 
     def open(self, flow: Flow, now_ms: int) -> None:
-        """Begin to fetch."""
+        """Begin to fetch. What comes is handed out by a later ``poll``."""
         self._change(now_ms)
         flow.opens_ms = now_ms + self._latency_ms
+        flow.is_served = flow.is_served and flow.fetched - flow.position >= PARTS
 
     def close(self, flow: Flow, now_ms: int) -> None:
         """Fetch no more; what is buffered stays."""
         self._change(now_ms)
         flow.opens_ms = None
 
-    def cut(self, flow: Flow, now_ms: int) -> None:
+    def cut(self, flow: Flow, end_offset: int, now_ms: int) -> None:
         """Hand out no more: what is buffered is dropped, but for what the application has got."""
-        end = self.handed_out(flow, now_ms) * PARTS
         self._change(now_ms)
         flow.opens_ms = None
-        flow.fetched = max(flow.position, end)
+        flow.fetched = max(flow.position, end_offset * PARTS)
 
     def set_latency(self, latency_ms: int, now_ms: int) -> None:
         """The network is slower, or faster, than before."""

@@ -118,6 +118,7 @@ class Intake:
 
     def end(self) -> None:
         """The process is gone."""
+        self._deliver()
         for partition in list(self._lives):
             self._drop(partition)
 
@@ -130,22 +131,21 @@ class Intake:
     def positions(self) -> dict[TopicPartition, int]:
         """Partitions of which records were handed out that the member has not heard of, with the
         position behind the last of them."""
-        now_ms = self._clock.now_ms
-        self._flows.roll(now_ms)
-        found: dict[TopicPartition, int] = {}
-        for partition, life in self._lives.items():
-            if life.is_handed_out:
-                self._deliver(partition, life, now_ms)
-                if life.delivered_to > life.state.position:
-                    found[partition] = life.delivered_to
-        return found
+        self._deliver()
+        return {
+            partition: life.delivered_to
+            for partition, life in self._lives.items()
+            if life.is_handed_out and life.delivered_to > life.state.position
+        }
 
-    def _deliver(self, partition: TopicPartition, life: _Life, now_ms: int) -> None:
+    def _deliver(self) -> None:
         """Count what was handed out since this was last asked."""
-        end = self._flows.handed_out(life.flow, now_ms)
-        if end > life.delivered_to:
-            self._progress.on_delivered(partition, life.delivered_to, end)
-            life.delivered_to = end
+        handed_out = self._flows.handed_out(self._clock.now_ms)
+        for partition, life in self._lives.items():
+            end = handed_out[life.flow]
+            if end > life.delivered_to:
+                self._progress.on_delivered(partition, life.delivered_to, end)
+                life.delivered_to = end
 
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""
@@ -158,7 +158,14 @@ class Intake:
     def first_long_batch_ms(self) -> int | None:
         """The next ``poll`` after which the application is away for ``max_poll_interval_ms``, if
         nothing else happens; None if that does not come."""
-        return self._flows.first_long_batch_ms(self._max_poll_interval_ms, self._end_ms)
+        return self._flows.first_long_batch_ms(
+            self._max_poll_interval_ms, self._clock.now_ms, self._end_ms
+        )
+
+    @property
+    def longest_batch_ms(self) -> int:
+        """The longest batch so far; 0 for an application that none has kept for long."""
+        return self._flows.longest_batch_ms
 
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that has been fetched; None for one that does not flow."""
@@ -169,19 +176,24 @@ class Intake:
 
     def handed_out_offset(self, partition: TopicPartition) -> int | None:
         """Offset behind the last record that a ``poll`` has handed out; None as above."""
+        self._deliver()
         life = self._lives.get(partition)
-        now_ms = self._clock.now_ms
-        self._flows.roll(now_ms)
-        if life is None:
-            return None
-        return max(life.delivered_to, self._flows.handed_out(life.flow, now_ms))
+        return None if life is None else life.delivered_to
 
     def processed_offset(self, partition: TopicPartition) -> int | None:
-        """Offset behind the last record that the application is done with; None as above."""
+        """Offset behind the last record that the application is done with; None as above.
+
+        Once it is back at ``poll`` that is all it was handed, though the fluid may come to a record
+        or two a little later, when the shares have changed in the middle of the batch.
+        """
         life = self._lives.get(partition)
+        if life is None:
+            return None
         now_ms = self._clock.now_ms
         self._flows.roll(now_ms)
-        return None if life is None else self._flows.processed(life.flow, now_ms)
+        is_back = self._flows.next_poll_ms(now_ms) == now_ms
+        processed = self._flows.processed(life.flow, now_ms)
+        return max(processed, life.delivered_to) if is_back else processed
 
     def group_processed_offset(self, partition: TopicPartition) -> int | None:
         """The furthest that any process has come, dead or alive; None if there was none."""
@@ -197,6 +209,7 @@ class Intake:
         member = self._member
         assigned = member.assigned
         now_ms = self._clock.now_ms
+        self._deliver()
         for partition, life in list(self._lives.items()):
             if assigned.get(partition) is not life.state:
                 self._drop(partition)
@@ -239,16 +252,13 @@ class Intake:
         else:
             now_ms = self._clock.now_ms
             life.is_fetched = False
-            self._flows.roll(now_ms)
-            self._deliver(partition, life, now_ms)
-            self._flows.cut(life.flow, now_ms)
+            self._flows.cut(life.flow, life.delivered_to, now_ms)
             progress.lose(life.flow, now_ms)
 
     def _drop(self, partition: TopicPartition) -> None:
         life = self._lives.pop(partition)
         now_ms = self._clock.now_ms
         self._flows.settle(now_ms)
-        self._deliver(partition, life, now_ms)
         self._flows.remove(life.flow, now_ms)
         self._progress.of(partition).end(life.flow, now_ms)
 

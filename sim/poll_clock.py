@@ -17,10 +17,11 @@ class PollClock:
     """The polls of one client, in closed form while what is buffered changes along a line.
 
     ``batch`` is ``max_poll_records`` in parts of a record, ``capacity`` what is processed in each
-    millisecond. ``next_ms`` is the first ``poll`` that has not been passed yet.
+    millisecond. ``next_ms`` is the first ``poll`` that has not been passed yet, ``longest_ms`` what
+    the longest batch took of those that outlasted the interval.
     """
 
-    __slots__ = ("_batch", "_capacity", "_interval_ms", "_phase_ms", "next_ms")
+    __slots__ = ("_batch", "_capacity", "_interval_ms", "_phase_ms", "longest_ms", "next_ms")
 
     def __init__(
         self, *, interval_ms: int, phase_ms: int, batch: int, capacity: int, now_ms: int
@@ -30,6 +31,7 @@ class PollClock:
         self._batch = batch
         self._capacity = capacity
         self.next_ms = now_ms
+        self.longest_ms = 0
 
     def copy(self) -> PollClock:
         """Another clock that stands where this one does."""
@@ -62,7 +64,9 @@ class PollClock:
                 return True
             if lasts_ms <= self._interval_ms:
                 self.next_ms = self._after_short_batches(until_ms, now_ms, present, growth)
-            elif present >= self._batch:
+                continue
+            self.longest_ms = max(self.longest_ms, lasts_ms)
+            if present >= self._batch:
                 self.next_ms = self._after_full_batches(until_ms, now_ms, present, growth, lasts_ms)
             else:
                 self.next_ms = now_ms + lasts_ms

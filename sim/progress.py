@@ -153,9 +153,10 @@ class PartitionProgress:
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
         consumer = self._consumers[flow]
-        if consumer.before is None or consumer.before[0] == consumer.name:
+        before, consumer.before = consumer.before, None
+        if before is None or before[0] == consumer.name:
             return
-        lost_ms = consumer.before[1]
+        lost_ms = before[1]
         # A predecessor that has not lost it yet is a zombie: nobody has had to wait.
         self._totals.after_loss.add(0 if lost_ms is None else at_ms - lost_ms)
         self._totals.after_assignment.add(at_ms - consumer.assigned_ms)

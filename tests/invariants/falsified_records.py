@@ -7,7 +7,15 @@ from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
 from protocol.errors import ErrorCode
-from protocol.member import CommitAnswered, PositionsKnown, RecordsReturned, SendCommit, Tick
+from protocol.member import (
+    CommitAnswered,
+    FetchState,
+    PartitionState,
+    PositionsKnown,
+    RecordsReturned,
+    SendCommit,
+    Tick,
+)
 from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
 from protocol.topics import TopicPartition
 
@@ -21,6 +29,7 @@ class MadeUpIntake:
         self.fetched = 0
         self.processed = 0
         self.log_end = 0
+        self.longest_batch_ms = 0
 
     def fetched_offset(self, partition: TopicPartition) -> int | None:
         return self.fetched
@@ -99,8 +108,17 @@ def forgets_commit() -> RecordsWorld:
         intake.fetched = intake.log_end = intake.processed = 50
     hand_out(world, "a", 50)
     world.acknowledge_commit("a", 50)
-    start = {world.partition_of("a"): 50}
-    world.falsify("a", PositionsKnown(positions=start))
+    partition = world.partition_of("a")
+    start_at(world, partition, 50)
     assert world.broken == []
-    world.falsify("a", PositionsKnown(positions={world.partition_of("a"): 49}))
+    start_at(world, partition, 49)
     return world
+
+
+def start_at(world: RecordsWorld, partition: TopicPartition, position: int) -> None:
+    """As if the other client had been given the partition."""
+    world.member("b").assigned[partition] = PartitionState(
+        fetch_state=FetchState.FETCHING, position=position
+    )
+    world.falsify("b", PositionsKnown(positions={partition: position}))
+    del world.member("b").assigned[partition]

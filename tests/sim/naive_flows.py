@@ -5,7 +5,7 @@ Nothing here is shared with it but the unit in which records are counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sim.poll_clock import PARTS
@@ -21,7 +21,7 @@ class NaiveFlow:
     fetched: int = 0
     opens_ms: int | None = None
     is_served: bool = False
-    first_record_ms: int | None = None
+    first_records_ms: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.fetched = self.position
@@ -70,7 +70,7 @@ class NaiveFlows:
             for flow in self.flows:
                 if not flow.is_served and flow.fetched - flow.position >= PARTS:
                     flow.is_served = True
-                    flow.first_record_ms = now_ms
+                    flow.first_records_ms.append(now_ms)
         for flow in self.flows:
             flow.fetched += self._fetched_now(flow)
         if self.is_serving:
@@ -114,6 +114,12 @@ class NaiveFlows:
         while (at_ms - self.phase_ms) % self.interval_ms:
             at_ms += 1
         self.next_poll_ms = at_ms
+
+    def open(self, index: int) -> None:
+        """As ``Flows.open``."""
+        flow = self.flows[index]
+        flow.opens_ms = self.now_ms + self.latency_ms
+        flow.is_served = flow.is_served and flow.fetched - flow.position >= PARTS
 
     def set_serving(self, is_serving: bool) -> None:
         """As ``Flows.set_serving``."""
