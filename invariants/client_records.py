@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from invariants.books import Books
 from invariants.clients import ClientEntry, is_registered
 from invariants.promise import Finding, Heeds, Invariant, Promise
-from invariants.step import IntakeView, Step
+from invariants.step import IntakeView, Step, shard_of
 from protocol.errors import ErrorCode
 from protocol.member import (
     Call,
@@ -36,6 +36,8 @@ from protocol.member import (
     SendCommit,
 )
 from protocol.member.kinds import JAVA, LIBRDKAFKA
+from protocol.messages_offsets import OffsetCommitRequest
+from protocol.records import OffsetCommit
 from protocol.topics import TopicPartition
 
 __all__ = [
@@ -257,9 +259,10 @@ class RevocationCommitted(_WithCommits):
 
 
 class StartCommitted(_WithCommits):
-    """S4, from the consumers' side: what they were told is committed stays so. Commits of the
-    application may go back; and librdkafka repeats an older commit after a newer one:
-    ``sim-overtaken-commit`` in ``known.py``."""
+    """S4, from the consumers' side: what they were told is committed stays so, unless somebody who
+    is no member takes it away or sets it anew. Commits of the application may go back; and
+    librdkafka repeats an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
+    """
 
     promise = Promise(
         id="client.start.committed",
@@ -313,6 +316,12 @@ class StartCommitted(_WithCommits):
                     )
         return None
 
+    def on_append(self, step: Step) -> Finding | None:
+        """What others do to committed offsets is theirs to answer for."""
+        for partition in _altered(step):
+            self._committed.pop(partition, None)
+        return None
+
     def _counts(self, entry: ClientEntry, partition: TopicPartition) -> bool:
         """With a topic that is deleted go its committed offsets; and a member that was removed, and
         has not heard of it, may start from an answer that was long under way."""
@@ -363,7 +372,13 @@ class StartProcessed(_WithRetries):
         self._reset: dict[str, set[TopicPartition]] = {}
         self._repeated: dict[TopicPartition, int] = {}
         """Partition -> the highest offset in a commit that was repeated."""
+        self._altered: set[TopicPartition] = set()
         self._is_by_application = False
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Remember which committed offsets are no member's."""
+        self._altered.update(_altered(step))
+        return None
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A new process has asked for nothing."""
@@ -390,8 +405,9 @@ class StartProcessed(_WithRetries):
         intake = _intake_of(step)
         reset = self._reset.setdefault(entry.name, set())
         for partition, position in _starts(step, entry):
-            if partition in reset:
+            if partition in reset or partition in self._altered:
                 reset.discard(partition)
+                self._altered.discard(partition)
                 continue
             done = intake.group_processed_offset(partition)
             if done is not None and position > done:
@@ -405,6 +421,17 @@ class StartProcessed(_WithRetries):
                     },
                 )
         return None
+
+
+def _altered(step: Step) -> Iterator[TopicPartition]:
+    """Partitions whose committed offset somebody has set, or removed, who is no member."""
+    request = step.request
+    if type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0:
+        return
+    by_name = shard_of(step).coordinator.image.by_name
+    for record in step.records:
+        if type(record) is OffsetCommit and record.topic in by_name:
+            yield TopicPartition(by_name[record.topic].topic_id, record.partition)
 
 
 def _starts(step: Step, entry: ClientEntry) -> Iterator[tuple[TopicPartition, int]]:
