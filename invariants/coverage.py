@@ -7,12 +7,13 @@ from collections import Counter
 from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.ledger import Change, GroupLedger, MemberEntry
-from invariants.promise import Finding
+from invariants.promise import Finding, Heeds
 from invariants.reachability import COMPUTATION_TOLD
 from invariants.step import Step, shard_of
 from protocol.assignors.client_side import StreamsAssignor
 from protocol.consumer_group.reconciliation import Situation
 from protocol.errors import ErrorCode
+from protocol.member import ClientState, HeartbeatAnswered, StateChanged
 from protocol.messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -36,6 +37,8 @@ class Visits:
     ``situation.static_replacement``                      coincidences worth having seen
     ``refusal.FENCED_MEMBER_EPOCH``                       error codes of heartbeats
     """
+
+    heeds = Heeds(effects=(StateChanged,))
 
     def __init__(self, books: Books) -> None:
         self.books = books
@@ -181,6 +184,17 @@ class Visits:
     def on_truncated(self, step: Step) -> Finding | None:
         """Count lost tails."""
         self.counts["situation.truncation"] += 1
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Count fences that come while a client is leaving anyway."""
+        if (
+            entry.state is ClientState.PREPARE_LEAVING
+            and type(step.event) is HeartbeatAnswered
+            and step.event.response.error_code
+            and entry.member.state is ClientState.UNSUBSCRIBED
+        ):
+            self.counts["situation.fenced_while_leaving"] += 1
         return None
 
     def on_client_gone(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from invariants.coverage import Visits
-from invariants.promise import TRIGGERS, Finding, Invariant
+from invariants.promise import TRIGGERS, Finding, Heeds, Invariant
 
 __all__ = ["Listener", "Listeners"]
 
@@ -50,12 +50,11 @@ class Listeners:
             listeners = self._heeding[trigger, kinds] = tuple(
                 listener
                 for listener in self.of[trigger]
-                if self._matters(self.owner_of(listener), trigger, kinds)
+                if self._matters(self._owners[listener].heeds, trigger, kinds)
             )
         return listeners
 
     @staticmethod
-    def _matters(invariant: Invariant, trigger: str, kinds: tuple[type, ...]) -> bool:
-        heeds = invariant.heeds
+    def _matters(heeds: Heeds, trigger: str, kinds: tuple[type, ...]) -> bool:
         types = heeds.events if trigger == "on_event" else heeds.effects
         return types is None or not {*kinds}.isdisjoint(types)

@@ -78,9 +78,12 @@ _NEVER_SEEN = {
     (ClientState.RECONCILING, ClientState.STABLE),
     (ClientState.LEAVING, ClientState.FENCED),
     (ClientState.PREPARE_LEAVING, ClientState.FENCED),
+    (ClientState.PREPARE_LEAVING, ClientState.UNSUBSCRIBED),
     (ClientState.UNSUBSCRIBED, ClientState.PREPARE_LEAVING),
+    (ClientState.JOINING, ClientState.FENCED),
 }
-"""Legal by the table, and never taken by a client (consumer-client.md, 1.2 and 1.3)."""
+"""Legal by the table, and never taken by a client (consumer-client.md, 1.2 and 1.3); the last one
+only where a broker fences a join, as those of 4.1 do (KAFKA-19233)."""
 
 
 def _client_transitions() -> Iterable[Sometimes]:
@@ -114,6 +117,7 @@ _SITUATIONS: Mapping[str, str] = {
     "situation.failover_before_target": "A load met a group epoch ahead of its target.",
     "situation.truncation": "A log lost a tail that was not committed.",
     "situation.crash_in_reconciling": "A client crashed while it reconciled.",
+    "situation.fenced_while_leaving": "A client that gave its partitions up to leave was fenced.",
     "situation.zombie_fetches": "A removed client and the new owner could fetch one partition.",
     "timer.session": "A session timer removed a member.",
     "timer.rebalance": "A rebalance timer removed a member.",

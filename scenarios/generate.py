@@ -17,6 +17,7 @@ from protocol.member.kinds import JAVA, LIBRDKAFKA
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_assignors import AssignorCast
+from scenarios.generate_coincidences import draw_coincidences, draw_takeovers
 from scenarios.generate_faults import draw_faults
 from scenarios.generate_records import draw_records, longest_batch_ms
 from scenarios.profile import Features, Profile, load_profile
@@ -89,6 +90,9 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     faults = draw_faults(
         profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
     )
+    faults += draw_coincidences(profile.coincidences, cast, draw.streams)
+    if "shared_instances" in draw.features:
+        faults += draw_takeovers(cast, draw.streams)
     world = WorldSpec(
         seed=seed,
         topics=topics,
@@ -99,7 +103,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         config=draw.size_limit(config, clients),
         network=draw.network(),
         brokers=brokers,
-        faults=faults,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
         admin_interval_ms=draw.admin_interval_ms(),
         data_plane=has_data_plane,
     )
@@ -209,11 +213,26 @@ class _Drawing:
         )
         latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
         groups = [None] * count + self._further_groups()
-        clients = tuple(
+        clients = [
             replace(self._client(alike, index, latest_ms), group_id=group_id)
             for index, group_id in enumerate(groups)
-        )
-        return self._with_client_assignors(clients)
+        ]
+        if "shared_instances" in self.features:
+            self._share_an_instance(clients, count)
+        return self._with_client_assignors(tuple(clients))
+
+    def _share_an_instance(self, clients: list[ClientSpec], count: int) -> None:
+        """Give two of the first group's clients one instance id. Only one of them can be a member
+        at a time; the other is told so, gives up, and may be started again."""
+        draw = Draw(self.streams.get("generate/shared-instances"))
+        one = draw.between((0, count - 1))
+        other = (one + draw.between((1, max(1, count - 1)))) % count
+        shared = clients[one].instance_id or f"instance-{one:02d}"
+        restart_ms = draw.pick((None, 2_000, 10_000))
+        for index in {one, other}:
+            clients[index] = replace(
+                clients[index], instance_id=shared, restart_after_fatal_ms=restart_ms
+            )
 
     def _with_client_assignors(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
         """Who offers assignors of its own has no vote on those of the broker."""

@@ -17,6 +17,7 @@ from scenarios.scenario import parse_toml
 
 __all__ = [
     "PROFILES",
+    "CoincidenceRule",
     "FaultRule",
     "Features",
     "Profile",
@@ -95,8 +96,9 @@ class Features:
     name topics in offset requests as real ones do: some by id, some by name.
     With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
     ``client_assignors``: members compute targets, which only the semantics ``kip-848`` know.
-    With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a second, with
-    ``slow_processing`` some applications can hardly keep up, or cannot.
+    ``shared_instances``: by mistake, two clients of a group have the same instance id.
+    With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
+    second, with ``slow_processing`` some applications can hardly keep up, or cannot.
     """
 
     static_members: float = 0.0
@@ -118,6 +120,7 @@ class Features:
     data_plane: float = 0.0
     high_rate: float = 0.0
     slow_processing: float = 0.0
+    shared_instances: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -154,6 +157,17 @@ class FaultRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CoincidenceRule:
+    """One kind of coincidence (``generate_coincidences.py``), and how likely a scenario has it."""
+
+    kind: str
+    probability: float
+
+    def __post_init__(self) -> None:
+        _check_share("probability", self.probability)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """All that ``generate`` knows about a kind of scenario. ``semantics`` is picked by seed."""
 
@@ -164,6 +178,7 @@ class Profile:
     features: Features
     semantics: tuple[str, ...] = ("kafka-4.3",)
     faults: tuple[FaultRule, ...] = ()
+    coincidences: tuple[CoincidenceRule, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.semantics:

@@ -16,9 +16,18 @@ from hypothesis import strategies as st
 from scenarios.codec import kind_of
 from scenarios.errors import ScenarioError
 from scenarios.generate import generate, generate_from
+from scenarios.generate_coincidences import COINCIDENCES
 from scenarios.generate_faults import FAULT_KINDS
-from scenarios.profile import PROFILES, FaultRule, load_profile, parse_profile
-from sim.faults import ClientClose, ClientCrash, Fault
+from scenarios.profile import (
+    PROFILES,
+    CoincidenceRule,
+    FaultRule,
+    Profile,
+    load_profile,
+    parse_profile,
+)
+from scenarios.runner import run
+from sim.faults import ClientClose, ClientCrash, ClientPause, Fault
 from sim.offsets_topic import partition_for
 
 SEEDS = range(200)
@@ -125,7 +134,7 @@ def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) ->
     # Clients that leave for good are told apart across rules, so those rules stay.
     profile = load_profile("faulty")
     rules = tuple(replace(rule, forever_probability=0.0) for rule in profile.faults)
-    profile = replace(profile, faults=rules)
+    profile = replace(profile, faults=rules, coincidences=())
     kind = rules[dropped].kind
     without = replace(profile, faults=tuple(rule for rule in rules if rule.kind != kind))
     for seed in SEEDS:
@@ -222,6 +231,74 @@ def test_client_side_assignors_need_the_text_of_the_kip(name: str) -> None:
     profile = load_profile("client_assignors")
     with pytest.raises(ScenarioError, match=rf"semantics: '{name}' has no client-side assignors"):
         replace(profile, semantics=("kip-848", name))
+
+
+COINCIDENT = replace(load_profile("faulty"), coincidences=())
+
+
+def with_coincidence(kind: str, probability: float = 1.0) -> Profile:
+    """The profile with this coincidence, and no other."""
+    return replace(COINCIDENT, coincidences=(CoincidenceRule(kind=kind, probability=probability),))
+
+
+@pytest.mark.parametrize("kind", COINCIDENCES)
+def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
+    added = 0
+    for seed in SEEDS:
+        before = Counter(generate_from(COINCIDENT, seed).world.faults)
+        after = Counter(generate_from(with_coincidence(kind), seed).world.faults)
+        assert before <= after
+        added += (after - before).total()
+    assert added > len(SEEDS)
+
+
+def test_the_profiles_of_bad_days_have_every_coincidence() -> None:
+    for name in ("faulty", "chaos"):
+        assert {rule.kind for rule in load_profile(name).coincidences} == set(COINCIDENCES)
+
+
+def test_an_unknown_coincidence_is_told_with_its_place() -> None:
+    with pytest.raises(ScenarioError, match=r"coincidences\[0\]\.kind: .*'leave_after_pause'"):
+        generate_from(with_coincidence("leave_after_paws"), 1)
+
+
+def test_two_clients_share_an_instance_id_where_the_seed_says_so() -> None:
+    profile = replace(
+        COINCIDENT, features=replace(COINCIDENT.features, shared_instances=1.0, static_members=0.5)
+    )
+    for seed in SEEDS:
+        world = generate_from(profile, seed).world
+        ids = Counter(client.instance_id for client in world.clients if client.instance_id)
+        assert sorted(ids.values(), reverse=True)[0] == 2
+        assert sum(count == 2 for count in ids.values()) == 1
+        (shared,) = [instance for instance, count in ids.items() if count == 2]
+        twins = {client.name for client in world.clients if client.instance_id == shared}
+        pauses = {fault.client for fault in world.faults if isinstance(fault, ClientPause)}
+        assert twins <= pauses
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "counters"),
+    [
+        ("changes_within_interval", ["reconciliation.STABLE.UNSUBSCRIBED_HELD"]),
+        ("leave_after_pause", ["situation.fenced_while_leaving"]),
+        (
+            "cut_off_while_reconciling",
+            [
+                "client.transition.ACKNOWLEDGING>PREPARE_LEAVING",
+                "client.transition.ACKNOWLEDGING>FENCED",
+            ],
+        ),
+        ("rejoin_with_less", ["reconciliation.STABLE.UNSUBSCRIBED_RELEASED"]),
+        ("subscribe_while_revoking", ["reconciliation.UNREVOKED_PARTITIONS.UNSUBSCRIBED_HELD"]),
+    ],
+)
+def test_a_coincidence_reaches_what_it_is_there_for(kind: str, counters: list[str]) -> None:
+    visited: Counter[str] = Counter()
+    for seed in SEEDS:
+        visited.update(run(generate_from(with_coincidence(kind), seed)).coverage)
+    assert [name for name in counters if not visited[name]] == []
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:
