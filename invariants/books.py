@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from invariants.clients import ClientEntry
 from invariants.computations import Computations
 from invariants.config_history import ConfigHistory
+from invariants.failed_writes import FailedWrites
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.offset_book import OffsetBook
 from invariants.step import ShardView, Step, WorldView
@@ -47,6 +48,7 @@ class Books:
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
+        self.failed_writes = FailedWrites(view.group_id)
         self.offset_books: dict[str, OffsetBook] = {}
         """Shard -> the offsets in its log, where somebody has asked for them."""
         self._leader_epoch = -1

@@ -292,6 +292,7 @@ class Checker:
         shard = shard_of(step)
         self.books.note_leader(shard)
         self.books.computations.forget(shard.name)
+        self.books.failed_writes.forget(shard.name)
         ledger = self.books.open_ledger(shard)
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
@@ -314,9 +315,11 @@ class Checker:
         old = self.books.ledgers.pop(shard.name, None)
         if old is not None and shard.is_active:
             ledger = self.books.open_ledger(shard)
+            heard_ms = {**old.last_heard_ms, **old.heard_ms}
             for member_id in ledger.members:
-                ledger.heard_ms[member_id] = old.heard_ms.get(member_id, step.at_ms)
+                ledger.heard_ms[member_id] = heard_ms.get(member_id, step.at_ms)
                 ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
+            self.books.failed_writes.note(shard, ledger)
         self._ask(self._on["on_truncated"], step)
 
     def _released(self, step: Step) -> None:

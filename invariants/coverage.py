@@ -182,8 +182,9 @@ class Visits:
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
-        """Count lost tails."""
-        self.counts["situation.truncation"] += 1
+        """Count lost tails, and batches that could not be written."""
+        is_leader = shard_of(step).is_active
+        self.counts["situation.failed_write" if is_leader else "situation.truncation"] += 1
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -75,6 +75,7 @@ def _is_after_failed_callback(evidence: Evidence) -> bool:
 COMMON_DEFECTS = (
     "D12",
     "D13",
+    "D14",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -183,6 +184,24 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_id="offsets.of_this_topic",
         signature="the request names a topic that has been created anew, by its name or its new id",
         recognises=lambda evidence: evidence["goes_by_name"] is True,
+    ),
+    *(
+        KnownDefect(
+            defect="D14",
+            promise_id=promise_id,
+            signature=(
+                "a member has lost a timer with a batch that could not be written, and has not "
+                "been heard of since"
+            ),
+            recognises=lambda evidence: evidence.get("lost_with_failed_write") is True,
+        )
+        for promise_id in (
+            "coordinator.timers_armed",
+            "liveness.converges",
+            "liveness.ghosts_gone",
+            "liveness.partitions_owned",
+            "liveness.revocation_bounded",
+        )
     ),
     *(
         KnownDefect(

@@ -161,7 +161,7 @@ class GroupLedger:
         self.heard_ms: dict[str, int] = {}
         """When each member's session last began anew; kept by the checker."""
         self.last_heard_ms: dict[str, int] = {}
-        """The same for the members that the last batch removed."""
+        """The same for members that were removed: if that cannot be written, they are back."""
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0
@@ -252,7 +252,6 @@ class GroupLedger:
             had_target_metadata=bool(self.target_metadata),
         )
         was_mixed = self.classic_count > 0
-        self.last_heard_ms.clear()
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
         for record in records:
             if record.group_id != self.group_id:

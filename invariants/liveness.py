@@ -213,7 +213,12 @@ class Liveness:
 
     def _classified(self, stuck: Stuck) -> Stuck:
         """With the shipped defect that explains it, by the evidence of the client it hangs on."""
-        evidence = {"unheard_revocation": self._has_unheard_revocation()}
+        books, shard = self._books, self._books.acting_shard()
+        evidence = {
+            "unheard_revocation": self._has_unheard_revocation(),
+            "lost_with_failed_write": shard is not None
+            and books.failed_writes.hold_up(shard, books.ledger_of(shard)),
+        }
         entry = self._books.clients.get(stuck.client)
         if entry is not None:
             evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
@@ -311,7 +316,7 @@ class Liveness:
             )
         if ledger.members and ledger.settled_count() < len(ledger.members):
             for member_id, stored in sorted(ledger.members.items()):
-                if member_id not in self._books.by_member_id and (
+                if not self._has_user(member_id) and (
                     stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch
                 ):
                     yield Stuck(
@@ -364,13 +369,17 @@ class Liveness:
     def _ghosts(self) -> Iterator[Stuck]:
         ledger = self._books.acting_ledger()
         for member_id, entry in sorted(ledger.members.items()) if ledger else ():
-            if member_id not in self._books.by_member_id:
+            if not self._has_user(member_id):
                 yield Stuck(
                     promise=_GHOSTS,
                     subject=f"member {member_id}",
                     reason=f"is registered at epoch {entry.epoch}, and no living client uses it",
                     since_ms=ledger.heard_ms.get(member_id) if ledger else None,
                 )
+
+    def _has_user(self, member_id: str) -> bool:
+        entry = self._books.by_member_id.get(member_id)
+        return entry is not None and not entry.member.is_closed
 
     def _blocked(self, at_ms: int) -> Iterator[Stuck]:
         for name, entry in sorted(self._books.clients.items()):

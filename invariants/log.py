@@ -164,6 +164,12 @@ class BoundedRewrites(Invariant):
         super().__init__(books)
         self._count: dict[tuple[str, str], tuple[int, int]] = {}
 
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What is not in the log any more was not rewritten."""
+        name = shard_of(step).name
+        self._count = {key: count for key, count in self._count.items() if key[0] != name}
+        return None
+
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count rewrites that move nothing, anew with each target and each word of the member."""
         shard_name = shard_of(step).name

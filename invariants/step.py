@@ -47,7 +47,8 @@ class StepKind(StrEnum):
     LOG_COMMITTED = "log.committed"
     """The high watermark of a leader advanced: shard (of the leader)."""
     LOG_TRUNCATED = "log.truncated"
-    """A replica lost a tail that was not committed: shard (of that replica)."""
+    """A replica lost a tail that was not committed: shard (of that replica). Of an active shard: it
+    could not write a batch, and its memory is back where the log ends."""
     RESPONSE_RELEASED = "response.released"
     """A broker let an answer go: shard, request, response, operation."""
     CLIENT_EVENT = "client.event"

@@ -1,10 +1,12 @@
 """Timers: everybody present is watched, nobody is removed too early, no deadline moves away.
 
-Sources: consumer-group-coordinator.md, sections 4.1, 9.5 and 14.1 (C23; what D14 breaks cannot
-happen here, because a host appends before it shows a step).
+Sources: consumer-group-coordinator.md, sections 4.1, 9.5 and 14.1 (C23; a write that fails takes
+timers with it, D14).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from invariants.books import Books
 from invariants.ledger import Change, GroupLedger
@@ -63,12 +65,12 @@ class TimersArmed(Invariant):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Look at every member of a freshly loaded shard."""
+        return self._judge_members(shard_of(step), ledger)
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Look at every member of a shard whose memory went back."""
         shard = shard_of(step)
-        for member_id in sorted(ledger.members):
-            finding = self._judge_member(shard, member_id)
-            if finding is not None:
-                return finding
-        return None
+        return self._judge_members(shard, self.books.ledger_of(shard)) if shard.is_active else None
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
@@ -83,6 +85,13 @@ class TimersArmed(Invariant):
                 return finding
         return None
 
+    def _judge_members(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
+        for member_id in sorted(ledger.members):
+            finding = self._judge_member(shard, member_id)
+            if finding is not None:
+                return finding
+        return None
+
     def _judge_member(self, shard: ShardView, member_id: str) -> Finding | None:
         current = self.books.ledger_of(shard).members[member_id].current
         pending = current is not None and bool(current.pending_revocation)
@@ -93,15 +102,19 @@ class TimersArmed(Invariant):
         if TimerKey("session", group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no session timer for {self.books.who(member_id)}",
-                {"member": member_id, "kind": "session"},
+                self._evidence(shard, member_id, "session"),
             )
         if has_pending and TimerKey("rebalance", group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no rebalance timer for {self.books.who(member_id)}, "
                 "which has partitions to revoke",
-                {"member": member_id, "kind": "rebalance"},
+                self._evidence(shard, member_id, "rebalance"),
             )
         return None
+
+    def _evidence(self, shard: ShardView, member_id: str, kind: str) -> Mapping[str, object]:
+        is_lost = self.books.failed_writes.explains(shard, member_id, kind)
+        return {"member": member_id, "kind": kind, "lost_with_failed_write": is_lost}
 
 
 class RebalanceDeadline(Invariant):
@@ -163,6 +176,19 @@ class RemovalDue(Invariant):
     def __init__(self, books: Books) -> None:
         super().__init__(books)
         self._revoking_since_ms: dict[tuple[str, str], int] = {}
+        self._last_since_ms: dict[tuple[str, str], int] = {}
+        """The same for members that have come to the end of it: as far as that is written."""
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Who was done with a revocation in a batch that failed is not done with it."""
+        shard = shard_of(step)
+        if shard.is_active:
+            for member_id, entry in self.books.ledger_of(shard).members.items():
+                key = (shard.name, member_id)
+                if entry.state is MemberState.UNREVOKED_PARTITIONS:
+                    since_ms = self._last_since_ms.get(key, step.at_ms)
+                    self._revoking_since_ms.setdefault(key, since_ms)
+        return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """All clocks start anew (section 9.5)."""
@@ -184,7 +210,7 @@ class RemovalDue(Invariant):
             if current is not None and current.state is MemberState.UNREVOKED_PARTITIONS:
                 self._revoking_since_ms[name, member_id] = step.at_ms
             elif after is not None:
-                self._revoking_since_ms.pop((name, member_id), None)
+                self._forget(name, member_id)
         return None
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
@@ -194,7 +220,7 @@ class RemovalDue(Invariant):
         key: TimerKey = step.event
         ledger = change.ledger
         for member_id in change.removed():
-            since_ms = self._revoking_since_ms.pop((shard_of(step).name, member_id), None)
+            since_ms = self._forget(shard_of(step).name, member_id)
             entry = change.members[member_id][0]
             if entry is None or entry.metadata is None or key.member_id != member_id:
                 return Finding(
@@ -217,3 +243,10 @@ class RemovalDue(Invariant):
                     {"member": member_id, "kind": key.kind},
                 )
         return None
+
+    def _forget(self, shard_name: str, member_id: str) -> int | None:
+        key = (shard_name, member_id)
+        since_ms = self._revoking_since_ms.pop(key, None)
+        if since_ms is not None:
+            self._last_since_ms[key] = since_ms
+        return since_ms

@@ -157,6 +157,7 @@ class _Drawing:
             group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
             group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
             **self._retention(),
+            **self._linger(),
         )
 
     def _retention(self) -> dict[str, Any]:
@@ -168,6 +169,13 @@ class _Drawing:
             "offsets_retention_minutes": 1,
             "offsets_retention_check_interval_ms": draw.pick((1_000, 5_000, 20_000)),
         }
+
+    def _linger(self) -> dict[str, Any]:
+        """As long as Kafka's versions wait, and longer than most replication takes."""
+        if "append_linger" not in self.features:
+            return {}
+        draw = Draw(self.streams.get("generate/linger"))
+        return {"group_coordinator_append_linger_ms": draw.pick((-1, 5, 10, 50))}
 
     def size_limit(
         self, config: CoordinatorConfig, clients: tuple[ClientSpec, ...]

@@ -15,7 +15,9 @@ from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.fault_cast import FaultCast, Maker
 from scenarios.generate_admin import ADMIN_MAKERS
 from scenarios.profile import FaultRule
+from sim.error_answers import WriteError
 from sim.faults import (
+    AppendFailure,
     BrokerBounce,
     BrokerCrash,
     BrokerIsolation,
@@ -122,6 +124,17 @@ def _broker_isolation(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) 
         duration_ms=duration_ms,
         broker=broker,
         offsets_partition=cast.offsets_partition(draw, broker=broker),
+    )
+
+
+def _append_failure(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
+    yield AppendFailure(
+        at_ms=at_ms,
+        duration_ms=duration_ms,
+        broker=broker,
+        offsets_partition=cast.offsets_partition(draw, broker=broker),
+        error=draw.pick((WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)),
     )
 
 
@@ -305,6 +318,7 @@ _MAKERS: Mapping[str, Maker] = {
     **ADMIN_MAKERS,
     "broker_bounce": _broker_bounce,
     "broker_crash": _broker_crash,
+    "append_failure": _append_failure,
     "broker_isolation": _broker_isolation,
     "callback_failure": _callback_failure,
     "callback_slowdown": _callback_slowdown,

@@ -162,6 +162,8 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     yield {"network": NetworkSpec(latency=_ONE_MS)}
     if world.config.group_consumer_assignment_interval_ms:
         yield {"config": replace(world.config, group_consumer_assignment_interval_ms=0)}
+    if world.config.group_coordinator_append_linger_ms:
+        yield {"config": replace(world.config, group_coordinator_append_linger_ms=0)}
     if world.data_plane:
         at_any_rate = tuple(replace(c, processing_records_per_second=None) for c in clients)
         yield {"data_plane": False, "clients": at_any_rate}

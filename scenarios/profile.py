@@ -99,6 +99,7 @@ class Features:
     ``shared_instances``: by mistake, two clients of a group have the same instance id.
     With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
     second, with ``slow_processing`` some applications can hardly keep up, or cannot.
+    ``append_linger`` gathers the records of several operations in one batch.
     """
 
     static_members: float = 0.0
@@ -121,6 +122,7 @@ class Features:
     high_rate: float = 0.0
     slow_processing: float = 0.0
     shared_instances: float = 0.0
+    append_linger: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -10,6 +10,7 @@ from protocol.errors import ErrorCode
 from protocol.messages import ConsumerGroupDescribeRequest, ListGroupsRequest
 from protocol.topics import EMPTY_IMAGE, MetadataImage
 from sim.coordinator_metrics import CoordinatorMetrics
+from sim.error_answers import WriteError
 from sim.group_reads import describe_groups, list_groups
 from sim.messages import (
     FindCoordinatorRequest,
@@ -34,7 +35,8 @@ class Broker:
 
     ``is_isolated``: no replication traffic passes. ``is_cut_off``: it hears nothing from the
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
-    and may neither lead nor be in sync. ``meters`` are those of its group coordinator, None where
+    and may neither lead nor be in sync. ``append_errors``: why nothing can be written to its logs
+    where it leads, if something is wrong. ``meters`` are those of its group coordinator, None where
     nobody reads them.
     """
 
@@ -46,6 +48,7 @@ class Broker:
         self.incarnation = 0
         self.isolation_count = 0
         self.cut_off_count = 0
+        self.append_errors: list[WriteError] = []
         self.image: MetadataImage = EMPTY_IMAGE
         self.configs = ConfigsInForce(broker=world.config)
         self.connections: dict[Connection, None] = {}
@@ -63,6 +66,11 @@ class Broker:
     def is_cut_off(self) -> bool:
         """Whether the controller is out of reach."""
         return self.cut_off_count > 0
+
+    @property
+    def append_error(self) -> WriteError | None:
+        """Why a write fails now; None: it does not."""
+        return self.append_errors[0] if self.append_errors else None
 
     # --- requests ---------------------------------------------------------------------------------
 

@@ -26,6 +26,9 @@ class BrokerRules:
     loads_strictly = False
     """A load takes a record that contradicts an earlier one for an error."""
 
+    reverts_failed_batches = True
+    """Memory goes back to where it was before a batch that could not be written (section 9.4)."""
+
     unload_delay_ms = 0
     """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
 
@@ -106,6 +109,12 @@ class LoadsStrictly(BrokerRules):
     loads_strictly = True
 
 
+class KeepsFailedBatches(BrokerRules):
+    """mut-keeps-failed-batch: what could not be written stays in force in memory."""
+
+    reverts_failed_batches = False
+
+
 class UnloadsLate(BrokerRules):
     """KAFKA-10614: unloading is a task of its own, which looks at no epoch."""
 
@@ -119,6 +128,7 @@ BROKER_DEFECTS: Mapping[str, type[BrokerRules]] = {
     "KAFKA-19274": IgnoresResignation,
     "KAFKA-19862": LoadsStrictly,
     "KafScale-121": ServesAfterResignation,
+    "mut-keeps-failed-batch": KeepsFailedBatches,
     "mut-reads-uncommitted": ReadsUncommitted,
     "mut-reply-before-commit": RepliesBeforeCommit,
 }

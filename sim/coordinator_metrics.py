@@ -144,6 +144,18 @@ class CoordinatorMetrics:
         while waiting and waiting[0][0] <= high_watermark:
             self._leave_purgatory(waiting, now_ms)
 
+    def on_reverted(self, partition: int, offset: int, now_ms: int) -> None:
+        """What waits beyond ``offset`` will never be committed: it has failed."""
+        waiting = self._in_purgatory.get(partition)
+        if waiting is None:
+            return
+        failed = deque(entry for entry in waiting if entry[0] > offset)
+        while failed:
+            self._leave_purgatory(failed, now_ms)
+        kept = [entry for entry in waiting if entry[0] <= offset]
+        waiting.clear()
+        waiting.extend(kept)
+
     def on_unloaded(self, partition: int, now_ms: int) -> None:
         """The shard gave up: whatever waits has failed."""
         waiting = self._in_purgatory.get(partition)

@@ -24,9 +24,11 @@ from sim.admin_events import (
     OffsetsDelete,
     OffsetsList,
 )
+from sim.error_answers import WriteError
 from sim.fault_base import At, Window, check_broker, check_partition, check_time
 
 __all__ = [
+    "AppendFailure",
     "BrokerBounce",
     "BrokerConfigChange",
     "BrokerCrash",
@@ -60,6 +62,9 @@ __all__ = [
     "TopicRecreate",
     "ZombieLeader",
 ]
+
+
+_APPEND_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
 
 
 class Moment(Enum):
@@ -223,6 +228,28 @@ class LogCompaction(At):
         check_partition(self)
         if not 1 <= self.cleaned_percent <= 100:
             raise ValueError(f"cleaned_percent must lie in [1, 100], got {self.cleaned_percent}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailure(Window):
+    """A broker refuses to write where it leads: its disk is full, or too few replicas are in sync
+    (``min.insync.replicas``).
+
+    A batch fails as a whole, and with it all requests that it was written for; what needs no write
+    goes on. ``error`` says which of the two it is: clients look for another coordinator, or wait
+    for this one. What a broker gets from another leader it writes.
+    """
+
+    broker: int | None = None
+    offsets_partition: int | None = None
+    error: WriteError = WriteError.STORAGE
+
+    def __post_init__(self) -> None:
+        Window.__post_init__(self)
+        check_broker(self)
+        if self.error not in _APPEND_ERRORS:
+            known = ", ".join(error.value for error in _APPEND_ERRORS)
+            raise ValueError(f"error must be one of {known}, got {self.error.value}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,6 +445,7 @@ Fault = (
     | BrokerBounce
     | CoordinatorMove
     | LogCompaction
+    | AppendFailure
     | ZombieLeader
     | ClientCrash
     | ClientPause

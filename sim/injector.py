@@ -149,7 +149,9 @@ class Injector:
             offsets_partition = world.partition_of(world.spec.group_id)
         return world.controller.partitions[offsets_partition]
 
-    def _broker(self, fault: faults.BrokerIsolation | faults.BrokerCrash) -> Broker | None:
+    def _broker(
+        self, fault: faults.BrokerIsolation | faults.BrokerCrash | faults.AppendFailure
+    ) -> Broker | None:
         if fault.broker is not None:
             return self._world.brokers[fault.broker]
         return self._registration(fault.offsets_partition).leader
@@ -258,6 +260,13 @@ class Injector:
                     everybody_has_to=everybody_has_to,
                 )
         return dropped > 0
+
+    def _append_failure(self, fault: faults.AppendFailure) -> _End | bool:
+        broker = self._broker(fault)
+        if broker is None:
+            return False
+        broker.append_errors.append(fault.error)
+        return lambda: broker.append_errors.remove(fault.error)
 
     def _zombie_leader(self, fault: faults.ZombieLeader) -> _End | bool:
         controller = self._world.controller
@@ -417,6 +426,7 @@ _BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
     faults.BrokerBounce: Injector._broker_bounce,
     faults.CoordinatorMove: Injector._coordinator_move,
     faults.LogCompaction: Injector._log_compaction,
+    faults.AppendFailure: Injector._append_failure,
     faults.ZombieLeader: Injector._zombie_leader,
     faults.ClientCrash: Injector._client_crash,
     faults.ClientClose: Injector._client_close,

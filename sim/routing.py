@@ -125,6 +125,10 @@ class Router:
         pending = self._pending.get(shard.name)
         while pending and pending[-1].first >= shard.log_end_offset:
             pending.pop()
+        if shard.is_active:
+            # An operation that is not atomic may have written some of its records, which no step
+            # has shown: take everybody for concerned.
+            return self._of_load(step)
         return self._of_shard(step)
 
     def _of_shard(self, step: Step) -> Collection[Checker]:

@@ -6,10 +6,9 @@ Source: consumer-group-coordinator.md, sections 4.1, 9.4 and 9.5. The core
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from protocol.config import ConfigsInForce
 from protocol.coordinator import GroupCoordinator
@@ -17,41 +16,29 @@ from protocol.errors import ErrorCode, ProtocolBug
 from protocol.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    ErrorResponse,
     ListGroupsRequest,
     ListGroupsResponse,
-    Response,
 )
-from protocol.messages_assignment import (
-    ConsumerGroupInstallAssignmentRequest,
-    ConsumerGroupInstallAssignmentResponse,
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupPrepareAssignmentResponse,
-)
-from protocol.messages_offsets import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
-from protocol.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
+from protocol.outcome import Outcome, ScheduleTimer
 from protocol.reads import ReadRequest, is_read
 from protocol.records import Record
 from sim.clock import Call
+from sim.error_answers import WriteError, error_answer, reported
+from sim.held_answers import Answer, HeldAnswers
+from sim.log_writer import LogWriter
 from sim.re2_engine import compile_re2
-from sim.streams import delay_sampler
+from sim.shard_load import ShardLoad
+from sim.shard_timers import ShardTimers
 
 if TYPE_CHECKING:
     from sim.network import Connection
     from sim.replica import Replica
 
 __all__ = ["ShardHost", "ShardState"]
+
+
+TIMER_RETRY_MS = 500
+"""How long after a failed write the operation of a timer is tried again (section 4.1)."""
 
 
 class ShardState(Enum):
@@ -62,18 +49,6 @@ class ShardState(Enum):
     ACTIVE = "active"
     FAILED = "failed"
     CLOSED = "closed"
-
-
-class _Waiting(NamedTuple):
-    """An answer that may go when the high watermark reaches ``offset``."""
-
-    offset: int
-    deadline_ms: int
-    operation: int
-    connection: Connection
-    correlation_id: int
-    request: Any
-    response: Response
 
 
 class ShardHost:
@@ -88,7 +63,6 @@ class ShardHost:
         self.state = ShardState.INITIAL
         self.is_active = False
         self.leader_epoch = -1
-        self.armed_timers: dict[TimerKey, ScheduleTimer] = {}
         self.operation_count = 0
         self._replica = replica
         self._world = world
@@ -97,25 +71,40 @@ class ShardHost:
         self._log = replica.log
         self._rules = world.broker_rules
         self._tie_break = replica.tie_break
-        load = world.streams.get(f"load/{replica.actor}")
-        self._load_ms = delay_sampler(world.spec.brokers.load, load)
-        self._split_draw = world.streams.get(f"load-split/{replica.actor}").random
-        self._commit_timeout_ms = world.config.offsets_commit_timeout_ms
-        self._load_count = 0
-        self._load_began_ms = 0
-        self._own_writes_end = 0
-        self._unread_from = 0
-        self._waiting: deque[_Waiting] = deque()
-        self._wakes: dict[TimerKey, int] = {}
-        self._has_watchdog = False
+        self._load = ShardLoad(
+            replica, new_coordinator=self._new_coordinator, on_done=self._on_loaded
+        )
+        self.timers = ShardTimers(
+            clock=world.clock, tie_break=replica.tie_break, on_due=self._on_timer
+        )
+        self.armed_timers = self.timers.armed
+        self._answers = HeldAnswers(
+            clock=world.clock,
+            tie_break=replica.tie_break,
+            timeout_ms=world.config.offsets_commit_timeout_ms,
+            on_timeout=lambda answer: self._fail(answer, WriteError.TIMED_OUT),
+        )
+        self._written_by_timers: list[ScheduleTimer] = []
+        """Those whose records are in the open batch."""
+        self._writer = LogWriter(
+            replica.log,
+            clock=world.clock,
+            tie_break=replica.tie_break,
+            config=world.config,
+            leader_epoch=lambda: self.leader_epoch,
+            refuses=lambda: replica.broker.append_error,
+            on_written=self._written_by_timers.clear,
+            on_late=lambda: replica.replication.on_append(),
+            on_failed=self._on_batch_failed,
+        )
         self.coordinator = self._new_coordinator()
 
     # --- what invariants see ----------------------------------------------------------------------
 
     @property
     def log_end_offset(self) -> int:
-        """Offset of the next record."""
-        return self._log.end_offset
+        """Offset of the next record, with those of the open batch."""
+        return self._writer.end_offset
 
     @property
     def high_watermark(self) -> int:
@@ -123,8 +112,8 @@ class ShardHost:
         return self._log.high_watermark
 
     def log_records(self) -> Sequence[Record]:
-        """Every record of this replica, in offset order."""
-        return self._log.remaining()
+        """Every record of this replica, in offset order, with those of the open batch."""
+        return [*self._log.remaining(), *self._writer.open_records()]
 
     @property
     def configs(self) -> ConfigsInForce:
@@ -146,24 +135,23 @@ class ShardHost:
             client_host=f"/{client_name}",
         )
         self.operation_count = operation = self.operation_count + 1
-        self._take(outcome)
+        error = self._take(outcome)
+        if error is not None:
+            self._steps.truncated(self)
+            self._refuse(connection, correlation_id, request, reported(error, request))
+            return
         if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_request(request, outcome, self._clock.now_ms)
         self._steps.request(self, operation, request, outcome)
         response = outcome.response
         if response is None:
             raise ProtocolBug(f"no answer to {type(request).__name__}")
+        answer = Answer(operation, connection, correlation_id, request, response)
         offset = self._offset_to_await(outcome)
         if offset <= self._log.high_watermark or self._shows_committed(request):
-            self._release(operation, connection, correlation_id, request, response)
+            self._release(answer)
         else:
-            deadline_ms = self._clock.now_ms + self._commit_timeout_ms
-            self._waiting.append(
-                _Waiting(
-                    offset, deadline_ms, operation, connection, correlation_id, request, response
-                )
-            )
-            self._watch_deadlines()
+            self._answers.hold(answer, offset)
             if (meters := self._replica.broker.meters) is not None:
                 meters.on_deferred(self.partition, offset, self._clock.now_ms)
         if outcome.records:
@@ -198,26 +186,18 @@ class ShardHost:
 
     def on_committed(self) -> None:
         """The high watermark has moved: let go what waited for it, in order."""
-        waiting = self._waiting
         high_watermark = self._log.high_watermark
         self.coordinator.commit_to(high_watermark)
         if (meters := self._replica.broker.meters) is not None:
             meters.on_committed(self.partition, high_watermark, self._clock.now_ms)
-        while waiting and waiting[0].offset <= high_watermark:
-            answer = waiting.popleft()
-            self._release(
-                answer.operation,
-                answer.connection,
-                answer.correlation_id,
-                answer.request,
-                answer.response,
-            )
+        for answer in self._answers.take_to(high_watermark):
+            self._release(answer)
 
     def _offset_to_await(self, outcome: Outcome) -> int:
         if self._rules.serves_after_resignation and not self._replica.replication.is_leading:
             return 0
         return self._rules.offset_to_await(
-            self._log.end_offset, self._own_writes_end, len(outcome.records)
+            self._writer.end_offset, self._writer.own_end, len(outcome.records)
         )
 
     def _shows_committed(self, request: Any) -> bool:
@@ -231,16 +211,9 @@ class ShardHost:
         if not self._world.keeps_history:
             raise ProtocolBug(f"{type(request).__name__} in a world that keeps no history")
 
-    def _release(
-        self,
-        operation: int,
-        connection: Connection,
-        correlation_id: int,
-        request: Any,
-        response: Response,
-    ) -> None:
-        self._steps.released(self, operation, request, response)
-        connection.answer(correlation_id, response)
+    def _release(self, answer: Answer) -> None:
+        self._steps.released(self, answer.operation, answer.request, answer.response)
+        answer.connection.answer(answer.correlation_id, answer.response)
 
     def _refuse(
         self,
@@ -251,137 +224,101 @@ class ShardHost:
         operation: int = 0,
     ) -> None:
         self._world.coverage.on_error(code)
-        self._release(operation, connection, correlation_id, request, _error_answer(request, code))
+        response = error_answer(request, code)
+        self._release(Answer(operation, connection, correlation_id, request, response))
 
-    # --- the commit timeout -----------------------------------------------------------------------
+    def _refuse_held(self, answer: Answer, code: ErrorCode) -> None:
+        self._refuse(
+            answer.connection, answer.correlation_id, answer.request, code, answer.operation
+        )
 
-    def _watch_deadlines(self) -> None:
-        if not self._has_watchdog and self._waiting:
-            self._has_watchdog = True
-            at_ms = self._waiting[0].deadline_ms
-            self._clock.call_at(at_ms, self._tie_break(), self._on_deadline)
-
-    def _on_deadline(self, call: Call) -> None:
-        self._has_watchdog = False
-        waiting = self._waiting
-        while waiting and waiting[0].deadline_ms <= self._clock.now_ms:
-            answer = waiting.popleft()
-            # REQUEST_TIMED_OUT inside the broker, reported as this (section 9.6).
-            self._refuse(
-                answer.connection,
-                answer.correlation_id,
-                answer.request,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                answer.operation,
-            )
-        self._watch_deadlines()
+    def _fail(self, answer: Answer, error: WriteError) -> None:
+        self._refuse_held(answer, reported(error, answer.request))
 
     # --- records and timers -----------------------------------------------------------------------
 
-    def _take(self, outcome: Outcome) -> None:
-        if outcome.records:
-            first = self._log.end_offset
-            self._log.append(outcome.records, self.leader_epoch)
-            self._own_writes_end = self._log.end_offset
-            for offset, record in enumerate(outcome.records, start=first):
-                self.coordinator.replay(record, offset=offset)
+    def _take(self, outcome: Outcome, *, is_atomic: bool = True) -> WriteError | None:
+        """Obey an outcome's timers and write its records; or say why those could not be written.
+
+        The timers stay so even then (section 15, D14).
+        """
         if outcome.timers:
-            self._obey(outcome.timers)
+            self.timers.obey(outcome.timers)
+        if not outcome.records:
+            return None
+        return self._writer.add(self.coordinator, outcome.records, is_atomic=is_atomic)
 
-    def _obey(self, commands: Sequence[TimerCommand]) -> None:
-        """Arm and disarm. A timer that moves back costs no event: it is looked at when it was due
-        first, and waits on from there."""
-        armed, wakes = self.armed_timers, self._wakes
-        for command in commands:
-            key = command.key
-            if type(command) is ScheduleTimer:
-                armed[key] = command
-                wake_ms = wakes.get(key)
-                if wake_ms is None or wake_ms > command.at_ms:
-                    self._wake_at(key, command.at_ms)
-            else:
-                armed.pop(key, None)
-
-    def _wake_at(self, key: TimerKey, at_ms: int) -> None:
-        self._wakes[key] = at_ms
-        argument = (key, at_ms, self._load_count)
-        self._clock.call_at(at_ms, self._tie_break(), self._on_wake, argument)
-
-    def _on_wake(self, call: Call) -> None:
-        key, at_ms, load_count = call.argument
-        if load_count != self._load_count or self._wakes.get(key) != at_ms:
+    def _on_timer(self, timer: ScheduleTimer) -> None:
+        key = timer.key
+        now_ms = self._clock.now_ms
+        outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=now_ms)
+        error = self._take(outcome, is_atomic=key.kind != "expiry")
+        if error is not None:
+            self._retry(timer)
+            self._steps.truncated(self)
+            # What need not be atomic may have been written in part.
+            self._replica.replication.on_append()
             return
-        del self._wakes[key]
-        timer = self.armed_timers.get(key)
-        if timer is None:
-            return
-        if timer.at_ms > self._clock.now_ms:
-            self._wake_at(key, timer.at_ms)
-            return
-        del self.armed_timers[key]
-        outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=self._clock.now_ms)
-        self._take(outcome)
+        if outcome.records and self._writer.lingers:
+            self._written_by_timers.append(timer)
         self._steps.timer(self, key, outcome)
         if outcome.records and (meters := self._replica.broker.meters) is not None:
-            meters.on_timer(key, outcome, self._clock.now_ms)
-            meters.on_deferred(self.partition, self._log.end_offset, self._clock.now_ms)
+            meters.on_timer(key, outcome, now_ms)
+            meters.on_deferred(self.partition, self._writer.end_offset, now_ms)
         if outcome.records:
             self._replica.replication.on_append()
 
-    @property
-    def needs_tombstones_from(self) -> int | None:
-        """Where a load that is under way goes on reading. Tombstones from there on are kept: it may
-        have read what they take back, and no load takes ``delete.retention.ms``."""
-        return self._unread_from if self.state is ShardState.LOADING else None
+    # --- writes that fail -------------------------------------------------------------------------
+
+    def _on_batch_failed(self, offset: int, error: WriteError) -> None:
+        """Nothing of a batch was written: memory goes back, and all that was in it has failed."""
+        if self._rules.reverts_failed_batches:
+            self.coordinator.revert_to(offset)
+        timers = tuple(self._written_by_timers)
+        self._written_by_timers.clear()
+        if (meters := self._replica.broker.meters) is not None:
+            meters.on_reverted(self.partition, offset, self._clock.now_ms)
+        for timer in timers:
+            self._retry(timer)
+        self._steps.truncated(self)
+        for answer in self._answers.take_beyond(offset):
+            self._fail(answer, error)
+
+    def _retry(self, timer: ScheduleTimer) -> None:
+        """What a timer was to do is tried again, unless that comes again anyway (the check for
+        expired offsets), or has been put off (section 4.1)."""
+        if timer.key not in self.timers.armed:
+            at_ms = self._clock.now_ms + TIMER_RETRY_MS
+            self.timers.obey((timer._replace(at_ms=at_ms),))
 
     # --- load and unload --------------------------------------------------------------------------
 
+    @property
+    def needs_tombstones_from(self) -> int | None:
+        """From which offset on a load that is under way needs the tombstones of the log."""
+        return self._load.needs_tombstones_from
+
     def on_elected(self, epoch: int) -> None:
         """This broker leads from now on: load, unless the shard is active or loading already."""
-        if self.state in (ShardState.ACTIVE, ShardState.LOADING):
-            self.leader_epoch = epoch
-            return
         self.leader_epoch = epoch
-        self.state = ShardState.LOADING
-        self._load_count += 1
-        self._load_began_ms = self._clock.now_ms
-        # A load reads the log piece by piece; compaction may come in between.
-        self._unread_from = split = int(self._split_draw() * self._log.end_offset)
-        first = self._log.remaining(0, split)
-        at_ms = self._clock.now_ms + self._load_ms()
-        argument = (self._load_count, first, split)
-        self._clock.call_at(at_ms, self._tie_break(), self._on_read, argument)
+        if self.state not in (ShardState.ACTIVE, ShardState.LOADING):
+            self.state = ShardState.LOADING
+            self._load.begin()
 
-    def _on_read(self, call: Call) -> None:
-        load_count, first, split = call.argument
-        if load_count != self._load_count or self.state is not ShardState.LOADING:
-            return
-        coordinator = self._new_coordinator()
-        # What is not committed has one record for each offset, and comes last.
-        records = (*first, *self._log.remaining(split))
-        base = self._log.end_offset - len(records)
-        high_watermark = self._log.high_watermark
-        try:
-            for offset, record in enumerate(records, start=base):
-                self._rules.check_loaded(record, coordinator)
-                coordinator.replay(
-                    record,
-                    strict=self._rules.loads_strictly,
-                    offset=None if offset < high_watermark else offset,
-                )
-        except ProtocolBug as bug:
+    def _on_loaded(self, coordinator: GroupCoordinator | None, problem: str) -> None:
+        if coordinator is None:
             self.state = ShardState.FAILED
-            self._steps.unloaded(self, f"the load failed: {bug}")
+            self._steps.unloaded(self, f"the load failed: {problem}")
             return
         self.coordinator = coordinator
-        self._own_writes_end = 0
+        now_ms = self._clock.now_ms
         if (meters := self._replica.broker.meters) is not None:
-            meters.on_loaded(self._load_began_ms, self._clock.now_ms)
+            meters.on_loaded(self._load.began_ms, now_ms)
         self.state = ShardState.ACTIVE
         self.is_active = True
         self._world.on_shards_changed(self.partition)
-        timers = coordinator.on_loaded(now_ms=self._clock.now_ms)
-        self._obey(timers)
+        timers = coordinator.on_loaded(now_ms=now_ms)
+        self.timers.obey(timers)
         self._steps.loaded(self, timers)
 
     def on_resigned(self, epoch: int) -> None:
@@ -398,15 +335,8 @@ class ShardHost:
             self._replica.pump_both_ways()
 
     def _resign(self) -> None:
-        waiting = self._unload("resigned")
-        for answer in waiting:
-            self._refuse(
-                answer.connection,
-                answer.correlation_id,
-                answer.request,
-                ErrorCode.NOT_COORDINATOR,
-                answer.operation,
-            )
+        for answer in self._unload("resigned"):
+            self._refuse_held(answer, ErrorCode.NOT_COORDINATOR)
 
     def on_crash(self) -> None:
         """The broker dies, and all that is in memory with it."""
@@ -418,7 +348,7 @@ class ShardHost:
             timers = self.coordinator.update_image(
                 self._replica.broker.image, now_ms=self._clock.now_ms
             )
-            self._obey(timers)
+            self.timers.obey(timers)
             self._steps.metadata(self, timers)
 
     def on_configs(self) -> None:
@@ -427,21 +357,24 @@ class ShardHost:
         if self.is_active:
             self._steps.configs(self)
 
-    def _unload(self, detail: str) -> list[_Waiting]:
+    def _unload(self, detail: str) -> list[Answer]:
         was_active = self.is_active
+        if self._writer.drop():
+            # The open batch was in force in memory, which must not outlive it, were it for a step.
+            self.coordinator.revert_to(self._log.end_offset)
+            self._steps.truncated(self)
         self.state = ShardState.CLOSED
         self.is_active = False
-        self._load_count += 1
-        self.armed_timers.clear()
-        self._wakes.clear()
+        self._load.cancel()
+        self.timers.clear()
+        self._written_by_timers.clear()
         if (meters := self._replica.broker.meters) is not None:
             meters.on_unloaded(self.partition, self._clock.now_ms)
-        waiting = list(self._waiting)
-        self._waiting.clear()
+        answers = self._answers.take_all()
         if was_active:
             self._world.on_shards_changed(self.partition)
             self._steps.unloaded(self, detail)
-        return waiting
+        return answers
 
     def _new_coordinator(self) -> GroupCoordinator:
         world = self._world
@@ -454,23 +387,3 @@ class ShardHost:
             compile_regex=compile_re2,
             keeps_history=world.keeps_history and not self._rules.reads_newest,
         )
-
-
-def _error_answer(request: Any, code: ErrorCode) -> Response:
-    """The answer that carries an error in the shape of the request's own response."""
-    match request:
-        case ConsumerGroupHeartbeatRequest():
-            return ConsumerGroupHeartbeatResponse(error_code=code)
-        case OffsetCommitRequest():
-            return OffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
-        case OffsetFetchRequest():
-            return OffsetFetchResponse(error_code=code)
-        case ConsumerGroupPrepareAssignmentRequest():
-            return ConsumerGroupPrepareAssignmentResponse(error_code=code)
-        case ConsumerGroupInstallAssignmentRequest():
-            return ConsumerGroupInstallAssignmentResponse(error_code=code)
-        case OffsetDeleteRequest():
-            return OffsetDeleteResponse(error_code=code)
-        case DeleteGroupsRequest():
-            return DeleteGroupsResponse(group_id=request.group_id, error_code=code)
-    return ErrorResponse(error_code=code)

@@ -15,7 +15,7 @@ from protocol.member.kinds import CLIENT_KINDS, JAVA, LIBRDKAFKA
 from protocol.semantics import SEMANTICS
 from sim.admin_events import ADMIN, AdminRequest, OffsetsList
 from sim.assignor_spec import ClientAssignorsSpec
-from sim.broker_rules import split_defects
+from sim.broker_rules import broker_rules, split_defects
 from sim.delays import DelaySpec
 from sim.faults import ClientPartition, ConnectionLoss, Fault, NetworkSlowdown
 from sim.re2_engine import compile_re2
@@ -235,7 +235,12 @@ class WorldSpec:
         if self.semantics not in SEMANTICS:
             known = ", ".join(SEMANTICS)
             raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")
-        split_defects(SEMANTICS[self.semantics], self.defects)
+        _, of_brokers = split_defects(SEMANTICS[self.semantics], self.defects)
+        if self.config.group_coordinator_append_linger_ms and broker_rules(of_brokers).reads_newest:
+            raise ValueError(
+                "defects: mut-reads-uncommitted forgets what is committed, and a batch that fails "
+                "goes back to that: set config.group_coordinator_append_linger_ms to 0"
+            )
         if self.admin_interval_ms is not None:
             _at_least(self, 1, "admin_interval_ms")
         _unique("topics", (topic.name for topic in self.topics))
@@ -270,7 +275,8 @@ class WorldSpec:
         It makes every record dearer, so it is on only where something in this world needs it.
         """
         reads = any(isinstance(f, OffsetsList) and not f.require_stable for f in self.faults)
-        return reads or self.admin_interval_ms is not None
+        lingers = self.config.group_coordinator_append_linger_ms != 0
+        return reads or lingers or self.admin_interval_ms is not None
 
     @property
     def has_admin(self) -> bool:

@@ -103,7 +103,7 @@ class Steps:
         self._shard(StepKind.LOG_COMMITTED, shard)
 
     def truncated(self, shard: ShardView) -> None:
-        """A replica lost its tail."""
+        """A replica lost its tail, or a leader could not write a batch."""
         self._shard(StepKind.LOG_TRUNCATED, shard)
 
     def metadata(self, shard: ShardView, timers: tuple[TimerCommand, ...]) -> None:

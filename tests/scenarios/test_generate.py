@@ -129,6 +129,19 @@ def test_librdkafka_clients_change_nothing_but_kinds_and_are_in_no_profile_by_de
     assert kinds["librdkafka"] > kinds.total() / 3
 
 
+def test_batches_leave_all_else_as_it_was() -> None:
+    profile = load_profile("operations")
+    without = replace(profile, features=replace(profile.features, append_linger=0.0))
+    lingers = set()
+    for seed in SEEDS:
+        world, plain = generate_from(profile, seed).world, generate_from(without, seed).world
+        lingers.add(world.config.group_coordinator_append_linger_ms)
+        assert plain.config.group_coordinator_append_linger_ms == 0
+        config = replace(world.config, group_coordinator_append_linger_ms=0)
+        assert replace(world, config=config) == plain
+    assert {-1, 0} < lingers
+
+
 @pytest.mark.parametrize("dropped", [0, 3, 10])
 def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) -> None:
     # Clients that leave for good are told apart across rules, so those rules stay.

@@ -250,6 +250,21 @@ def test_a_group_goes_with_its_clients_and_its_faults() -> None:
     assert with_groups(world, ("payments",)).faults == world.faults
 
 
+def test_batches_go_unless_they_are_needed() -> None:
+    scenario = next(
+        s
+        for s in (generate("operations", seed) for seed in SEEDS)
+        if s.world.config.group_coordinator_append_linger_ms
+    )
+    result = shrink(scenario, run=_fails_if(lambda s: True))
+    assert result.scenario.world.config.group_coordinator_append_linger_ms == 0
+    result = shrink(
+        scenario,
+        run=_fails_if(lambda s: s.world.config.group_coordinator_append_linger_ms != 0),
+    )
+    assert result.scenario.world.config.group_coordinator_append_linger_ms != 0
+
+
 def test_client_side_assignors_go_unless_they_are_needed() -> None:
     scenario = generate("client_assignors", 1)
     assert any(client.client_assignors for client in scenario.world.clients)

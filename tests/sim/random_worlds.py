@@ -8,6 +8,7 @@ from random import Random
 
 from protocol.member import CallbackKind, MembershipOperation
 from sim import faults
+from sim.error_answers import WriteError
 from sim.faults import Direction, Fault, Moment
 from sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
@@ -56,6 +57,27 @@ def random_groups_spec(seed: int) -> WorldSpec:
         brokers=replace(spec.brokers, offsets_partition_count=count),
         faults=tuple(_of_partition(draw, fault, count) for fault in spec.faults),
     )
+
+
+def random_batches_spec(seed: int) -> WorldSpec:
+    """Random groups whose coordinators gather what they write, and cannot always write it."""
+    draw = Random(f"batches-{seed}")
+    spec = random_groups_spec(seed)
+    failures = tuple(
+        faults.AppendFailure(
+            at_ms=draw.randint(1_000, DURATION_MS - 1),
+            duration_ms=draw.choice([1, 500, 5_000]),
+            broker=draw.choice([None, 0, 1, 2]),
+            error=draw.choice([WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS]),
+        )
+        for _ in range(draw.randint(1, 4))
+    )
+    config = replace(
+        spec.config,
+        group_coordinator_append_linger_ms=draw.choice([-1, 5, 50, 500]),
+        message_max_bytes=draw.choice([2_000, spec.config.message_max_bytes]),
+    )
+    return replace(spec, config=config, faults=(*spec.faults, *failures))
 
 
 def _of_partition(draw: Random, fault: Fault, count: int) -> Fault:

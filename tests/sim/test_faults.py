@@ -28,6 +28,7 @@ EXAMPLES: dict[type, Fault] = {
         faults.BrokerBounce(at_ms=20_000, down_ms=1_000),
         faults.CoordinatorMove(at_ms=20_000),
         faults.LogCompaction(at_ms=20_000),
+        faults.AppendFailure(at_ms=20_000, duration_ms=7_000),
         faults.ZombieLeader(at_ms=20_000, duration_ms=7_000),
         faults.ClientCrash(at_ms=20_000, client="a", down_ms=1_000),
         faults.ClientPause(at_ms=20_000, duration_ms=7_000, client="a"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from random_worlds import random_groups_spec, random_spec
+from random_worlds import random_batches_spec, random_groups_spec, random_spec
 from worlds import Watched
 
 from sim.spec import WorldSpec
@@ -27,6 +27,18 @@ def test_every_group_of_a_world_under_random_faults_keeps_every_promise(seed: in
     result = watched.run()
     assert result.is_complete
     assert watched.world.is_stable()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_under_random_faults_break_nothing_that_is_not_known(seed: int) -> None:
+    watched = Watched(random_batches_spec(seed))
+    watched.world._max_steps = 100_000
+    result = watched.world.run()
+    watched.assert_sound()
+    assert result.is_complete
+    now_ms = watched.world.now_ms
+    late = [stuck for c in watched.checkers.values() for stuck in c.liveness.verdict(now_ms)]
+    assert [str(stuck) for stuck in late if stuck.known_as is None] == []
 
 
 @pytest.mark.parametrize("make_spec", [random_spec, random_groups_spec])

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from worlds import client, spec
 
+from protocol.config import CoordinatorConfig
+from sim.error_answers import WriteError
 from sim.faults import (
+    AppendFailure,
     BrokerCrash,
     CallbackSlowdown,
     ClientBounce,
@@ -44,6 +47,22 @@ BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ("calm_ms", lambda: spec(client("a"), calm_ms=-1)),
     ("semantics", lambda: spec(client("a"), semantics="kafka-9")),
     ("defects", lambda: spec(client("a"), defects=("KAFKA-0",))),
+    (
+        "group_coordinator_append_linger_ms",
+        lambda: spec(
+            client("a"),
+            defects=("mut-reads-uncommitted",),
+            config=CoordinatorConfig(group_coordinator_append_linger_ms=10),
+        ),
+    ),
+    (
+        "group_coordinator_append_linger_ms",
+        lambda: CoordinatorConfig(group_coordinator_append_linger_ms=-2),
+    ),
+    (
+        "error",
+        lambda: AppendFailure(at_ms=0, duration_ms=1, error=WriteError.TIMED_OUT),
+    ),
     ("clients", lambda: spec(client("a"), client("a"))),
     ("start_ms", lambda: spec(client("a", start_ms=60_000))),
     ("at_ms", lambda: ClientCrash(at_ms=-1, client="a")),

@@ -18,6 +18,7 @@ from protocol.config import CoordinatorConfig
 from protocol.member import CallbackKind
 from sim.broker_rules import BROKER_DEFECTS
 from sim.faults import (
+    AppendFailure,
     CallbackSlowdown,
     ClientBounce,
     ClientClose,
@@ -268,6 +269,13 @@ WHERE_DEFECTS_SHOW = {
     "mut-reply-before-commit": spec(
         client("a", start_ms=30_000),
         faults=(SLOW_TAIL, CoordinatorMove(at_ms=30_500, keeps_tail=False)),
+    ),
+    # The broker cannot write while b joins.
+    "mut-keeps-failed-batch": spec(
+        client("a"),
+        client("b", start_ms=10_000),
+        faults=(AppendFailure(at_ms=9_000, duration_ms=3_000),),
+        config=CoordinatorConfig(group_coordinator_append_linger_ms=10),
     ),
     # An administrator is shown a join that is not committed yet.
     "mut-reads-uncommitted": spec(

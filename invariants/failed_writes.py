@@ -1,0 +1,52 @@
+"""What is wrong for good at a shard since a batch of it could not be written.
+
+Source: consumer-group-coordinator.md, sections 4.1 and 15 (D14): timers are set and cancelled while
+a request is handled, and stay so when its records are rolled back.
+"""
+
+from __future__ import annotations
+
+from invariants.ledger import GroupLedger, MemberEntry
+from invariants.step import ShardView
+from protocol.outcome import TimerKey
+
+__all__ = ["FailedWrites"]
+
+
+class FailedWrites:
+    """Shard -> members of one group whose timers went with a batch that failed."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._unwatched: dict[str, set[tuple[str, str]]] = {}
+
+    def note(self, shard: ShardView, ledger: GroupLedger) -> None:
+        """A batch has failed, and memory is back where it was: whose timers are not?"""
+        lost = self._unwatched.setdefault(shard.name, set())
+        for member_id, entry in ledger.members.items():
+            for kind in ("session", "rebalance"):
+                if self._lacks_timer(shard, member_id, entry, kind):
+                    lost.add((member_id, kind))
+
+    def forget(self, shard_name: str) -> None:
+        """A load arms all timers anew."""
+        self._unwatched.pop(shard_name, None)
+
+    def explains(self, shard: ShardView, member_id: str, kind: str) -> bool:
+        """Whether a member lost this timer so."""
+        return (member_id, kind) in self._unwatched.get(shard.name, ())
+
+    def hold_up(self, shard: ShardView, ledger: GroupLedger) -> bool:
+        """Whether some member is still without a timer that it lost so."""
+        return any(
+            member_id in ledger.members
+            and self._lacks_timer(shard, member_id, ledger.members[member_id], kind)
+            for member_id, kind in self._unwatched.get(shard.name, ())
+        )
+
+    def _lacks_timer(self, shard: ShardView, member_id: str, entry: MemberEntry, kind: str) -> bool:
+        if kind == "rebalance" and (entry.current is None or not entry.current.pending_revocation):
+            return False
+        timer = shard.armed_timers.get(TimerKey(kind, self._group_id, member_id))
+        # A rebalance timer does nothing to a member that is at another epoch.
+        return timer is None or (kind == "rebalance" and timer.epoch != entry.epoch)

@@ -1,0 +1,93 @@
+"""Answers that wait for their commit.
+
+Source: consumer-group-coordinator.md, section 9.4: an answer goes when the high watermark has
+reached what it waits for, or as an error when that takes too long, or can never happen.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from protocol.messages import Response
+from sim.clock import Call, Clock
+
+if TYPE_CHECKING:
+    from sim.network import Connection
+
+__all__ = ["Answer", "HeldAnswers"]
+
+
+class Answer(NamedTuple):
+    """The answer to one request, and where it goes."""
+
+    operation: int
+    connection: Connection
+    correlation_id: int
+    request: Any
+    response: Response
+
+
+class _Held(NamedTuple):
+    offset: int
+    deadline_ms: int
+    answer: Answer
+
+
+class HeldAnswers:
+    """First in, first out: offsets never go back, and every answer may wait equally long."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tie_break: Callable[[], float],
+        timeout_ms: int,
+        on_timeout: Callable[[Answer], None],
+    ) -> None:
+        self._clock = clock
+        self._tie_break = tie_break
+        self._timeout_ms = timeout_ms
+        self._on_timeout = on_timeout
+        self._held: deque[_Held] = deque()
+        self._has_watchdog = False
+
+    def hold(self, answer: Answer, offset: int) -> None:
+        """Keep an answer until the high watermark has reached an offset."""
+        self._held.append(_Held(offset, self._clock.now_ms + self._timeout_ms, answer))
+        self._watch()
+
+    def take_to(self, high_watermark: int) -> Iterator[Answer]:
+        """What may go now, in order; usually all there is.
+
+        Each is taken as it is asked for: an answer may let in a request that is handled, and even
+        committed, before the next one goes, and must not overtake it.
+        """
+        while self._held and self._held[0].offset <= high_watermark:
+            yield self._held.popleft().answer
+
+    def take_beyond(self, offset: int) -> list[Answer]:
+        """What waits for more than this offset, in order: that will never be committed."""
+        kept = [held for held in self._held if held.offset <= offset]
+        taken = [held.answer for held in self._held if held.offset > offset]
+        self._held = deque(kept)
+        return taken
+
+    def take_all(self) -> list[Answer]:
+        """Whatever waits."""
+        taken = [held.answer for held in self._held]
+        self._held.clear()
+        return taken
+
+    def _watch(self) -> None:
+        """One call at a time waits for the oldest."""
+        if not self._has_watchdog and self._held:
+            self._has_watchdog = True
+            self._clock.call_at(self._held[0].deadline_ms, self._tie_break(), self._on_deadline)
+
+    def _on_deadline(self, call: Call) -> None:
+        self._has_watchdog = False
+        while self._held and self._held[0].deadline_ms <= self._clock.now_ms:
+            self._on_timeout(self._held.popleft().answer)
+        self._watch()

@@ -1,0 +1,85 @@
+"""About how many bytes a record, and a batch of them, takes in the log.
+
+Lengths of Kafka's encoding of keys and values (consumer-group-coordinator.md, section 9.1), near
+enough for the question whether a batch is full: strings and lists with their lengths, numbers of
+fixed width, topic ids of 16 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupRegularExpression,
+    ConsumerGroupTargetAssignmentMember,
+    OffsetCommit,
+    Record,
+)
+from protocol.topics import TopicPartition
+
+__all__ = ["batch_bytes", "record_bytes"]
+
+_BATCH_HEAD = 61
+_RECORD_HEAD = 10
+"""Length, attributes, deltas of time and offset, lengths of key and value; most are varints."""
+_VERSION = 2
+_TOPIC_ID = 16
+
+
+def batch_bytes(records_bytes: int) -> int:
+    """A batch whose records take this much."""
+    return _BATCH_HEAD + records_bytes
+
+
+def record_bytes(record: Record) -> int:
+    """One record, with its key."""
+    size = _RECORD_HEAD + _VERSION + _text(record.group_id)
+    match record:
+        case OffsetCommit():
+            size += _text(record.topic) + 4
+            if record.value is not None:
+                size += _VERSION + 8 + 4 + _text(record.value.metadata) + 8 + _TOPIC_ID
+        case ConsumerGroupCurrentMemberAssignment():
+            size += _text(record.member_id)
+            if record.value is not None:
+                value = record.value
+                # An assignment epoch beside each partition.
+                size += _VERSION + 9 + _partitions(value.assigned, 8)
+                size += _partitions(value.pending_revocation, 8)
+        case ConsumerGroupTargetAssignmentMember():
+            size += _text(record.member_id)
+            if record.value is not None:
+                size += _VERSION + _partitions(record.value, 4)
+        case ConsumerGroupMemberMetadata():
+            size += _text(record.member_id)
+            if record.value is not None:
+                meta = record.value
+                texts = (
+                    meta.instance_id,
+                    meta.rack_id,
+                    meta.client_id,
+                    meta.client_host,
+                    meta.subscribed_topic_regex,
+                    meta.server_assignor,
+                    *meta.subscribed_topic_names,
+                )
+                size += _VERSION + 4 + sum(_text(text or "") for text in texts)
+        case ConsumerGroupRegularExpression():
+            size += _text(record.regular_expression)
+            if record.value is not None:
+                size += _VERSION + 8 + sum(map(_text, record.value.topics))
+        case _:
+            size += _VERSION + 12  # Epochs, hashes, timestamps.
+    return size
+
+
+def _text(text: str) -> int:
+    return 2 + len(text.encode())
+
+
+def _partitions(partitions: Iterable[TopicPartition], bytes_each: int) -> int:
+    listed = list(partitions)
+    topics = {partition.topic_id for partition in listed}
+    return 4 + len(topics) * (_TOPIC_ID + 4) + len(listed) * bytes_each
