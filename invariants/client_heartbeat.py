@@ -194,7 +194,10 @@ class JoinShape(Invariant):
             wrong.append(f"as the owner of {self.books.names_of(owned)}")
         if not wrong:
             return None
-        return Finding(f"{entry.name} joins {', '.join(wrong)}", {"client": entry.name})
+        return Finding(
+            f"{entry.name} joins {', '.join(wrong)}",
+            {"client": entry.name, "took_late_answer": entry.took_late_answer},
+        )
 
 
 class SilentStates(Invariant):

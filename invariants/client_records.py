@@ -15,7 +15,7 @@ commits after its revoked callback (section 10.1).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from invariants.books import Books
 from invariants.clients import ClientEntry, is_registered
@@ -215,16 +215,35 @@ class RevocationCommitted(_WithCommits):
         broken_by=("KAFKA-16460",),
         kinds=(JAVA,),
     )
-    heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit, RunCallback))
+    heeds = Heeds(
+        events=(CommitAnswered, PositionsKnown, RecordsReturned), effects=(SendCommit, RunCallback)
+    )
     needs_data_plane = True
 
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._late: dict[str, set[TopicPartition]] = {}
+        """Client -> partitions of which it handed records out while they were to be revoked."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has handed nothing out."""
+        self._late.pop(entry.name, None)
+        return super().on_client_started(step, entry)
+
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """Enter an answer, or where a partition starts."""
+        """Enter an answer, where a partition starts, or what is handed out too late."""
         if type(step.event) is CommitAnswered:
             self._of(entry).answer(step.event)
         elif type(step.event) is PositionsKnown:
+            late = self._late.get(entry.name, set())
             for partition in step.event.positions:
                 self._of(entry).forget(partition)
+                late.discard(partition)
+        elif type(step.event) is RecordsReturned:
+            for partition in step.event.positions:
+                state = entry.member.assigned.get(partition)
+                if state is not None and state.pending_revocation:
+                    self._late.setdefault(entry.name, set()).add(partition)
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -253,7 +272,11 @@ class RevocationCommitted(_WithCommits):
                 return Finding(
                     f"{entry.name} gives {self.books.name_of(partition)} up, committed up to "
                     f"{committed}, and has handed out up to {handed_out}",
-                    {"client": entry.name, "partition": partition},
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "was_late": partition in self._late.get(entry.name, ()),
+                    },
                 )
         return None
 
@@ -356,7 +379,8 @@ class StartProcessed(_WithRetries):
     promise = Promise(
         id="client.start.processed",
         sentence=(
-            "A consumer starts no later than processing has come, unless nothing was committed."
+            "A consumer starts no later than processing has come, unless nothing was committed, or "
+            "librdkafka has committed what it had only handed out."
         ),
         clauses=("zoo S4", "client C25", "client 8"),
         broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
@@ -372,6 +396,9 @@ class StartProcessed(_WithRetries):
         self._reset: dict[str, set[TopicPartition]] = {}
         self._repeated: dict[TopicPartition, int] = {}
         """Partition -> the highest offset in a commit that was repeated."""
+        self._let_off: dict[TopicPartition, int] = {}
+        """Partition -> the highest offset that tells nothing about processing. A reset led to it (who is
+        about to lose the partition commits it without having fetched), or librdkafka sent it."""
         self._altered: set[TopicPartition] = set()
         self._is_by_application = False
 
@@ -390,9 +417,11 @@ class StartProcessed(_WithRetries):
         for effect in step.effects:
             if type(effect) is ResetPositions:
                 self._reset.setdefault(entry.name, set()).update(effect.partitions)
-            elif type(effect) is SendCommit and self._may_repeat(step, entry):
-                for partition, offset in effect.request.offsets.items():
-                    self._repeated[partition] = max(offset, self._repeated.get(partition, 0))
+            elif type(effect) is SendCommit:
+                if entry.member.kind == LIBRDKAFKA:
+                    _raise_to(self._let_off, effect.request.offsets)
+                elif self._may_repeat(step, entry):
+                    _raise_to(self._repeated, effect.request.offsets)
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -408,9 +437,10 @@ class StartProcessed(_WithRetries):
             if partition in reset or partition in self._altered:
                 reset.discard(partition)
                 self._altered.discard(partition)
+                self._let_off[partition] = max(position, self._let_off.get(partition, 0))
                 continue
             done = intake.group_processed_offset(partition)
-            if done is not None and position > done:
+            if done is not None and position > max(done, self._let_off.get(partition, 0)):
                 return Finding(
                     f"{entry.name} starts {self.books.name_of(partition)} at {position}; nobody "
                     f"has processed more than up to {done}",
@@ -421,6 +451,11 @@ class StartProcessed(_WithRetries):
                     },
                 )
         return None
+
+
+def _raise_to(highest: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:
+    for partition, offset in offsets.items():
+        highest[partition] = max(offset, highest.get(partition, 0))
 
 
 def _altered(step: Step) -> Iterator[TopicPartition]:

@@ -105,14 +105,15 @@ class _StateInvariant(Invariant):
         what = self.judge(member)
         if what is None:
             return None
+        entry = self.books.clients.get(name)
         return Finding(
             f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}",
             {
                 "client": name,
                 "state": member.state.value,
                 "epoch": member.member_epoch,
-                "has_failed_callback": name in self.books.clients
-                and self.books.clients[name].has_failed_callback,
+                "has_failed_callback": entry is not None and entry.has_failed_callback,
+                "took_late_answer": entry is not None and entry.took_late_answer,
             },
         )
 

@@ -122,6 +122,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         recognises=lambda evidence: evidence.get("is_being_revoked") is True,
     ),
     KnownDefect(
+        defect="KAFKA-20332",
+        promise_id="client.revocation.committed",
+        signature="records were handed out of a partition that was marked to be revoked",
+        recognises=lambda evidence: evidence.get("was_late") is True,
+    ),
+    KnownDefect(
         defect="KAFKA-20066",
         promise_id="offsets.rightful_commit",
         signature="a commit at an older epoch is refused, although the partitions were kept",
@@ -226,7 +232,12 @@ KNOWN: tuple[KnownDefect, ...] = (
             signature="the answer to a heartbeat from before the last join came after that join",
             recognises=lambda evidence: evidence["took_late_answer"] is True,
         )
-        for promise_id in ("cross.assigned_is_held", "cross.current_fits_target")
+        for promise_id in (
+            "client.epoch.sign",
+            "client.hb.join_shape",
+            "cross.assigned_is_held",
+            "cross.current_fits_target",
+        )
     ),
     *(
         KnownDefect(

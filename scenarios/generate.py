@@ -20,7 +20,7 @@ from scenarios.generate_assignors import AssignorCast
 from scenarios.generate_coincidences import draw_coincidences, draw_takeovers
 from scenarios.generate_faults import draw_faults
 from scenarios.generate_records import draw_records, longest_batch_ms
-from scenarios.profile import Features, Profile, load_profile
+from scenarios.profile import Features, Profile, has_client_assignors, load_profile
 from scenarios.scenario import Scenario
 from sim.faults import BrokerConfigChange, Fault, GroupConfigChange
 from sim.spec import (
@@ -78,6 +78,8 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)
+    if has_client_assignors(semantics):
+        clients = draw.client_assignors(clients)
     cast = FaultCast(
         clients=clients,
         topics=topics,
@@ -227,7 +229,7 @@ class _Drawing:
         ]
         if "shared_instances" in self.features:
             self._share_an_instance(clients, count)
-        return self._with_client_assignors(tuple(clients))
+        return tuple(clients)
 
     def _share_an_instance(self, clients: list[ClientSpec], count: int) -> None:
         """Give two of the first group's clients one instance id. Only one of them can be a member
@@ -242,15 +244,16 @@ class _Drawing:
                 clients[index], instance_id=shared, restart_after_fatal_ms=restart_ms
             )
 
-    def _with_client_assignors(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
-        """Who offers assignors of its own has no vote on those of the broker."""
+    def client_assignors(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+        """Clients with assignors of their own: only Java's have any, and who offers some has no
+        vote on those of the broker."""
         if "client_assignors" not in self.features:
             return clients
         cast = AssignorCast(self.streams, len(clients))
         offers = (cast.of(index, client.name) for index, client in enumerate(clients))
         return tuple(
             client
-            if offer is None
+            if offer is None or client.kind != JAVA
             else replace(client, server_assignor=None, client_assignors=offer)
             for client, offer in zip(clients, offers, strict=True)
         )
@@ -273,6 +276,7 @@ class _Drawing:
         is_static = self._has("static_members", draw, _STATIC_SHARE)
         votes = self._has("assignor_votes", draw, _VOTE_SHARE)
         is_mixed = "mixed_subscriptions" in self.features
+        kind = self._kind(index)
         names = tuple(draw.some(alike.topics, _SUBSCRIPTION_SHARE)) if is_mixed else alike.topics
         by_pattern = self._has("pattern_subscriptions", draw, _PATTERN_SHARE)
         is_manual = self._has("no_auto_commit", draw, _MANUAL_COMMIT_SHARE)
@@ -288,14 +292,16 @@ class _Drawing:
             enable_auto_commit=not is_manual,
             auto_commit_interval_ms=draw.pick((1_000, 5_000)),
             auto_offset_reset=draw.pick(tuple(OffsetReset)),
-            uses_topic_ids=self._naming(index),
-            kind=self._kind(index),
+            uses_topic_ids=self._naming(index, kind),
+            kind=kind,
         )
 
-    def _naming(self, index: int) -> bool | None:
-        """How a client names topics in offset requests."""
+    def _naming(self, index: int, kind: str) -> bool | None:
+        """How a client names topics in offset requests. Librdkafka knows no ids."""
         if "topic_ids_in_offsets" not in self.features:
             return None
+        if kind == LIBRDKAFKA:
+            return False
         return Draw(self.streams.get(f"generate/naming/{index}")).pick((True, True, False))
 
     def _kind(self, index: int) -> str:

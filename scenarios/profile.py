@@ -24,11 +24,12 @@ __all__ = [
     "Range",
     "Sizes",
     "Timings",
+    "has_client_assignors",
     "load_profile",
     "parse_profile",
 ]
 
-PROFILES = ("calm", "faulty", "chaos", "operations", "groups", "client_assignors")
+PROFILES = ("calm", "faulty", "chaos", "operations", "groups", "client_assignors", "whole")
 """The profiles that come with the simulator: three from quiet to wild, the others of their own
 kind."""
 
@@ -95,7 +96,7 @@ class Features:
     ``short_retention`` lets offsets expire within a scenario. ``topic_ids_in_offsets`` lets clients
     name topics in offset requests as real ones do: some by id, some by name.
     With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
-    ``client_assignors``: members compute targets, which only the semantics ``kip-848`` know.
+    ``client_assignors``: members compute targets, where the semantics have that: ``kip-848``.
     ``shared_instances``: by mistake, two clients of a group have the same instance id.
     With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
     second, with ``slow_processing`` some applications can hardly keep up, or cannot.
@@ -185,15 +186,21 @@ class Profile:
     def __post_init__(self) -> None:
         if not self.semantics:
             raise ScenarioError("must name at least one version", place="semantics")
-        if self.features.client_assignors:
-            for name in self.semantics:
-                known = SEMANTICS.get(name)
-                if known is not None and not known.coordinator.has_client_assignors:
-                    raise ScenarioError(
-                        f"{name!r} has no client-side assignors; use 'kip-848' alone, or leave "
-                        "features.client_assignors out",
-                        place="semantics",
-                    )
+        share = self.features.client_assignors
+        lacking = [name for name in self.semantics if not has_client_assignors(name)]
+        if lacking and (share == 1.0 or (share and lacking == list(self.semantics))):
+            raise ScenarioError(
+                f"{lacking[0]!r} has no client-side assignors; use 'kip-848', or leave "
+                "features.client_assignors out",
+                place="semantics",
+            )
+
+
+def has_client_assignors(semantics: str) -> bool:
+    """Whether members may compute targets under these semantics. (A name that is not known is
+    refused elsewhere.)"""
+    known = SEMANTICS.get(semantics)
+    return known is None or known.coordinator.has_client_assignors
 
 
 @functools.cache
@@ -211,7 +218,10 @@ def load_profile(name: str) -> Profile:
         return profile
     if version not in SEMANTICS:
         raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
-    return replace(profile, name=name, semantics=(version,))
+    features = profile.features
+    if features.client_assignors < 1.0 and not has_client_assignors(version):
+        features = replace(features, client_assignors=0.0)  # It was for other versions only.
+    return replace(profile, name=name, semantics=(version,), features=features)
 
 
 def parse_profile(text: str) -> Profile:
