@@ -367,7 +367,7 @@ class CallbackIdentity(Invariant):
         for effect in step.effects:
             if type(effect) is not RunCallback or effect.kind is _ASSIGNED or effect.is_obsolete:
                 continue
-            if not self._fits(effect.kind, entry.member):
+            if not self._fits(effect.kind, entry):
                 is_member = effect.kind is _LOST
                 return Finding(
                     f"{entry.name} runs {effect.kind.value} at epoch {entry.member.member_epoch} "
@@ -378,9 +378,11 @@ class CallbackIdentity(Invariant):
         return None
 
     @staticmethod
-    def _fits(kind: CallbackKind, member: GroupMember) -> bool:
+    def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
         """Does the callback fit? librdkafka keeps its identity until it joins again, and begins no
-        other rebalance, not even for a fence, before the one under way has ended (10.1)."""
+        other rebalance, not even for a fence or a close, before the one under way has ended (10.1).
+        """
+        member = entry.member
         if member.kind == LIBRDKAFKA:
-            return kind is _REVOKED or member.state in _STRANGERS
+            return kind is _REVOKED or member.state in _STRANGERS or entry.state in _STRANGERS
         return (member.commit_identity is not None) is (kind is _REVOKED)

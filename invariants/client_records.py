@@ -283,8 +283,8 @@ class RevocationCommitted(_WithCommits):
 
 class StartCommitted(_WithCommits):
     """S4, from the consumers' side: what they were told is committed stays so, unless somebody who
-    is no member takes it away or sets it anew. Commits of the application may go back; and
-    librdkafka repeats an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
+    is no member takes it away or sets it anew. Commits of the application may go back; and clients
+    send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
     """
 
     promise = Promise(
@@ -303,9 +303,9 @@ class StartCommitted(_WithCommits):
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
         self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
-        """Librdkafka client -> partition -> the highest offset that it has sent."""
+        """Client -> partition -> the highest offset that it has sent since it began there."""
         self._overtaken: set[TopicPartition] = set()
-        """Partitions of which such a client has sent a lower offset after that."""
+        """Partitions of which a client has sent a lower offset after that."""
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """See ``_WithCommits``."""
@@ -360,8 +360,7 @@ class StartCommitted(_WithCommits):
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self._of(entry).send(effect)
-                if entry.member.kind == LIBRDKAFKA:
-                    self._note_order(entry.name, effect)
+                self._note_order(entry.name, effect)
         return None
 
     def _note_order(self, name: str, effect: SendCommit) -> None:
@@ -397,8 +396,8 @@ class StartProcessed(_WithRetries):
         self._repeated: dict[TopicPartition, int] = {}
         """Partition -> the highest offset in a commit that was repeated."""
         self._let_off: dict[TopicPartition, int] = {}
-        """Partition -> the highest offset that tells nothing about processing. A reset led to it (who is
-        about to lose the partition commits it without having fetched), or librdkafka sent it."""
+        """Partition -> the highest offset that tells nothing about processing: a reset led to it,
+        which is committed even by who never fetches from there, or librdkafka sent it."""
         self._altered: set[TopicPartition] = set()
         self._is_by_application = False
 

@@ -72,9 +72,11 @@ class Computations:
     # -- written by the checker ------------------------------------------------------------
 
     def note_told(self, shard_name: str, member_id: str, ledger: GroupLedger, at_ms: int) -> None:
-        """A heartbeat was answered with ``should_compute_assignment``."""
+        """A heartbeat was answered with ``should_compute_assignment``. Told again is the same as
+        told once, unless somebody else was in between."""
         desk = self._desks.setdefault(shard_name, _Desk())
-        if desk.told is not None and desk.told.member_id == member_id:
+        told = desk.told
+        if told is not None and told.member_id == member_id and not told.is_replaced:
             return
         entry = ledger.members.get(member_id)
         timeout_ms = entry.metadata.rebalance_timeout_ms if entry and entry.metadata else 0

@@ -251,7 +251,7 @@ KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
         defect="sim-overtaken-commit",
         promise_id="client.start.committed",
-        signature="a librdkafka client has repeated a commit after a newer one had been sent",
+        signature="a client has sent an older commit after a newer one, and the older one stayed",
         recognises=lambda evidence: evidence["was_overtaken"] is True,
     ),
 )

@@ -322,7 +322,9 @@ class GroupCoordinator:
     def _complete(self, group: ConsumerGroup, outcome: Outcome, now_ms: int) -> Outcome:
         if not outcome.records:
             return outcome
-        records, timers = self._context.rules.follow_up(group, outcome.records, now_ms)
+        records, timers = self._context.rules.follow_up(
+            group, outcome.records, self._context.topic_ids, now_ms
+        )
         if not records and not timers:
             return outcome
         return replace(outcome, records=outcome.records + records, timers=outcome.timers + timers)

@@ -11,13 +11,13 @@ next heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from protocol.consumer_group.client_side import assignment_key, loses_computing_member
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
-from protocol.consumer_group.rules import Kafka41Rules
+from protocol.consumer_group.rules import Kafka41Rules, TopicIds
 from protocol.outcome import ScheduleTimer, TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -58,7 +58,11 @@ class Kip848Rules(Kafka41Rules):
         return None
 
     def follow_up(
-        self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
+        self,
+        group: ConsumerGroup,
+        records: tuple[Record, ...],
+        topic_ids: TopicIds,
+        now_ms: int,
     ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
         """Promote receivers of what was released; compute a target, or look for somebody who does,
         when the epoch rose or the member that computes is lost.
@@ -75,12 +79,32 @@ class Kip848Rules(Kafka41Rules):
                     member.member_id,
                     member.current_assignment(with_epochs=self.writes_assignment_epochs),
                 )
-                for member in _promotions(group, records)
+                for member in self._promotions(group, records, topic_ids)
             )
         raised = any(isinstance(r, ConsumerGroupMetadata) and r.value is not None for r in records)
         if not raised and not loses_computing_member(group, records):
             return more, ()
         return more, (ScheduleTimer(assignment_key(group.group_id), now_ms),)
+
+    def _promotions(
+        self, group: ConsumerGroup, records: Iterable[Record], topic_ids: TopicIds
+    ) -> list[Member]:
+        """Members at the target epoch that wait for a partition which these records release, and
+        still subscribe to its topic."""
+        promoted: dict[str, Member] = {}
+        for releasing_id, partition in _released(group, records):
+            waiting_id = group.inverted_target.get(partition)
+            if waiting_id is None or waiting_id == releasing_id:
+                continue
+            member = promoted.get(waiting_id) or group.members.get(waiting_id)
+            if member is None or not _is_waiting(group, member):
+                continue
+            target = self.target_in_force(
+                group.target_of(waiting_id), topic_ids(group.names_of(member))
+            )
+            if partition in target:
+                promoted[waiting_id] = _with_granted(group, member, partition, target)
+        return [promoted[member_id] for member_id in sorted(promoted)]
 
 
 class LazyKip848Rules(Kip848Rules):
@@ -108,19 +132,6 @@ def _released(
                 yield record.member_id, partition
 
 
-def _promotions(group: ConsumerGroup, records: Iterable[Record]) -> list[Member]:
-    """Members at the target epoch that wait for a partition which these records release."""
-    promoted: dict[str, Member] = {}
-    for releasing_id, partition in _released(group, records):
-        waiting_id = group.inverted_target.get(partition)
-        if waiting_id is None or waiting_id == releasing_id:
-            continue
-        member = promoted.get(waiting_id) or group.members.get(waiting_id)
-        if member is not None and _is_waiting(group, member):
-            promoted[waiting_id] = _with_granted(group, member, partition)
-    return [promoted[member_id] for member_id in sorted(promoted)]
-
-
 def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
     """Only who has nothing left to revoke may be given anything: revoke before assign.
 
@@ -133,9 +144,11 @@ def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
     )
 
 
-def _with_granted(group: ConsumerGroup, member: Member, partition: TopicPartition) -> Member:
+def _with_granted(
+    group: ConsumerGroup, member: Member, partition: TopicPartition, target: Set[TopicPartition]
+) -> Member:
     # The previous epoch stays, so that a lost response of the receiver is still tolerated.
     assigned = {**member.assigned, partition: group.target_assignment_epoch}
-    complete = all(p in assigned for p in group.target_of(member.member_id))
+    complete = all(p in assigned for p in target)
     state = MemberState.STABLE if complete else MemberState.UNRELEASED_PARTITIONS
     return replace(member, assigned=assigned, state=state)

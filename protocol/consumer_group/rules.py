@@ -9,7 +9,7 @@ which version is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from protocol.assignors import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
@@ -30,7 +30,10 @@ from protocol.records import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["ConsumerGroupRules", "Joiner", "Kafka41Rules"]
+__all__ = ["ConsumerGroupRules", "Joiner", "Kafka41Rules", "TopicIds"]
+
+TopicIds = Callable[[Iterable[str]], frozenset[str]]
+"""Names -> ids of the topics that exist under them."""
 
 
 class Joiner(Protocol):
@@ -210,7 +213,11 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
         return metadata_hash != group.metadata_hash
 
     def follow_up(
-        self, group: ConsumerGroup, records: tuple[Record, ...], now_ms: int
+        self,
+        group: ConsumerGroup,
+        records: tuple[Record, ...],
+        topic_ids: TopicIds,
+        now_ms: int,
     ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
         """Records and timers that an operation's own records entail; none in shipped versions."""
         return (), ()

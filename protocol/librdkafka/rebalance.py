@@ -254,8 +254,9 @@ class Rebalance:
 
     def give_up_and_rejoin(self, *, is_lost: bool) -> None:
         """Fenced, away for too long, unsubscribed or closed: give up everything, then begin anew,
-        or leave."""
+        or leave. What a rebalance under way was to assign after its revocation is off."""
         core = self._core
+        self._to_assign = None
         if self._group_assignment:
             core.is_lost = is_lost
             rejoins = not core.is_terminating

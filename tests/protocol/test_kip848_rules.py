@@ -145,6 +145,23 @@ def test_row_9_does_not_let_a_member_in_that_is_away() -> None:
     )
 
 
+def test_who_has_dropped_a_topic_meanwhile_is_promoted_to_the_others_only() -> None:
+    bench = Bench(EAGER, topics={"foo": 4, "bar": 4})
+    for member_id, topics in (("A", "foo"), ("C", "bar"), ("B", "foo bar")):
+        bench.join(member_id, topics)
+        bench.wait(0)
+        bench.join(member_id, topics)
+    target = bench.group.target_of("B")
+    assert {partition.topic_id for partition in target} == {"foo", "bar"}
+    bench.beat("B", topics="bar")  # The new target is not computed yet.
+    assert bench.assigned("B") == ""
+    bench.leave("A")
+    assert bench.assigned("B") == ""
+    bench.leave("C")
+    assert bench.member("B").assigned.keys() == {p for p in target if p.topic_id == "bar"}
+    assert bench.member("B").state.name == "STABLE"
+
+
 @either_promotion
 def test_row_11_and_12_topics_are_noticed_without_a_heartbeat_and_after_a_load(
     semantics: object,

@@ -338,6 +338,25 @@ def test_unsubscribe_returns_at_once_and_the_rest_follows_at_the_next_poll() -> 
     assert story.member.state is ClientState.UNSUBSCRIBED
 
 
+def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_nothing_of_it() -> None:
+    story = LibrdkafkaStory()
+    story.stabilise(0, 1)
+    story.wait(INTERVAL_MS)
+    story.answer(partitions(0), epoch=2)
+    story.finish_callback()  # Revoked is partition 1; its commit is open.
+    story.tell(Unsubscribe())
+    story.answer_commit()
+    effects = story.finish_callback()
+    assert story.callbacks(effects) == [], "what the rebalance was to assign is off"
+    story.answer_commit()
+    assert story.last.member_epoch == -1
+    story.answer(epoch=-1)
+    assert story.join_state is JoinState.INIT
+    story.tell(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
+    story.wait(100)
+    assert (story.last.member_epoch, story.last.topic_partitions) == (0, NOTHING)
+
+
 def test_a_subscription_during_a_leave_waits_until_the_leave_is_over() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
