@@ -1,7 +1,10 @@
 """Client assignors of the classic protocol: pure functions that the leader of a group runs.
 
 - ``interface``: what an assignor is given and what it hands back. Start reading there.
-- ``range_assignor``: the simple one.
+- ``range_assignor``, ``round_robin``: the simple ones.
+- ``sticky``: the two sticky ones; ``claims`` settles who may keep what, ``sticky_identical`` and
+  ``sticky_general`` balance groups with equal and with different subscriptions.
+- ``defects``: what real ones got wrong.
 """
 
 from __future__ import annotations
@@ -9,12 +12,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from protocol.assignors.classic.interface import Assigned, ClaimingMember, ClassicAssignor
+from protocol.assignors.classic.interface import (
+    Assigned,
+    ClaimingMember,
+    ClassicAssignor,
+    EndlessAssignmentError,
+)
 from protocol.assignors.classic.range_assignor import ClassicRangeAssignor
+from protocol.assignors.classic.round_robin import RoundRobinAssignor
+from protocol.assignors.classic.sticky import CooperativeStickyAssignor, StickyAssignor
 
-__all__ = ["CLASSIC_ASSIGNORS", "Assigned", "ClaimingMember", "ClassicAssignor"]
+__all__ = [
+    "CLASSIC_ASSIGNORS",
+    "Assigned",
+    "ClaimingMember",
+    "ClassicAssignor",
+    "EndlessAssignmentError",
+]
 
 CLASSIC_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    {assignor.name: assignor for assignor in (ClassicRangeAssignor(),)}
+    {
+        assignor.name: assignor
+        for assignor in (
+            ClassicRangeAssignor(),
+            RoundRobinAssignor(),
+            StickyAssignor(),
+            CooperativeStickyAssignor(),
+        )
+    }
 )
 """Name -> assignor, for ``partition.assignment.strategy``."""

@@ -17,6 +17,7 @@ __all__ = [
     "Assigned",
     "ClaimingMember",
     "ClassicAssignor",
+    "EndlessAssignmentError",
     "NamedPartition",
     "by_topic",
     "in_member_order",
@@ -42,6 +43,13 @@ class ClaimingMember:
     member_id: str
     subscription: Subscription
     group_instance_id: str | None = None
+
+
+class EndlessAssignmentError(Exception):
+    """A computation that would never come to an end; only defects do that.
+
+    The leader that runs it sends no SyncGroup, ever.
+    """
 
 
 class ClassicAssignor(Protocol):
@@ -74,7 +82,7 @@ class ClassicAssignor(Protocol):
         """The new assignment, the same in whatever order the members come.
 
         ``partition_counts`` maps topic name to number of partitions; topics that it lacks are
-        skipped.
+        skipped. Raises EndlessAssignmentError.
         """
         ...
 

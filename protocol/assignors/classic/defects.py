@@ -1,0 +1,58 @@
+"""Known defects of classic client assignors, each one replaced rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.assignors.classic.claims import Claim
+from protocol.assignors.classic.interface import ClaimingMember, ClassicAssignor
+from protocol.assignors.classic.sticky import CooperativeStickyAssignor, StickyAssignor
+from protocol.assignors.classic.sticky_general import GeneralBalancing
+
+__all__ = ["STICKY_DEFECTS", "assignors_with_defects"]
+
+
+class TrustsNewestGeneration(StickyAssignor):
+    """KAFKA-14639: who missed a round has no claim, although it works on what it had."""
+
+    def claims(self, members: Sequence[ClaimingMember]) -> dict[str, Claim]:
+        every = super().claims(members)
+        newest = max(claim.generation_id for claim in every.values())
+        return {
+            member_id: claim if claim.generation_id == newest else Claim((), claim.generation_id)
+            for member_id, claim in every.items()
+        }
+
+
+class _RestlessBalancing(GeneralBalancing):
+    def is_worth_moving(self, holder: str, other: str) -> bool:
+        return len(self.shares[holder]) > len(self.shares[other])
+
+
+class MovesForEver(StickyAssignor):
+    """librdkafka-4783: a partition goes from the fuller member to the other, and back again."""
+
+    balancing = _RestlessBalancing
+
+
+STICKY_DEFECTS: Mapping[str, type[StickyAssignor]] = {
+    "KAFKA-14639": TrustsNewestGeneration,
+    "librdkafka-4783": MovesForEver,
+}
+"""Name in the bug zoo -> the rule, for both sticky assignors."""
+
+
+def assignors_with_defects(defect_ids: Iterable[str]) -> dict[str, ClassicAssignor]:
+    """The assignors of clients with these defects, by name.
+
+    Raises ValueError for an id that is no defect of a classic assignor.
+    """
+    wanted = sorted(set(defect_ids))
+    for defect_id in wanted:
+        if defect_id not in STICKY_DEFECTS:
+            raise ValueError(f"{defect_id} is not a known defect of a classic assignor")
+    rules = [STICKY_DEFECTS[defect_id] for defect_id in wanted]
+    sticky = type("StickyWithDefects", (*rules, StickyAssignor), {})
+    cooperative = type("CooperativeWithDefects", (*rules, CooperativeStickyAssignor), {})
+    return {**CLASSIC_ASSIGNORS, "sticky": sticky(), "cooperative-sticky": cooperative()}

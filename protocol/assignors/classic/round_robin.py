@@ -1,0 +1,45 @@
+"""The classic roundrobin assignor (section 5.2): all topics as one list, dealt in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from protocol.assignors.classic.interface import (
+    Assigned,
+    ClaimingMember,
+    NamedPartition,
+    by_topic,
+    in_member_order,
+)
+from protocol.embedded import NamedPartitions
+
+__all__ = ["RoundRobinAssignor"]
+
+
+class RoundRobinAssignor:
+    """``roundrobin``: even where everybody subscribes to the same; skipping is greedy elsewhere."""
+
+    name = "roundrobin"
+    supports_cooperative = False
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``: nothing."""
+        return None
+
+    def assign(
+        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
+    ) -> Assigned:
+        """See ``ClassicAssignor.assign``."""
+        circle = in_member_order(members)
+        topics = {topic for member in members for topic in member.subscription.topics}
+        shares: dict[str, list[NamedPartition]] = {m.member_id: [] for m in members}
+        place = 0
+        for topic in sorted(topics & partition_counts.keys()):
+            for number in range(partition_counts[topic]):
+                while topic not in circle[place].subscription.topics:
+                    place = (place + 1) % len(circle)
+                shares[circle[place].member_id].append(NamedPartition(topic, number))
+                place = (place + 1) % len(circle)
+        return {member_id: by_topic(share) for member_id, share in shares.items()}

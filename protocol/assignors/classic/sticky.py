@@ -1,0 +1,127 @@
+"""The classic sticky assignors (sections 5.3 and 5.4): balance, and everybody keeps what it may.
+
+``sticky`` is for members that give everything up before they rejoin, ``cooperative-sticky`` for
+members that keep it: what changes hands is owned by nobody for one generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+from protocol.assignors.classic.claims import NO_GENERATION, Claim, settle
+from protocol.assignors.classic.interface import (
+    Assigned,
+    ClaimingMember,
+    NamedPartition,
+    by_topic,
+    ungrouped,
+)
+from protocol.assignors.classic.sticky_general import GeneralBalancing
+from protocol.assignors.classic.sticky_identical import assign_identical
+from protocol.embedded import NamedPartitions, Subscription
+
+__all__ = ["CooperativeStickyAssignor", "CooperativeUserData", "StickyAssignor", "StickyUserData"]
+
+Shares = Mapping[str, Collection[NamedPartition]]
+
+
+class StickyUserData(NamedTuple):
+    """What a member of ``sticky`` says: the assignment it last got, and in which generation."""
+
+    previous_assignment: tuple[NamedPartitions, ...]
+    generation_id: int
+
+
+class CooperativeUserData(NamedTuple):
+    """What a member of ``cooperative-sticky`` says besides its metadata."""
+
+    generation_id: int
+
+
+class StickyAssignor:
+    """``sticky``: claims come from user data, and take effect at once."""
+
+    name = "sticky"
+    supports_cooperative = False
+    balancing: type[GeneralBalancing] = GeneralBalancing
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``."""
+        if last_assigned is None:
+            return None
+        return StickyUserData(tuple(last_assigned), last_generation_id)
+
+    def claim_of(self, subscription: Subscription) -> Claim:
+        """What one member claims: its owned list is empty, since it has revoked everything."""
+        said = subscription.user_data
+        if not isinstance(said, StickyUserData):
+            return Claim(())
+        return Claim(tuple(ungrouped(said.previous_assignment)), said.generation_id)
+
+    def claims(self, members: Sequence[ClaimingMember]) -> dict[str, Claim]:
+        """What each member claims."""
+        return {member.member_id: self.claim_of(member.subscription) for member in members}
+
+    def assign(
+        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
+    ) -> Assigned:
+        """See ``ClassicAssignor.assign``."""
+        if not members:
+            return {}
+        subscriptions = {
+            m.member_id: frozenset(m.subscription.topics)
+            for m in sorted(members, key=lambda member: member.member_id)
+        }
+        topics = sorted(frozenset().union(*subscriptions.values()) & partition_counts.keys())
+        counts = {topic: partition_counts[topic] for topic in topics}
+        settled = settle(members, self.claims(members), counts)
+        if len({*subscriptions.values()}) <= 1:
+            result = assign_identical(settled, counts)
+            shares = self.handed_out(result.shares, result.transferring)
+        else:
+            balanced = self.balancing(settled, counts, subscriptions).assign()
+            shares = self.handed_out(balanced, _changing_hands(members, balanced))
+        return {member_id: by_topic(share) for member_id, share in shares.items()}
+
+    def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
+        """What the members get of their shares in this generation: everything."""
+        return shares
+
+
+class CooperativeStickyAssignor(StickyAssignor):
+    """``cooperative-sticky``: claims are what members own, and nobody gets what another has."""
+
+    name = "cooperative-sticky"
+    supports_cooperative = True
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``."""
+        return CooperativeUserData(last_generation_id)
+
+    def claim_of(self, subscription: Subscription) -> Claim:
+        """What one member claims: metadata without a generation has it in the user data."""
+        said = subscription.user_data
+        generation_id = subscription.generation_id
+        if generation_id == NO_GENERATION and isinstance(said, CooperativeUserData):
+            generation_id = said.generation_id
+        return Claim(tuple(ungrouped(subscription.owned_partitions)), generation_id)
+
+    def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
+        """What is transferring stays with nobody until its old owner has given it up."""
+        return {
+            member_id: [partition for partition in share if partition not in transferring]
+            for member_id, share in shares.items()
+        }
+
+
+def _changing_hands(members: Sequence[ClaimingMember], shares: Shares) -> frozenset[NamedPartition]:
+    """What somebody gets that did not own it, and somebody loses that did."""
+    owned = {m.member_id: {*ungrouped(m.subscription.owned_partitions)} for m in members}
+    added = {p for member_id, share in shares.items() for p in share if p not in owned[member_id]}
+    revoked = {p for member_id in owned for p in owned[member_id].difference(shares[member_id])}
+    return frozenset(added & revoked)

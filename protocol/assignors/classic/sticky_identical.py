@@ -1,0 +1,77 @@
+"""The sticky algorithm where all members subscribe to the same topics (section 5.3)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from protocol.assignors.classic.claims import Claims
+from protocol.assignors.classic.interface import NamedPartition
+
+__all__ = ["IdenticalResult", "assign_identical"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdenticalResult:
+    """``shares``: member id -> partitions. ``transferring``: given to somebody although another
+    member may have them still."""
+
+    shares: Mapping[str, list[NamedPartition]]
+    transferring: frozenset[NamedPartition]
+
+
+def assign_identical(claims: Claims, counts: Mapping[str, int]) -> IdenticalResult:
+    """Everybody keeps up to its quota, and the rest goes round; members in ascending id."""
+    shares: dict[str, list[NamedPartition]] = {member_id: [] for member_id in sorted(claims.kept)}
+    partitions = [
+        NamedPartition(topic, n) for topic in sorted(counts) for n in range(counts[topic])
+    ]
+    quota, members_over_quota = divmod(len(partitions), len(shares))
+    largest = quota + (1 if members_over_quota else 0)
+
+    under_quota: list[str] = []
+    at_quota: list[str] = []
+    over_quota = 0
+    maybe_revoked: dict[NamedPartition, str] = {}
+    for member_id, share in shares.items():
+        claimed = sorted(
+            (p for p in claims.kept[member_id] if p not in claims.doubly_claimed),
+            key=lambda p: (p.partition, p.topic),
+        )
+        if len(claimed) < quota:
+            keeps = len(claimed)
+            under_quota.append(member_id)
+        elif len(claimed) >= largest and over_quota < members_over_quota:
+            keeps = largest
+            over_quota += 1
+            if over_quota == members_over_quota:
+                at_quota.clear()
+        else:
+            keeps = quota
+            if over_quota < members_over_quota:
+                at_quota.append(member_id)
+        share += claimed[:keeps]
+        maybe_revoked |= dict.fromkeys(claimed[keeps:], member_id)
+
+    kept = {p for share in shares.values() for p in share}
+    # Both lists are in ascending id: members were visited in that order.
+    waiting, extras = deque(under_quota), deque(at_quota)
+    transferring: set[NamedPartition] = set()
+    for partition in partitions:
+        if partition in kept:
+            continue
+        if waiting:
+            member_id = waiting.popleft()
+            if len(shares[member_id]) + 1 == quota:
+                extras.append(member_id)
+            else:
+                waiting.append(member_id)
+        else:
+            member_id = extras.popleft()
+        shares[member_id].append(partition)
+        if partition in claims.doubly_claimed or maybe_revoked.get(partition, member_id) != (
+            member_id
+        ):
+            transferring.add(partition)
+    return IdenticalResult(shares=shares, transferring=frozenset(transferring))
