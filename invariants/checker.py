@@ -122,6 +122,7 @@ class Checker:
             StepKind.FAULT: _ignore,
             StepKind.CONFIG_CHANGED: self._configs,
             StepKind.ADMIN_RETURNED: _ignore,
+            StepKind.COORDINATOR_WRITTEN: self._written,
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -287,6 +288,15 @@ class Checker:
         self._ask(self._on["on_timer_fired"], step, change)
         if step.timers:
             self._ask(self._on["on_timers"], step)
+
+    def _written(self, step: Step) -> None:
+        if step.records:
+            shard = shard_of(step)
+            ledger = self.books.ledgers.get(shard.name)
+            if ledger is None:
+                ledger = self.books.open_ledger(shard, without_last=len(step.records))
+            self._ask(self._on["on_append"], step)
+            self._change(step, ledger, shard)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)

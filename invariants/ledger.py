@@ -22,6 +22,7 @@ from protocol.records import (
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     CurrentAssignmentValue,
+    GroupMetadata,
     MemberMetadataValue,
     MemberState,
     Record,
@@ -89,7 +90,8 @@ class Change:
     records: tuple[Record, ...]
     group: ConsumerGroup | None = None
     is_mixed: bool = False
-    """The group had classic members before or after the batch: nothing is judged."""
+    """The group had classic members before or after the batch, or was a classic group: nothing is
+    judged."""
     group_epoch: tuple[int, int] = (0, 0)
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
@@ -251,7 +253,7 @@ class GroupLedger:
             target_timestamp=self.target_timestamp,
             had_target_metadata=bool(self.target_metadata),
         )
-        was_mixed = self.classic_count > 0
+        was_mixed = self.classic_count > 0 or any(type(r) is GroupMetadata for r in records)
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
         for record in records:
             if record.group_id != self.group_id:

@@ -37,7 +37,8 @@ class StepKind(StrEnum):
     """
 
     COORDINATOR_REQUEST = "coordinator.request"
-    """A shard handled a request: shard, request, response, records, timers, operation."""
+    """A shard handled a request: shard, request, response, records, timers, operation. There is no
+    response if the request is parked, or answered by a completion."""
     COORDINATOR_TIMER = "coordinator.timer"
     """A shard's timer fired: shard, event (its TimerKey), records, timers."""
     COORDINATOR_LOADED = "coordinator.loaded"
@@ -65,6 +66,10 @@ class StepKind(StrEnum):
     """A shard took altered settings: shard."""
     ADMIN_RETURNED = "admin.returned"
     """An administrator's client is done with a request: request, response (None: it gave up)."""
+    COORDINATOR_WRITTEN = "coordinator.written"
+    """What hung on a commit has happened, or on the failure of one: shard, event (the value that
+    the coordinator gave, which has a ``group_id``), records, timers, detail (the error, or empty).
+    """
 
 
 class ShardView(Protocol):

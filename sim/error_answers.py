@@ -1,6 +1,7 @@
 """What a broker answers in a coordinator's place: which code, and in what shape.
 
-Source: consumer-group-coordinator.md, sections 9.5 and 9.6.
+Sources: consumer-group-coordinator.md, sections 9.5 and 9.6; classic-group-and-migration.md,
+section 2.1.
 """
 
 from __future__ import annotations
@@ -23,6 +24,16 @@ from protocol.messages_assignment import (
     ConsumerGroupInstallAssignmentResponse,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+)
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 from protocol.messages_offsets import (
     OffsetCommitRequest,
@@ -83,4 +94,12 @@ def error_answer(request: Any, code: ErrorCode) -> Response:
             return OffsetDeleteResponse(error_code=code)
         case DeleteGroupsRequest():
             return DeleteGroupsResponse(group_id=request.group_id, error_code=code)
+        case JoinGroupRequest():
+            return JoinGroupResponse(error_code=code, member_id=request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
     return ErrorResponse(error_code=code)

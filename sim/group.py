@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from protocol.classic_group.states import ClassicGroupState
 from protocol.consumer_group.group import GroupState
 from sim.re2_engine import compile_re2
 from sim.spec import ClientSpec
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from sim.world import World
 
 __all__ = ["Group"]
+
+_SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Group:
@@ -62,8 +65,12 @@ class Group:
         shard = self.acting_shard()
         if shard is None:
             return False
-        group = shard.coordinator.groups.get(self.group_id)
-        return group is None or group.state in (GroupState.STABLE, GroupState.EMPTY)
+        coordinator = shard.coordinator
+        group = coordinator.groups.get(self.group_id)
+        if group is not None:
+            return group.state in (GroupState.STABLE, GroupState.EMPTY)
+        classic = coordinator.classic_groups.get(self.group_id)
+        return classic is None or classic.state in _SETTLED
 
     def subscribes_to(self, topic_name: str) -> bool:
         """Whether some client subscribes to the topic from the start."""

@@ -16,17 +16,38 @@ from sim.clock import Call, Clock
 if TYPE_CHECKING:
     from sim.network import Connection
 
-__all__ = ["Answer", "HeldAnswers"]
+__all__ = ["Answer", "Asked", "HeldAnswers"]
+
+
+class Asked:
+    """A request that a shard has taken, and where its answer goes.
+
+    It stands for itself as the token of a parked request (classic-group-and-migration.md, section
+    2), and is forgotten when nobody is going to answer it any more.
+    """
+
+    __slots__ = ("connection", "correlation_id", "is_answered", "operation", "request")
+
+    def __init__(
+        self, operation: int, connection: Connection, correlation_id: int, request: Any
+    ) -> None:
+        self.operation = operation
+        self.connection = connection
+        self.correlation_id = correlation_id
+        self.request = request
+        self.is_answered = False
 
 
 class Answer(NamedTuple):
-    """The answer to one request, and where it goes."""
+    """What waits for a commit: an answer, something that is to happen then, or both.
 
-    operation: int
-    connection: Connection
-    correlation_id: int
-    request: Any
-    response: Response
+    ``asked`` is None for what a timer did. ``response`` is None where nothing is answered yet, or
+    by a completion; if the write fails, whoever has not been answered by then is told.
+    """
+
+    asked: Asked | None
+    response: Response | None
+    on_commit: object | None = None
 
 
 class _Held(NamedTuple):

@@ -56,6 +56,7 @@ class Router:
             StepKind.FAULT: self._of_nobody,
             StepKind.CONFIG_CHANGED: self._of_shard,
             StepKind.ADMIN_RETURNED: self._of_admin,
+            StepKind.COORDINATOR_WRITTEN: self._of_timer,
         }
 
     def after_step(self, step: Step) -> None:

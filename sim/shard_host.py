@@ -1,14 +1,15 @@
 """A coordinator shard on one broker: load, requests, timers, answers that wait for their commit.
 
-Source: consumer-group-coordinator.md, sections 4.1, 9.4 and 9.5. The core
-(``protocol.coordinator``) is pure; what it wants is done here.
+Sources: consumer-group-coordinator.md, sections 4.1, 9.4 and 9.5; for classic groups also
+classic-group-and-migration.md, sections 2 and 8. The core (``protocol.coordinator``) is pure; what
+it wants is done here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from protocol.config import ConfigsInForce
 from protocol.coordinator import GroupCoordinator
@@ -18,13 +19,20 @@ from protocol.messages import (
     ConsumerGroupDescribeResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    Response,
 )
-from protocol.outcome import Outcome, ScheduleTimer
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
+from protocol.outcome import Completion, Outcome, ScheduleTimer
 from protocol.reads import ReadRequest, is_read
 from protocol.records import Record
 from sim.clock import Call
 from sim.error_answers import WriteError, error_answer, reported
-from sim.held_answers import Answer, HeldAnswers
+from sim.held_answers import Answer, Asked, HeldAnswers
 from sim.log_writer import LogWriter
 from sim.re2_engine import compile_re2
 from sim.shard_load import ShardLoad
@@ -39,6 +47,9 @@ __all__ = ["ShardHost", "ShardState"]
 
 TIMER_RETRY_MS = 500
 """How long after a failed write the operation of a timer is tried again (section 4.1)."""
+
+
+_MAY_BE_PARKED = (JoinGroupRequest, SyncGroupRequest)
 
 
 class ShardState(Enum):
@@ -125,37 +136,49 @@ class ShardHost:
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Handle a request of the group, or say why not."""
         if not self.is_active:
-            self._refuse(connection, correlation_id, request, self.refusal())
+            self._turn_away(Asked(0, connection, correlation_id, request))
             return
+        operation = self.operation_count + 1
+        asked = Asked(operation, connection, correlation_id, request)
         client_name = connection.client_name
         outcome = self.coordinator.handle(
             request,
             now_ms=self._clock.now_ms,
             client_id=client_name,
             client_host=f"/{client_name}",
+            token=asked,
         )
-        self.operation_count = operation = self.operation_count + 1
+        self.operation_count = operation
+        if outcome.response is None and type(request) not in _MAY_BE_PARKED:
+            raise ProtocolBug(f"no answer to {type(request).__name__}")
+        answer = Answer(asked, outcome.response, outcome.on_commit)
         error = self._take(outcome)
         if error is not None:
+            asked.operation = 0  # no step shows it
             self._steps.truncated(self)
-            self._refuse(connection, correlation_id, request, reported(error, request))
+            self._complete(outcome.completions)
+            self._fail(answer, error)
             return
         if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_request(request, outcome, self._clock.now_ms)
         self._steps.request(self, operation, request, outcome)
-        response = outcome.response
-        if response is None:
-            raise ProtocolBug(f"no answer to {type(request).__name__}")
-        answer = Answer(operation, connection, correlation_id, request, response)
         offset = self._offset_to_await(outcome)
-        if offset <= self._log.high_watermark or self._shows_committed(request):
-            self._release(answer)
+        if offset > self._log.high_watermark and not self._shows_committed(request):
+            # First of all: an answer that goes lets in a request, whose answer must wait behind.
+            self._hold(answer, offset)
+            self._complete(outcome.completions)
         else:
-            self._answers.hold(answer, offset)
-            if (meters := self._replica.broker.meters) is not None:
-                meters.on_deferred(self.partition, offset, self._clock.now_ms)
+            self._complete(outcome.completions)
+            self._finish(answer)
         if outcome.records:
             self._replica.replication.on_append()
+
+    def _turn_away(self, asked: Asked) -> None:
+        """Only who sends a classic heartbeat is not to be alarmed by a load (section 2.1)."""
+        if self.state is ShardState.LOADING and type(asked.request) is HeartbeatRequest:
+            self._release(asked, HeartbeatResponse())
+        else:
+            self._refuse(asked, self.refusal())
 
     def refusal(self) -> ErrorCode:
         """What a shard that is not active answers (section 9.5)."""
@@ -191,7 +214,49 @@ class ShardHost:
         if (meters := self._replica.broker.meters) is not None:
             meters.on_committed(self.partition, high_watermark, self._clock.now_ms)
         for answer in self._answers.take_to(high_watermark):
-            self._release(answer)
+            self._finish(answer)
+
+    def _hold(self, answer: Answer, offset: int) -> None:
+        self._answers.hold(answer, offset)
+        if (meters := self._replica.broker.meters) is not None:
+            meters.on_deferred(self.partition, offset, self._clock.now_ms)
+
+    def _finish(self, answer: Answer) -> None:
+        """All that an operation wrote is committed: what hangs on that happens, and its answer
+        goes."""
+        on_commit = answer.on_commit
+        if on_commit is not None:
+            now_ms = self._clock.now_ms
+            if (meters := self._replica.broker.meters) is not None:
+                meters.on_durable(on_commit, self.coordinator, now_ms)
+            outcome = self.coordinator.committed(on_commit, now_ms=now_ms)
+            self._obey(on_commit, outcome)
+        if answer.asked is not None and answer.response is not None:
+            self._release(answer.asked, answer.response)
+
+    def _obey(self, on_commit: object, outcome: Outcome, detail: str = "") -> None:
+        """Do what came of a commit that was waited for, or of its failure (``detail`` says why)."""
+        error = self._take(outcome)
+        self._steps.written(self, on_commit, outcome, detail)
+        if error is not None:
+            self._steps.truncated(self)
+        elif outcome.on_commit is not None:
+            self._hold(Answer(None, None, outcome.on_commit), self._writer.end_offset)
+        self._complete(outcome.completions)
+        if outcome.records:
+            self._replica.replication.on_append()
+
+    def _complete(self, completions: Sequence[Completion]) -> None:
+        """Answer parked requests. All are shown before the first of them lets a request in."""
+        answered = []
+        for token, response in completions:
+            asked = cast(Asked, token)
+            # Whoever was told of a failed write has had its answer.
+            if not asked.is_answered:
+                self._show(asked, response)
+                answered.append((asked, response))
+        for asked, response in answered:
+            asked.connection.answer(asked.correlation_id, response)
 
     def _offset_to_await(self, outcome: Outcome) -> int:
         if self._rules.serves_after_resignation and not self._replica.replication.is_leading:
@@ -211,29 +276,31 @@ class ShardHost:
         if not self._world.keeps_history:
             raise ProtocolBug(f"{type(request).__name__} in a world that keeps no history")
 
-    def _release(self, answer: Answer) -> None:
-        self._steps.released(self, answer.operation, answer.request, answer.response)
-        answer.connection.answer(answer.correlation_id, answer.response)
+    def _release(self, asked: Asked, response: Response) -> None:
+        self._show(asked, response)
+        asked.connection.answer(asked.correlation_id, response)
 
-    def _refuse(
-        self,
-        connection: Connection,
-        correlation_id: int,
-        request: Any,
-        code: ErrorCode,
-        operation: int = 0,
-    ) -> None:
+    def _show(self, asked: Asked, response: Response) -> None:
+        asked.is_answered = True
+        self._steps.released(self, asked.operation, asked.request, response)
+
+    def _refuse(self, asked: Asked, code: ErrorCode) -> None:
+        """Answer with an error in the coordinator's place, unless it has answered already."""
+        if asked.is_answered:
+            return
         self._world.coverage.on_error(code)
-        response = error_answer(request, code)
-        self._release(Answer(operation, connection, correlation_id, request, response))
-
-    def _refuse_held(self, answer: Answer, code: ErrorCode) -> None:
-        self._refuse(
-            answer.connection, answer.correlation_id, answer.request, code, answer.operation
-        )
+        self._release(asked, error_answer(asked.request, code))
 
     def _fail(self, answer: Answer, error: WriteError) -> None:
-        self._refuse_held(answer, reported(error, answer.request))
+        """What an operation wrote is lost, or was not committed in time (section 9.6)."""
+        asked = answer.asked
+        code = reported(error, None if asked is None else asked.request)
+        if answer.on_commit is not None:
+            now_ms = self._clock.now_ms
+            outcome = self.coordinator.write_failed(answer.on_commit, code, now_ms=now_ms)
+            self._obey(answer.on_commit, outcome, error.value)
+        if asked is not None:
+            self._refuse(asked, code)
 
     # --- records and timers -----------------------------------------------------------------------
 
@@ -253,9 +320,12 @@ class ShardHost:
         now_ms = self._clock.now_ms
         outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=now_ms)
         error = self._take(outcome, is_atomic=key.kind != "expiry")
+        answer = Answer(None, None, outcome.on_commit)
         if error is not None:
             self._retry(timer)
             self._steps.truncated(self)
+            self._complete(outcome.completions)
+            self._fail(answer, error)
             # What need not be atomic may have been written in part.
             self._replica.replication.on_append()
             return
@@ -265,6 +335,9 @@ class ShardHost:
         if outcome.records and (meters := self._replica.broker.meters) is not None:
             meters.on_timer(key, outcome, now_ms)
             meters.on_deferred(self.partition, self._writer.end_offset, now_ms)
+        if outcome.on_commit is not None:
+            self._answers.hold(answer, self._writer.end_offset)
+        self._complete(outcome.completions)
         if outcome.records:
             self._replica.replication.on_append()
 
@@ -286,8 +359,9 @@ class ShardHost:
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
-        expired offsets), or has been put off (section 4.1)."""
-        if timer.key not in self.timers.armed:
+        expired offsets), or has been put off (section 4.1). Those of classic groups are not
+        (classic-group-and-migration.md, section 2.9)."""
+        if timer.key not in self.timers.armed and not timer.key.kind.startswith("classic-"):
             at_ms = self._clock.now_ms + TIMER_RETRY_MS
             self.timers.obey((timer._replace(at_ms=at_ms),))
 
@@ -335,8 +409,11 @@ class ShardHost:
             self._replica.pump_both_ways()
 
     def _resign(self) -> None:
+        completions = self.coordinator.on_unloaded(now_ms=self._clock.now_ms)
         for answer in self._unload("resigned"):
-            self._refuse_held(answer, ErrorCode.NOT_COORDINATOR)
+            if answer.asked is not None:
+                self._refuse(answer.asked, ErrorCode.NOT_COORDINATOR)
+        self._complete(completions)
 
     def on_crash(self) -> None:
         """The broker dies, and all that is in memory with it."""

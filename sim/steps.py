@@ -79,6 +79,18 @@ class Steps:
             self._metrics.on_timer(key)
             self._metrics.on_records(shard, outcome.records)
 
+    def written(self, shard: ShardView, on_commit: object, outcome: Outcome, detail: str) -> None:
+        """A shard's coordinator was told what became of a write; ``detail``: why it failed."""
+        step = self._kept[StepKind.COORDINATOR_WRITTEN.value]
+        step.shard = shard
+        step.event = on_commit
+        step.records = outcome.records
+        step.timers = outcome.timers
+        step.detail = detail
+        self._show(step)
+        if outcome.records:
+            self._metrics.on_records(shard, outcome.records)
+
     def released(
         self, shard: ShardView, operation: int, request: Request, response: Response
     ) -> None:

@@ -20,6 +20,7 @@ from invariants.step import Step, StepKind
 from protocol.member import Event
 from protocol.member.states import ClientState
 from protocol.messages_assignment import AssignmentMetadata
+from protocol.messages_classic import JoinGroupResponse, SyncGroupResponse
 from protocol.records import ConsumerGroupTargetAssignmentMember, OffsetCommit, Record, to_dict
 from protocol.topics import TopicPartition
 
@@ -97,6 +98,8 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
     response = step.response
     epoch = getattr(response, "member_epoch", 0)
     assignment = getattr(response, "assignment", None)
+    if type(response) is SyncGroupResponse:
+        assignment = None  # It stands with the answer.
     head = _HEAD.pack(
         code,
         step.at_ms,
@@ -109,9 +112,38 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
 
 
 def _encode_released(trace: Trace, step: Step, code: int) -> bytes:
-    """What was answered stands with the request of this number, unless it became an error."""
-    error_code = getattr(step.response, "error_code", -1)
-    return _HEAD.pack(code, step.at_ms, _shard_number(step), step.operation, error_code, 0)
+    """What was answered stands with the request of this number, unless it became an error, or the
+    request was parked."""
+    response = step.response
+    error_code = getattr(response, "error_code", -1)
+    parked = _PARKED_CODES.get(type(response))
+    answer = 0 if parked is None else parked(trace, response)
+    return _HEAD.pack(code, step.at_ms, _shard_number(step), step.operation, error_code, answer)
+
+
+def _join_code(trace: Trace, response: JoinGroupResponse) -> int:
+    """Generation, leader, and who is in it: of the leader's answer only."""
+    code = trace.code_of(response.leader) ^ trace.fold(row.member_id for row in response.members)
+    return response.generation_id * 2 + response.skip_assignment ^ code
+
+
+def _sync_code(trace: Trace, response: SyncGroupResponse) -> int:
+    assignment = response.assignment
+    return -1 if assignment is None else _plain_code(trace, assignment)
+
+
+_PARKED_CODES: dict[type, Callable[[Trace, Any], int]] = {
+    JoinGroupResponse: _join_code,
+    SyncGroupResponse: _sync_code,
+}
+
+
+def _encode_written(trace: Trace, step: Step, code: int) -> bytes:
+    done: Any = step.event
+    about = f"{type(done).__name__}/{done.group_id}/{step.detail}"
+    counts = (len(step.records), len(step.timers))
+    head = _HEAD.pack(code, step.at_ms, _shard_number(step), trace.code_of(about), *counts)
+    return head + _encode_records(trace, step.records) if step.records else head
 
 
 def _encode_timer(trace: Trace, step: Step, code: int) -> bytes:
@@ -225,6 +257,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.FAULT: _encode_fault,
     StepKind.CONFIG_CHANGED: _encode_shard,
     StepKind.ADMIN_RETURNED: _encode_fault,
+    StepKind.COORDINATOR_WRITTEN: _encode_written,
 }
 
 _ENCODERS: dict[str, tuple[_Encoder, int]] = {

@@ -75,7 +75,8 @@ class Watched:
 
     def assert_sound(self) -> None:
         """No promise has been broken."""
-        assert self.broken() == {}
+        broken = self.broken()
+        assert not broken, broken
 
     def broken(self) -> dict[str, list[str]]:
         """What has been broken so far, by group."""
