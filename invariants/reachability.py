@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.member import LEGAL_TRANSITIONS, ClientState
 from protocol.records import MemberState
 
-__all__ = ["SOMETIMES", "Sometimes", "sometimes"]
+__all__ = ["CLASSIC_JOIN", "COMPUTATION_TOLD", "SOMETIMES", "Sometimes", "sometimes"]
 
 
 COMPUTATION_TOLD = "computation.told"
@@ -138,6 +138,18 @@ _OF_COMPUTATIONS: Mapping[str, str] = {
 }
 """What must happen in a sweep in which members compute at all."""
 
+CLASSIC_JOIN = "rebalance.classic.member_joined"
+"""Coverage: a classic group began to rebalance for a new member."""
+
+_OF_CLASSIC_GROUPS: Mapping[str, str] = {
+    "rebalance.classic.member_left": "A classic member left.",
+    "rebalance.classic.session_timeout": "A classic member was not heard of for too long.",
+    "rebalance.classic.sync_timeout": "A classic member joined, and did not sync in time.",
+    "rebalance.classic.static_replacement": "A static member came back at a bad time.",
+    "rebalance.classic.topics_changed": "A leader noticed that topics had changed.",
+}
+"""What must happen in a sweep with classic groups; the other causes are for special scenarios."""
+
 SOMETIMES: tuple[Sometimes, ...] = (
     *_rows(),
     *sorted(_client_transitions(), key=lambda item: item.id),
@@ -151,6 +163,12 @@ SOMETIMES: tuple[Sometimes, ...] = (
             id=f"sometimes.{name}", sentence=sentence, counters=(name,), only_with=COMPUTATION_TOLD
         )
         for name, sentence in _OF_COMPUTATIONS.items()
+    ),
+    *(
+        Sometimes(
+            id=f"sometimes.{name}", sentence=sentence, counters=(name,), only_with=CLASSIC_JOIN
+        )
+        for name, sentence in _OF_CLASSIC_GROUPS.items()
     ),
 )
 """Everything a large sweep must have visited."""

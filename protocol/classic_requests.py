@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.heartbeat import heartbeat
 from protocol.classic_group.join import Join, join
@@ -222,7 +223,7 @@ class ClassicRequests:
             for member_id in sorted(group.members):
                 op.renew_session(group, group.members[member_id])
             if len(group.members) > self._context.config.group_max_size:
-                prepare_rebalance(op, group)
+                prepare_rebalance(op, group, RebalanceCause.CAPACITY)
         return op.timers
 
     def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:

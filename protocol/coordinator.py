@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.classic_group.operation import Operation
 from protocol.classic_requests import ClassicRequests
 from protocol.config import (
@@ -86,6 +87,9 @@ __all__ = ["EXPIRY_KEY", "GroupCoordinator"]
 
 EXPIRY_KEY = TimerKey("expiry", "")
 """The shard-wide job that deletes empty groups (section 8.5)."""
+
+
+_MIGRATION = Rebalance("consumer", RebalanceCause.MIGRATION)
 
 
 class GroupCoordinator:
@@ -277,6 +281,8 @@ class GroupCoordinator:
                 timers=(*conversion.timers, *outcome.timers),
                 completions=tuple(conversion.completions),
             )
+            if conversion.records and group.members:
+                outcome = replace(outcome, rebalances=(_MIGRATION,))
         return self._complete(group, outcome, now_ms)
 
     def _find(self, request: ConsumerGroupHeartbeatRequest, conversion: Operation) -> ConsumerGroup:
@@ -314,7 +320,12 @@ class GroupCoordinator:
             group = self.groups[request.group_id]
             member = group.members[request.member_id]
             outcome = remove_members(
-                self._context, group, [member], now_ms=now_ms, response=response
+                self._context,
+                group,
+                [member],
+                now_ms=now_ms,
+                cause=RebalanceCause.MEMBER_FENCED,
+                response=response,
             )
             return self._complete(group, outcome, now_ms)
         return Outcome(response)

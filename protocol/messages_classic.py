@@ -51,7 +51,8 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest:
-    """Api key 11. ``protocols`` are in the member's order of preference."""
+    """Api key 11. ``protocols`` are in the member's order of preference; ``reason`` is for people
+    and metrics (``protocol.causes``)."""
 
     group_id: str
     member_id: str
@@ -60,6 +61,7 @@ class JoinGroupRequest:
     rebalance_timeout_ms: int = -1
     group_instance_id: str | None = None
     protocol_type: str = CONSUMER_PROTOCOL_TYPE
+    reason: str = ""
     api_version: int = 9
 
     @property
@@ -146,10 +148,11 @@ class MemberIdentity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupRequest:
-    """Api key 13, in the form of a batch."""
+    """Api key 13, in the form of a batch; ``reason`` as in JoinGroup, for all of it."""
 
     group_id: str
     members: tuple[MemberIdentity, ...]
+    reason: str = ""
 
 
 class MemberResponse(NamedTuple):

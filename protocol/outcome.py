@@ -17,6 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.causes import Rebalance
 from protocol.messages import Response
 from protocol.records import Record
 
@@ -72,7 +73,8 @@ class Outcome:
 
     ``response`` answers the request when the records are committed. It is None for operations
     nobody waits for (timers), and for requests that are answered by a completion.
-    ``on_commit`` is opaque; None if nothing hangs on the commit.
+    ``on_commit`` is opaque; None if nothing hangs on the commit. ``rebalances`` says what began
+    with this operation, and why; it is for counting.
     """
 
     response: Response | None = None
@@ -80,3 +82,4 @@ class Outcome:
     timers: tuple[TimerCommand, ...] = ()
     completions: tuple[Completion, ...] = ()
     on_commit: object | None = None
+    rebalances: tuple[Rebalance, ...] = ()

@@ -6,6 +6,7 @@
 ``error.FENCED_MEMBER_EPOCH``        error codes in answers to heartbeats, commits, fetches
 ``timer.session``                    timers that changed something
 ``fault.client_crash``               faults that took effect
+``rebalance.classic.member_joined``  rebalances that began, by protocol and cause
 ``admin.group_delete.NONE``          what administrators were told in the end
 """
 
@@ -15,6 +16,8 @@ from collections import Counter
 from typing import Any
 
 from invariants.step import ClientView
+from protocol.causes import Rebalance
+from protocol.coordinator import GroupCoordinator
 from protocol.errors import ErrorCode
 from protocol.member import StateChanged
 from protocol.member.states import ClientState
@@ -53,6 +56,8 @@ class Coverage:
             self._count_error(code)
         if outcome.records:
             self._on_records(outcome)
+        if outcome.rebalances:
+            self.on_rebalances(outcome)
 
     def on_error(self, code: ErrorCode) -> None:
         """A broker answered with an error that no coordinator made."""
@@ -63,6 +68,19 @@ class Coverage:
         if outcome.records:
             self._other[f"timer.{key.kind}"] += 1
             self._on_records(outcome)
+        self.on_rebalances(outcome)
+
+    def on_rebalances(self, outcome: Outcome) -> None:
+        """An operation may have begun to rebalance a group, and says why."""
+        for rebalance in outcome.rebalances:
+            self._other[f"rebalance.{rebalance.name}"] += 1
+
+    def on_loaded(self, coordinator: GroupCoordinator) -> None:
+        """A shard is active: a classic group that has grown too large starts over at once."""
+        for group in coordinator.classic_groups.values():
+            if group.rebalance_cause is not None:
+                rebalance = Rebalance("classic", group.rebalance_cause)
+                self._other[f"rebalance.{rebalance.name}"] += 1
 
     def on_admin(self, kind: str, code: ErrorCode) -> None:
         """An administrator knows what became of a request."""

@@ -88,6 +88,7 @@ class Steps:
         step.timers = outcome.timers
         step.detail = detail
         self._show(step)
+        self._coverage.on_rebalances(outcome)
         if outcome.records:
             self._metrics.on_records(shard, outcome.records)
 
@@ -105,6 +106,7 @@ class Steps:
     def loaded(self, shard: ShardView, timers: tuple[TimerCommand, ...]) -> None:
         """A shard finished loading and is active."""
         self._shard(StepKind.COORDINATOR_LOADED, shard, timers=timers)
+        self._coverage.on_loaded(shard.coordinator)
 
     def unloaded(self, shard: ShardView, detail: str) -> None:
         """A shard gave up, crashed, or could not load."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.states import ClassicGroupState, Event, transition
 from protocol.embedded import CONSUMER_PROTOCOL_TYPE, EmbeddedAssignment, Subscription
@@ -24,7 +25,8 @@ class ClassicGroup:
     """Read by everybody, changed by the handlers of ``protocol.classic_group`` only.
 
     ``initial_tick`` holds (delay, remaining) in ms while the join timer counts the initial delay
-    (section 1.5). ``written`` is the value of the last record that this object itself wrote.
+    (section 1.5). ``written`` is the value of the last record that this object itself wrote,
+    ``rebalance_cause`` why the last rebalance began, None before the first.
     ``first_of`` picks the next leader among several ids, where any of them would do.
     """
 
@@ -53,6 +55,7 @@ class ClassicGroup:
         self.new_member_added = False
         self.initial_tick: tuple[int, int] | None = None
         self.written: ClassicGroupValue | None = None
+        self.rebalance_cause: RebalanceCause | None = None
         self._first_of = first_of
 
     # -- reading ---------------------------------------------------------------------------

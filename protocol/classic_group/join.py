@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from protocol.causes import RebalanceCause, cause_by_reason
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.operation import NEW_MEMBER_JOIN_TIMEOUT_MS, Operation, session_key
 from protocol.classic_group.rebalance import generation_response, rebalance_or_complete
 from protocol.classic_group.replacement import replace_static
 from protocol.classic_group.states import ClassicGroupState
+from protocol.embedded import Subscription
 from protocol.errors import ErrorCode, GroupError, ProtocolBug
-from protocol.messages_classic import JoinGroupRequest
+from protocol.messages_classic import JoinGroupProtocol, JoinGroupRequest
 from protocol.outcome import Token
 
 __all__ = ["Join", "join"]
@@ -106,7 +108,7 @@ def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: st
     )
     group.add(member, request.protocol_type)
     op.arm(session_key(group.group_id, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
-    rebalance_or_complete(op, group)
+    rebalance_or_complete(op, group, RebalanceCause.MEMBER_JOINED)
 
 
 # -- section 2.4: with a member id ---------------------------------------------------------
@@ -137,6 +139,7 @@ def _join_existing(op: Operation, group: ClassicGroup, arrival: Join) -> None:
 
 def _rejoin(op: Operation, group: ClassicGroup, arrival: Join, member: ClassicMember) -> None:
     request = arrival.request
+    cause = _cause_of_rejoin(group, request, member)
     group.update(
         member,
         protocols=request.protocols,
@@ -144,4 +147,27 @@ def _rejoin(op: Operation, group: ClassicGroup, arrival: Join, member: ClassicMe
         session_timeout_ms=request.session_timeout_ms,
         awaiting_join=arrival.token,
     )
-    rebalance_or_complete(op, group)
+    rebalance_or_complete(op, group, cause)
+
+
+def _cause_of_rejoin(
+    group: ClassicGroup, request: JoinGroupRequest, member: ClassicMember
+) -> RebalanceCause:
+    """What the member says, or else what can be seen of it."""
+    said = cause_by_reason(request.reason)
+    if said is not None:
+        return said
+    if _topics(request.protocols) != _topics(member.protocols):
+        return RebalanceCause.SUBSCRIPTION_CHANGED
+    if group.leader_id == member.member_id:
+        return RebalanceCause.LEADER_REJOINED
+    return RebalanceCause.METADATA_CHANGED
+
+
+def _topics(protocols: tuple[JoinGroupProtocol, ...]) -> frozenset[str]:
+    return frozenset(
+        topic
+        for _, metadata in protocols
+        if isinstance(metadata, Subscription)
+        for topic in metadata.topics
+    )

@@ -5,6 +5,7 @@ Source: classic-group-and-migration.md, sections 2.8 and 2.9.
 
 from __future__ import annotations
 
+from protocol.causes import RebalanceCause, cause_of_leave
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.operation import Operation, session_key
 from protocol.classic_group.rebalance import (
@@ -49,7 +50,7 @@ def leave(op: Operation, group: ClassicGroup, request: LeaveGroupRequest) -> Lea
         answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
     is_due = removed_member or (removed_pending and _may_recheck(op, group))
     if is_due and not group.is_empty:
-        rebalance_or_complete(op, group)
+        rebalance_or_complete(op, group, cause_of_leave(request.reason))
     return LeaveGroupResponse(members=tuple(answers))
 
 
@@ -92,7 +93,7 @@ def session_expired(op: Operation, group: ClassicGroup, member_id: str) -> None:
         return
     _remove(op, group, member_id)
     if group.state in _HAS_GENERATION:
-        prepare_rebalance(op, group)
+        prepare_rebalance(op, group, RebalanceCause.SESSION_TIMEOUT)
     else:
         _end_phase_if_all_joined(op, group)
 
@@ -124,4 +125,4 @@ def sync_timer_fired(op: Operation, group: ClassicGroup, generation_id: int) -> 
     for member_id in sorted(group.pending_sync):
         group.remove(member_id)
         op.cancel(session_key(group.group_id, member_id))
-    prepare_rebalance(op, group)
+    prepare_rebalance(op, group, RebalanceCause.SYNC_TIMEOUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.rules import ClassicGroupRules
@@ -47,7 +48,16 @@ def sync_key(group_id: str) -> TimerKey:
 class Operation:
     """Collects an Outcome while handlers change groups in place."""
 
-    __slots__ = ("completions", "config", "now_ms", "on_commit", "records", "rules", "timers")
+    __slots__ = (
+        "completions",
+        "config",
+        "now_ms",
+        "on_commit",
+        "rebalances",
+        "records",
+        "rules",
+        "timers",
+    )
 
     def __init__(self, config: CoordinatorConfig, rules: ClassicGroupRules, *, now_ms: int) -> None:
         self.config = config
@@ -57,6 +67,7 @@ class Operation:
         self.records: list[Record] = []
         self.timers: list[TimerCommand] = []
         self.on_commit: object | None = None
+        self.rebalances: list[Rebalance] = []
 
     def outcome(self, response: Response | None = None) -> Outcome:
         """What has been collected."""
@@ -66,7 +77,13 @@ class Operation:
             tuple(self.timers),
             tuple(self.completions),
             self.on_commit,
+            tuple(self.rebalances),
         )
+
+    def begins(self, group: ClassicGroup, cause: RebalanceCause) -> None:
+        """The classic group begins to rebalance."""
+        group.rebalance_cause = cause
+        self.rebalances.append(Rebalance("classic", cause))
 
     # -- answers ---------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ Source: classic-group-and-migration.md, section 1.5.
 
 from __future__ import annotations
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.operation import Operation, join_key, session_key, sync_key
@@ -29,10 +30,10 @@ _REBALANCES_FROM = (
 )
 
 
-def rebalance_or_complete(op: Operation, group: ClassicGroup) -> None:
+def rebalance_or_complete(op: Operation, group: ClassicGroup, cause: RebalanceCause) -> None:
     """Something has changed: begin a rebalance, or see whether the one under way can end."""
     if group.state in _REBALANCES_FROM:
-        prepare_rebalance(op, group)
+        prepare_rebalance(op, group, cause)
     elif (
         group.state is ClassicGroupState.PREPARING_REBALANCE
         and group.has_all_joined
@@ -42,8 +43,9 @@ def rebalance_or_complete(op: Operation, group: ClassicGroup) -> None:
         complete_join_phase(op, group)
 
 
-def prepare_rebalance(op: Operation, group: ClassicGroup) -> None:
+def prepare_rebalance(op: Operation, group: ClassicGroup, cause: RebalanceCause) -> None:
     """The only way into PreparingRebalance. Raises IllegalTransition from a state that has none."""
+    op.begins(group, cause)
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         reset_assignments(op, group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.operation import Operation
 from protocol.classic_group.rebalance import (
@@ -90,15 +91,15 @@ def replace_static(
                 op.write(group)
                 op.on_commit = undo
             else:
-                prepare_rebalance(op, group)
+                prepare_rebalance(op, group, RebalanceCause.STATIC_REPLACEMENT)
         case ClassicGroupState.COMPLETING_REBALANCE:
             if op.rules.rebalances_on_replacement_while_completing:
-                prepare_rebalance(op, group)
+                prepare_rebalance(op, group, RebalanceCause.STATIC_REPLACEMENT)
             else:
                 group.pending_sync.add(new_id)
                 op.complete_join(group, member, generation_response(group, member))
         case _:
-            rebalance_or_complete(op, group)
+            rebalance_or_complete(op, group, RebalanceCause.STATIC_REPLACEMENT)
 
 
 def replacement_committed(op: Operation, group: ClassicGroup, done: Replacement) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.operation import Operation, sync_response
 from protocol.classic_group.rebalance import prepare_rebalance, reset_assignments, synced
@@ -92,4 +93,4 @@ def assignment_failed(
     if not _is_current(group, failed):
         return
     reset_assignments(op, group, error)
-    prepare_rebalance(op, group)
+    prepare_rebalance(op, group, RebalanceCause.WRITE_FAILED)

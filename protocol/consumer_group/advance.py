@@ -8,6 +8,7 @@ classic-group-and-migration.md, section 7.5.
 from __future__ import annotations
 
 from protocol.assignors import SubscriptionType
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.consumer_group.client_side import check_assignors
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup, given, recount, subscription_type
@@ -56,6 +57,7 @@ class Advance:
 
     ``stored`` is the member as the group knows it (or as it is to inherit from ``replaced_id``),
     ``member`` the same with what this request tells. ``records`` grows from step to step.
+    ``cause``: why the group epoch was raised; None if it was not.
     """
 
     __slots__ = (
@@ -64,6 +66,7 @@ class Advance:
         "_kind",
         "_now_ms",
         "_replaced_id",
+        "cause",
         "group_epoch",
         "is_bumped",
         "is_subscription_changed",
@@ -95,6 +98,7 @@ class Advance:
         self.records = records
         self.group_epoch = group.group_epoch
         self.is_bumped = self.is_subscription_changed = False
+        self.cause: RebalanceCause | None = None
         self.target_epoch = group.target_assignment_epoch
         self.target = group.target_of(replaced_id or member.member_id)
 
@@ -152,12 +156,30 @@ class Advance:
         self.is_bumped = bump or self._context.rules.notices_metadata(group, new_hash)
         if self.is_bumped:
             self.group_epoch += 1
+            self.cause = self._cause_of_bump()
             value = GroupMetadataValue(epoch=self.group_epoch, metadata_hash=new_hash)
             self.records.append(ConsumerGroupMetadata(group.group_id, value))
         # Soft state, by design not part of any record: a rolled-back write shows as an epoch that
         # the group never reached, and so counts as expired (section 7.3).
         group.metadata_refresh_deadline_ms = self._now_ms + METADATA_REFRESH_INTERVAL_MS
         group.metadata_refresh_epoch = self.group_epoch
+
+    def _cause_of_bump(self) -> RebalanceCause:
+        before, after = self.stored, self.member
+        if self._replaced_id is not None:
+            return RebalanceCause.STATIC_REPLACEMENT
+        if after.member_id not in self._group.members:
+            return RebalanceCause.MEMBER_JOINED
+        if self.is_subscription_changed:
+            return RebalanceCause.SUBSCRIPTION_CHANGED
+        if after.client_assignors is not before.client_assignors:
+            return RebalanceCause.ASSIGNORS_CHANGED
+        return RebalanceCause.TOPICS_CHANGED
+
+    @property
+    def rebalances(self) -> tuple[Rebalance, ...]:
+        """For the outcome."""
+        return () if self.cause is None else (Rebalance("consumer", self.cause),)
 
     def _type_of_subscriptions(self) -> SubscriptionType:
         """Whether all members subscribe alike, this request included."""

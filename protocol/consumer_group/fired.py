@@ -6,6 +6,7 @@ classic-group-and-migration.md, section 7.7.
 
 from __future__ import annotations
 
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.consumer_group.client_side import delegate, expire
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup
@@ -28,17 +29,21 @@ def fired(
     """``epoch`` is what the timer was armed with. Raises ProtocolBug for an unknown kind."""
     match key.kind:
         case "session":
-            return _remove(context, group, key, now_ms)
+            return _remove(context, group, key, now_ms, RebalanceCause.SESSION_TIMEOUT)
         case "rebalance":
             member = group.members.get(key.member_id)
             is_current = member is not None and member.member_epoch == epoch
-            return _remove(context, group, key, now_ms) if is_current else Outcome()
+            if not is_current:
+                return Outcome()
+            return _remove(context, group, key, now_ms, RebalanceCause.REBALANCE_TIMEOUT)
         case "mixed-join" | "mixed-sync":
+            cause = RebalanceCause.SYNC_TIMEOUT
             if key.kind == "mixed-join":
+                cause = RebalanceCause.REBALANCE_TIMEOUT
                 group.awaited_rejoins.discard(key.member_id)
             member = group.members.get(key.member_id)
             is_classic = member is not None and member.classic_metadata is not None
-            return _remove(context, group, key, now_ms) if is_classic else Outcome()
+            return _remove(context, group, key, now_ms, cause) if is_classic else Outcome()
         case "metadata":
             return _notice_topics(context, group)
         case "assignment":
@@ -51,12 +56,16 @@ def fired(
 
 
 def _remove(
-    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    key: TimerKey,
+    now_ms: int,
+    cause: RebalanceCause,
 ) -> Outcome:
     member = group.members.get(key.member_id)
     if member is None:
         return Outcome()
-    return remove_members(context, group, [member], now_ms=now_ms)
+    return remove_members(context, group, [member], now_ms=now_ms, cause=cause)
 
 
 def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome:
@@ -64,7 +73,11 @@ def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome
     if not context.rules.notices_metadata(group, new_hash):
         return Outcome()
     value = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
-    return Outcome(None, (ConsumerGroupMetadata(group.group_id, value),))
+    return Outcome(
+        None,
+        (ConsumerGroupMetadata(group.group_id, value),),
+        rebalances=(Rebalance("consumer", RebalanceCause.TOPICS_CHANGED),),
+    )
 
 
 def _assign(

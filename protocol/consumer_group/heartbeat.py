@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from protocol.causes import Rebalance
 from protocol.consumer_group.advance import Advance, is_at_rest
 from protocol.consumer_group.client_side import tell
 from protocol.consumer_group.context import CoordinatorContext
@@ -57,6 +58,7 @@ def heartbeat(
     if updated is member and not records and is_at_rest(group, member, now_ms):
         after, target_epoch = member, group.target_assignment_epoch
         target = group.target_of(member_id)
+        rebalances: tuple[Rebalance, ...] = ()
     else:
         advance = Advance(
             context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
@@ -68,15 +70,12 @@ def heartbeat(
             request.topic_partitions, forces_subscription=advance.is_subscription_changed
         )
         target_epoch, target = advance.target_epoch, advance.target
+        rebalances = advance.rebalances
     timers = _timers(context, group, member, updated, after, now_ms)
     response = _response(context, group.group_id, member, after, request, target_epoch, target)
     if group.client_assignors:
         response, timers = _with_client_side(context, group, after, response, timers, now_ms)
-    return Outcome(
-        response,
-        tuple(records),
-        timers,
-    )
+    return Outcome(response, tuple(records), timers, rebalances=rebalances)
 
 
 def _with_client_side(

@@ -7,6 +7,7 @@ function value of the context, so that the core needs none.
 
 from __future__ import annotations
 
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
@@ -134,7 +135,10 @@ def resolve(context: CoordinatorContext, group: ConsumerGroup, *, asked_at_ms: i
     if not records:
         return Outcome()
     new_hash = metadata_hash(names, context.image)
+    rebalances: tuple[Rebalance, ...] = ()
     if changed or new_hash != group.metadata_hash:
+        cause = RebalanceCause.PATTERN_MATCHED if changed else RebalanceCause.TOPICS_CHANGED
+        rebalances = (Rebalance("consumer", cause),)
         epoch = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
         records.append(ConsumerGroupMetadata(group.group_id, epoch))
-    return Outcome(None, tuple(records))
+    return Outcome(None, tuple(records), rebalances=rebalances)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from protocol.causes import Rebalance, RebalanceCause
 from protocol.classic_group.operation import Operation
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup, given, recount
@@ -58,7 +59,14 @@ def leave(
         member_id=request.member_id, member_epoch=request.member_epoch
     )
     if request.member_epoch == LEAVE_EPOCH:
-        return remove_members(context, group, [member], now_ms=now_ms, response=response)
+        return remove_members(
+            context,
+            group,
+            [member],
+            now_ms=now_ms,
+            cause=RebalanceCause.MEMBER_LEFT,
+            response=response,
+        )
     return Outcome(response, (_leave_for_a_while(context, group, member),))
 
 
@@ -96,6 +104,7 @@ def remove_members(
     members: Sequence[Member],
     *,
     now_ms: int,
+    cause: RebalanceCause,
     response: Response | None = None,
 ) -> Outcome:
     """Remove members (timer expiry, or leave for good) and raise the group epoch (section 4.2).
@@ -127,7 +136,8 @@ def remove_members(
             epoch=group.group_epoch + 1, metadata_hash=metadata_hash(subscribed, context.image)
         )
         records.append(ConsumerGroupMetadata(group_id, value))
-    return Outcome(response, tuple(records), tuple(timers))
+    rebalances = (Rebalance("consumer", cause),) if context.rules.bumps_on_leave() else ()
+    return Outcome(response, tuple(records), tuple(timers), rebalances=rebalances)
 
 
 def replace_static_member(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from protocol.causes import RebalanceCause
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.operation import Operation
@@ -110,7 +111,7 @@ def downgrade(
     for member_id in sorted(classic.members):
         op.renew_session(classic, classic.members[member_id])
     if rebalances:
-        prepare_rebalance(op, classic)
+        prepare_rebalance(op, classic, RebalanceCause.MIGRATION)
     op.on_commit = Downgrade(group_id=group.group_id)
     return classic
 

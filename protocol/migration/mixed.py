@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from protocol.causes import cause_of_leave
 from protocol.classic_group.operation import Operation
 from protocol.consumer_group.advance import Advance
 from protocol.consumer_group.context import CoordinatorContext
@@ -172,6 +173,7 @@ def _advance(
     advance.refresh_metadata()
     op = Operation(context.config, context.rules, now_ms=now_ms)
     op.records = advance.records
+    op.rebalances += advance.rebalances
     former = replaced or (
         group.members.get(stored.member_id) if request.group_instance_id else None
     )
@@ -371,7 +373,14 @@ def leave(
     response = LeaveGroupResponse(members=tuple(answers))
     if not leaving:
         return Outcome(response)
-    return remove_members(context, group, list(leaving.values()), now_ms=now_ms, response=response)
+    return remove_members(
+        context,
+        group,
+        list(leaving.values()),
+        now_ms=now_ms,
+        cause=cause_of_leave(request.reason),
+        response=response,
+    )
 
 
 def _find_leaving(group: ConsumerGroup, identity: MemberIdentity) -> Member:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from protocol.classic_group.group import ClassicGroup
@@ -112,9 +113,7 @@ class HoldingShard(Shard):
     def take(self, outcome: Outcome) -> None:
         if outcome.on_commit is not None:
             self.held.append(outcome.on_commit)
-            outcome = Outcome(
-                outcome.response, outcome.records, outcome.timers, outcome.completions
-            )
+            outcome = replace(outcome, on_commit=None)
         super().take(outcome)
 
     def commit(self) -> None:
@@ -220,6 +219,7 @@ class ClassicBench:
         rebalance_ms: int = REBALANCE_MS,
         protocol_type: str = "consumer",
         version: int = 9,
+        reason: str = "",
     ) -> JoinGroupResponse | None:
         """One JoinGroup; None if it is parked. Binds the name to the id that comes back."""
         given: Any = subscription() if metadata is None else metadata
@@ -231,6 +231,7 @@ class ClassicBench:
             rebalance_timeout_ms=rebalance_ms,
             protocol_type=protocol_type,
             protocols=tuple(JoinGroupProtocol(protocol, given) for protocol in protocols),
+            reason=reason,
             api_version=version,
         )
         response = self.shard.request(request, client_id=name, token=f"join {name}")
