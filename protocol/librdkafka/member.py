@@ -55,6 +55,7 @@ class LibrdkafkaMember(LibrdkafkaCore):
     kind: ClassVar[str] = LIBRDKAFKA
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
+    polls_at_once: ClassVar[bool] = False
 
     __slots__ = (
         "_application",

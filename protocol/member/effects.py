@@ -19,6 +19,12 @@ from protocol.messages_assignment import (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from protocol.messages_offsets import OffsetCommitRequest, OffsetFetchRequest
 from protocol.topics import TopicPartition
 
@@ -36,11 +42,15 @@ __all__ = [
     "RequestMetadata",
     "ResetPositions",
     "RunCallback",
+    "SendClassicHeartbeat",
     "SendCommit",
     "SendHeartbeat",
     "SendInstallAssignment",
+    "SendJoinGroup",
+    "SendLeaveGroup",
     "SendOffsetFetch",
     "SendPrepareAssignment",
+    "SendSyncGroup",
     "StateChanged",
     "ValidatePositions",
 ]
@@ -212,6 +222,46 @@ class AssignmentReceived:
     metadata: AssignmentMetadata
 
 
+# --- the classic protocol (classic-group-and-migration.md, section 4) -----------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendJoinGroup:
+    """Send it; answer with ``JoinGroupAnswered``, ``Disconnected`` or ``RequestExpired``.
+
+    ``timeout_ms`` is how long it may go without an answer: longer than other requests, because the
+    coordinator keeps it until all members have joined.
+    """
+
+    correlation_id: int
+    request: JoinGroupRequest
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSyncGroup:
+    """Send it; answer with ``SyncGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: SyncGroupRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendClassicHeartbeat:
+    """Send it; answer with ``ClassicHeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: HeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendLeaveGroup:
+    """Send it; answer with ``LeaveGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: LeaveGroupRequest
+
+
 Effect = (
     SendHeartbeat
     | FindCoordinator
@@ -232,4 +282,8 @@ Effect = (
     | ComputeAssignment
     | SendInstallAssignment
     | AssignmentReceived
+    | SendJoinGroup
+    | SendSyncGroup
+    | SendClassicHeartbeat
+    | SendLeaveGroup
 )

@@ -8,7 +8,7 @@ what the application does, the second what comes from the network, the third the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from protocol.assignors.client_side.interface import AssignorMetadata, ComputedAssignment
 from protocol.errors import ErrorCode
@@ -17,6 +17,12 @@ from protocol.messages import ConsumerGroupHeartbeatResponse
 from protocol.messages_assignment import (
     ConsumerGroupInstallAssignmentResponse,
     ConsumerGroupPrepareAssignmentResponse,
+)
+from protocol.messages_classic import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
 )
 from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from protocol.topics import TopicPartition
@@ -27,6 +33,7 @@ __all__ = [
     "AssignmentPrepared",
     "AssignorMetadataChanged",
     "CallbackCompleted",
+    "ClassicHeartbeatAnswered",
     "Close",
     "CommitAnswered",
     "CommitOffsets",
@@ -37,6 +44,8 @@ __all__ = [
     "Disconnected",
     "Event",
     "HeartbeatAnswered",
+    "JoinGroupAnswered",
+    "LeaveGroupAnswered",
     "MetadataKnown",
     "OffsetFetchAnswered",
     "PatternMatched",
@@ -47,6 +56,7 @@ __all__ = [
     "RecordsReturned",
     "RequestExpired",
     "Subscribe",
+    "SyncGroupAnswered",
     "Tick",
     "Unsubscribe",
 ]
@@ -223,9 +233,12 @@ class MetadataKnown:
     """The client's metadata as it now stands: topic id -> topic name, replacing what it knew.
 
     It may hold more than the subscription; the member looks only at what it is subscribed to.
+    ``partition_counts``: topic *name* -> number of partitions; only a member of the classic
+    protocol looks at it, which may have to assign the partitions of its group.
     """
 
     topic_names: Mapping[str, str]
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +306,41 @@ class AssignmentInstalled:
     response: ConsumerGroupInstallAssignmentResponse
 
 
+# --- the classic protocol -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupAnswered:
+    """The coordinator's answer to a JoinGroup, good or bad."""
+
+    correlation_id: int
+    response: JoinGroupResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupAnswered:
+    """The coordinator's answer to a SyncGroup, good or bad."""
+
+    correlation_id: int
+    response: SyncGroupResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicHeartbeatAnswered:
+    """The coordinator's answer to a Heartbeat of the classic protocol, good or bad."""
+
+    correlation_id: int
+    response: HeartbeatResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupAnswered:
+    """The coordinator's answer to a LeaveGroup, good or bad."""
+
+    correlation_id: int
+    response: LeaveGroupResponse
+
+
 # --- the clock -----------------------------------------------------------------------------------
 
 
@@ -328,4 +376,8 @@ Event = (
     | AssignmentPrepared
     | AssignmentComputed
     | AssignmentInstalled
+    | JoinGroupAnswered
+    | SyncGroupAnswered
+    | ClassicHeartbeatAnswered
+    | LeaveGroupAnswered
 )

@@ -28,13 +28,17 @@ class GroupMember(Protocol):
     """
 
     kind: ClassVar[str]
-    """``java`` or ``librdkafka``, as a scenario names it."""
+    """``java``, ``librdkafka`` or ``classic``, as a scenario names it."""
 
     watches_connection: ClassVar[bool]
     """Whether it wants to be told of its connection to the coordinator (``ConnectCoordinator``)."""
 
     commits_without_poll: ClassVar[bool]
     """Whether it does so as a rule, and every host has to heed ``reads_positions``."""
+
+    polls_at_once: ClassVar[bool]
+    """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
+    it were the application's next one (classic-group-and-migration.md, section 4.2)."""
 
     def on_event(self, event: Event, *, now_ms: int) -> tuple[Any, ...]:
         """Take one event in; the effects are to be carried out in their order."""
@@ -72,12 +76,13 @@ class GroupMember(Protocol):
 
     @property
     def member_id(self) -> str:
-        """The client's own, for the life of the process."""
+        """The client's own, for the life of the process; of the classic protocol, the one that the
+        coordinator has given, "" before that and after it is lost."""
         ...
 
     @property
     def member_epoch(self) -> int:
-        """0 before a join is answered."""
+        """0 before a join is answered; of the classic protocol, the generation."""
         ...
 
     @property

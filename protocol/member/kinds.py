@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CLIENT_KINDS", "JAVA", "LIBRDKAFKA"]
+__all__ = ["CLASSIC", "CLIENT_KINDS", "JAVA", "LIBRDKAFKA"]
 
 JAVA = "java"
 """kafka-clients 4.3.1, the asynchronous consumer: ``protocol.member.ConsumerMember``."""
@@ -10,5 +10,8 @@ JAVA = "java"
 LIBRDKAFKA = "librdkafka"
 """librdkafka 2.16.0: ``protocol.librdkafka.LibrdkafkaMember``."""
 
+CLASSIC = "classic"
+"""kafka-clients 4.3.1 with ``group.protocol=classic``: ``protocol.classic_member``."""
+
 CLIENT_KINDS = (JAVA, LIBRDKAFKA)
-"""All of them; the first is the default."""
+"""Those that speak the consumer protocol; the first is the default."""

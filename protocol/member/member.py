@@ -62,6 +62,7 @@ class ConsumerMember(MemberCore):
     kind: ClassVar[str] = JAVA
     watches_connection: ClassVar[bool] = False
     commits_without_poll: ClassVar[bool] = False
+    polls_at_once: ClassVar[bool] = False
 
     __slots__ = (
         "_acts_outside_poll",

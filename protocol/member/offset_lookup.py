@@ -6,11 +6,11 @@ Source: consumer-client.md, sections 7 (offset fetch) and 8. Lookups begin insid
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.member.application import Application
 from protocol.member.backoff import RequestPacer
-from protocol.member.coordinator_search import CoordinatorSearch
 from protocol.member.core import MemberCore
 from protocol.member.effects import ResetPositions, SendOffsetFetch, ValidatePositions
 from protocol.member.values import FetchState
@@ -23,7 +23,7 @@ from protocol.messages_offsets import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["OffsetLookup", "apply_committed_offsets"]
+__all__ = ["CoordinatorLoss", "OffsetLookup", "apply_committed_offsets"]
 
 _COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _RETRIABLE = _COORDINATOR_LOST | {
@@ -58,6 +58,14 @@ def apply_committed_offsets(core: MemberCore, offsets: Mapping[TopicPartition, i
         core.effects.append(ResetPositions(partitions=frozenset(missing)))
 
 
+class CoordinatorLoss(Protocol):
+    """Who is to be told that the coordinator has moved, or cannot be reached."""
+
+    def mark_unknown(self) -> None:
+        """Look for it again."""
+        ...
+
+
 class _Lookup:
     """One set of partitions whose committed offsets are being asked for."""
 
@@ -74,19 +82,30 @@ class _Lookup:
 class OffsetLookup:
     """All offset fetches of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = ("_application", "_core", "_in_flight", "_search", "_wire_topics", "waiting")
+    __slots__ = (
+        "_application",
+        "_core",
+        "_in_flight",
+        "_is_signed",
+        "_search",
+        "_wire_topics",
+        "waiting",
+    )
 
     def __init__(
         self,
         core: MemberCore,
         application: Application,
-        search: CoordinatorSearch,
+        search: CoordinatorLoss,
         wire_topics: WireTopics,
+        *,
+        is_signed: bool = True,
     ) -> None:
         self._core = core
         self._application = application
         self._search = search
         self._wire_topics = wire_topics
+        self._is_signed = is_signed  # with member id and epoch; classic members do not
         self.waiting: list[_Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
         self._in_flight: dict[int, _Lookup] = {}
@@ -146,7 +165,7 @@ class OffsetLookup:
 
     def _send(self, lookup: _Lookup) -> None:
         core = self._core
-        identity = core.commit_identity
+        identity = core.commit_identity if self._is_signed else None
         lookup.pacer.on_sent()
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = lookup

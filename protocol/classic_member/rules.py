@@ -1,0 +1,25 @@
+"""The decisions of a classic member in which known defects differ: one small method each.
+
+``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; a defect is a mixin of ``defects.py``
+put in front. Source: classic-group-and-migration.md, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ClassicMemberRules"]
+
+
+class ClassicMemberRules:
+    """The decisions of the Java consumer with ``group.protocol=classic``."""
+
+    def keeps_member_id_on_retriable_error(self) -> bool:
+        """A join that is to be repeated goes out with the member id that the client has."""
+        return True
+
+    def claims_generation(self) -> bool:
+        """A claim to partitions says in which generation they were got (KIP-792)."""
+        return True
+
+    def stops_fetching_before_commit(self) -> bool:
+        """EAGER: what is about to be revoked is not fetched while it is committed."""
+        return True

@@ -1,0 +1,64 @@
+"""What the client's metadata say of topics: ids, names and partition counts.
+
+The classic protocol names topics by name, and what a client owns stands here by id. Sources:
+classic-group-and-migration.md, sections 3.4 and 4.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from protocol.embedded import NamedPartitions
+from protocol.member.events import MetadataKnown
+from protocol.member.topic_names import TopicNames
+from protocol.topics import TopicPartition
+
+__all__ = ["TopicCatalogue"]
+
+
+class TopicCatalogue:
+    """Ids of topic names and partition counts, as of the client's newest metadata."""
+
+    __slots__ = ("_ids", "_topic_names", "counts", "version")
+
+    def __init__(self, topic_names: TopicNames) -> None:
+        self._topic_names = topic_names
+        self._ids: Mapping[str, str] = {}
+        self.counts: Mapping[str, int] = {}
+        self.version = 0  # grows with every answer
+
+    def on_metadata(self, event: MetadataKnown) -> None:
+        """The client's metadata has been refreshed."""
+        self._topic_names.on_metadata(event.topic_names)
+        self._ids = self._topic_names.ids_by_name()
+        self.counts = event.partition_counts
+        self.version += 1
+
+    def counts_of(self, topics: Iterable[str]) -> dict[str, int]:
+        """Partition counts of those topics that exist, in ascending order of names."""
+        return {topic: self.counts[topic] for topic in sorted(topics) if topic in self.counts}
+
+    def missing(self, named: Iterable[NamedPartitions]) -> bool:
+        """Whether a topic is unknown so far."""
+        return any(topic not in self._ids for topic, _ in named)
+
+    def by_id(self, named: Iterable[NamedPartitions]) -> frozenset[TopicPartition]:
+        """The same partitions by topic id; topics that do not exist vanish."""
+        return frozenset(
+            TopicPartition(self._ids[topic], number)
+            for topic, numbers in named
+            if topic in self._ids
+            for number in numbers
+        )
+
+    def by_name(self, partitions: Iterable[TopicPartition]) -> tuple[NamedPartitions, ...]:
+        """The same partitions grouped under the names of their topics, both ascending."""
+        grouped: dict[str, list[int]] = {}
+        for partition in sorted(partitions):
+            name = self._topic_names.name_of(partition.topic_id)
+            grouped.setdefault(name, []).append(partition.partition)
+        return tuple(NamedPartitions(name, tuple(grouped[name])) for name in sorted(grouped))
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """The name of the partition's topic."""
+        return self._topic_names.name_of(partition.topic_id)
