@@ -5,8 +5,8 @@
     result = rs.run(rs.generate("faulty", seed=7))
     rs.plot_case_study(rs.load_case_study("basic"))
 
-Everything here is defined, and documented, in the package named beside it. ``sweep`` and
-``read_metrics`` are imported when they are first used; the first needs the extra
+Everything here is defined, and documented, in the package named beside it. ``sweep``, ``compare``
+and what reads their results are imported when they are first used; the first two need the extra
 ``rebalance-sim[spark]``.
 """
 
@@ -27,8 +27,10 @@ from scenarios import (
 )
 from scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
 from scenarios.case_studies import replay as replay_case_study
-from scenarios.ownership import OwnershipInterval, ownership_intervals
-from scenarios.plots import plot_case_study, plot_ownership
+from scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
+from scenarios.compare import PROTOCOLS as COMPARED_PROTOCOLS
+from scenarios.ownership import OwnershipInterval, OwnershipTrace, ownership_intervals
+from scenarios.plots import plot_case_study, plot_ownership, plot_ownership_of
 from scenarios.scenario import parse_scenario
 from scenarios.series import metrics_frame
 from scenarios.shrink import shrink
@@ -38,19 +40,25 @@ from sim.offsets_topic import partition_for
 from sim.trace import FullTrace
 
 if TYPE_CHECKING:
-    from spark import read_metrics, sweep
+    import pandas as pd
+
+    from spark import read_comparison, read_metrics, sweep
 
 __all__ = [
     "CASE_STUDIES",
+    "COMPARED_PROTOCOLS",
+    "DEFAULT_PROTOCOLS",
     "DEFECTS",
     "PROFILES",
     "FullTrace",
     "OwnershipInterval",
+    "OwnershipTrace",
     "Promotion",
     "RunResult",
     "Scenario",
     "ScenarioError",
     "ViolationRow",
+    "compare",
     "dump_scenario",
     "fault_kind",
     "generate",
@@ -62,17 +70,31 @@ __all__ = [
     "partition_for",
     "plot_case_study",
     "plot_ownership",
+    "plot_ownership_of",
+    "read_comparison",
     "read_metrics",
     "replay_case_study",
     "run",
     "shrink",
     "sweep",
+    "with_protocol",
     "zoo_scenario",
 ]
 
 
+def compare(**options: Any) -> pd.DataFrame:
+    """Run seeds under several protocols; a row for each metric and protocol.
+
+    Options are those of ``spark.compare``: ``profile``, ``seeds``, ``out``, ``protocols``,
+    ``base``, ``backend`` and more. The report stands in ``out``.
+    """
+    import spark
+
+    return spark.compare(**options).frame()
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("read_metrics", "sweep"):
+    if name in ("read_comparison", "read_metrics", "sweep"):
         import spark
 
         return getattr(spark, name)

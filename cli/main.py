@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
+from cli.compare import compare
 from cli.conformance import conformance
 from cli.errors import BadInput
 from cli.exit_codes import BAD_INPUT, INTERRUPTED
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (run, sweep, shrink, replay, conformance, generate, profiles):
+for command in (run, sweep, compare, shrink, replay, conformance, generate, profiles):
     app.command()(command)
 
 

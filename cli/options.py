@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from scenarios.compare import label_of, split_label
+
 __all__ = [
     "OptionalProfile",
     "OptionalSeed",
@@ -36,4 +38,7 @@ Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="S
 
 def with_semantics(profile: str, semantics: str | None) -> str:
     """The profile for another version: its name and that of the version around an @."""
-    return profile if semantics is None else f"{profile}@{semantics}"
+    if semantics is None:
+        return profile
+    name, protocol = split_label(profile)
+    return label_of(f"{name}@{semantics}", protocol)

@@ -21,7 +21,7 @@ from spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
 if TYPE_CHECKING:
     from spark import Progress, SweepSummary
 
-__all__ = ["sweep"]
+__all__ = ["limits_of", "progress_bar", "spark_settings", "sweep"]
 
 HARD_LIMIT_FACTOR = 2
 FINDINGS_SHOWN = 10
@@ -74,7 +74,7 @@ def sweep(
 
     if runner != DEFAULT_RUNNER:
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is
-    with _progress_bar() as on_progress:
+    with progress_bar("sweep") as on_progress:
         summary = run_sweep(
             profile=with_semantics(profile, semantics),
             seeds=seeds,
@@ -83,12 +83,8 @@ def sweep(
             master=master,
             batch_size=batch,
             runner=runner,
-            limits=Limits(
-                soft_s=time_limit_s,
-                hard_s=HARD_LIMIT_FACTOR * time_limit_s,
-                memory_mib=memory_limit_mib,
-            ),
-            spark_settings=_settings(conf or []),
+            limits=limits_of(time_limit_s, memory_limit_mib),
+            spark_settings=spark_settings(conf or []),
             metrics_interval_ms=metrics_interval_ms,
             metrics_seeds=0 if no_metrics else metrics_seeds,
             traces=traces,
@@ -99,7 +95,17 @@ def sweep(
     return OK if summary.passed else FOUND
 
 
-def _settings(pairs: list[str]) -> dict[str, str]:
+def limits_of(time_limit_s: float, memory_limit_mib: int) -> Limits:
+    """The limits of one run, as a command line gives them."""
+    return Limits(
+        soft_s=time_limit_s,
+        hard_s=HARD_LIMIT_FACTOR * time_limit_s,
+        memory_mib=memory_limit_mib,
+    )
+
+
+def spark_settings(pairs: list[str]) -> dict[str, str]:
+    """What ``--conf`` says, by name. Raises BadInput."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -110,7 +116,7 @@ def _settings(pairs: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _progress_bar() -> Iterator[Callable[[Progress], None]]:
+def progress_bar(task_name: str) -> Iterator[Callable[[Progress], None]]:
     """A bar on a terminal; elsewhere only the notes, so that logs stay short."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -122,7 +128,7 @@ def _progress_bar() -> Iterator[Callable[[Progress], None]]:
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     with Bar(*columns, console=stderr, disable=not stderr.is_terminal) as bar:
-        task = bar.add_task("sweep")
+        task = bar.add_task(task_name)
 
         def show(progress: Progress) -> None:
             if progress.note:

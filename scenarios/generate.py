@@ -14,6 +14,7 @@ from typing import Any
 from invariants.liveness import SLACK_BATCHES
 from protocol.config import CoordinatorConfig
 from protocol.member.kinds import JAVA, LIBRDKAFKA
+from scenarios.compare import split_label, with_protocol
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_assignors import AssignorCast
@@ -63,9 +64,12 @@ _WARM_UP_MS = 60_000
 def generate(profile: str, seed: int) -> Scenario:
     """The scenario of this profile and seed; always the same one for the same code.
 
-    Raises ScenarioError for an unknown profile.
+    ``faulty+consumer-range`` is ``faulty`` with clients that all speak that protocol
+    (``compare.with_protocol``). Raises ScenarioError for an unknown profile, or protocol.
     """
-    return generate_from(load_profile(profile), seed)
+    name, protocol = split_label(profile)
+    scenario = generate_from(load_profile(name), seed)
+    return with_protocol(scenario, protocol) if protocol else scenario
 
 
 def generate_from(profile: Profile, seed: int) -> Scenario:

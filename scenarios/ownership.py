@@ -1,8 +1,12 @@
-"""Who held which partition, and when: read off the records of a group's log.
+"""Who held which partition, and when: as a group's log has it, and as its clients see it.
 
-This is the coordinator's view: a member holds a partition from the record that grants it to the
-record that takes it away. While it has been told to give the partition up, the interval is of kind
-``REVOKING``; the time between two holders is the time without an owner.
+``ownership_intervals`` is the coordinator's view, read off the records of the log: a member holds a
+partition from the record that grants it to the record that takes it away. While it has been told to
+give the partition up, the interval is of kind ``REVOKING``; the time between two holders is the
+time without an owner. It is about the consumer protocol alone.
+
+``OwnershipTrace`` is the clients' view, whatever protocol they speak: a client holds a partition
+while it may fetch it.
 """
 
 from __future__ import annotations
@@ -11,14 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from invariants.step import Step, StepKind
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     CurrentAssignmentValue,
     Record,
 )
 from protocol.topics import TopicPartition
+from sim.trace import Trace
 
-__all__ = ["Holding", "OwnershipInterval", "ownership_intervals"]
+__all__ = ["Holding", "OwnershipInterval", "OwnershipTrace", "ownership_intervals"]
 
 
 class Holding(Enum):
@@ -38,6 +44,70 @@ class OwnershipInterval:
     member_id: str
     holding: Holding
     member_epoch: int
+
+
+class OwnershipTrace(Trace):
+    """Keeps who may fetch what; hand it to ``scenarios.run`` as ``trace``.
+
+    Members go by the names of their clients; ``member_epoch`` is not known and -1.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._since_ms: dict[tuple[TopicPartition, str], int] = {}
+        self._held: dict[str, frozenset[TopicPartition]] = {}
+        self._closed: list[OwnershipInterval] = []
+        self.fault_times: list[tuple[int, str]] = []
+
+    def on_step(self, step: Step) -> None:
+        """Take a step in, and what it changes."""
+        super().on_step(step)
+        client = step.client
+        if step.kind is StepKind.FAULT:
+            self.fault_times.append((step.at_ms, step.detail))
+        if client is None:
+            return
+        if step.kind is StepKind.CLIENT_CRASHED:
+            self._hold(client.name, frozenset(), step.at_ms)
+            return
+        version = (client.incarnation, client.member.ownership_version)
+        if self._seen.get(client.name) != version:
+            self._seen[client.name] = version
+            self._hold(client.name, client.member.fetchable, step.at_ms)
+
+    def intervals(self, until_ms: int) -> list[OwnershipInterval]:
+        """By partition and time; what is still held lasts until ``until_ms``."""
+        still = [
+            self._interval(partition, name, since_ms, until_ms)
+            for (partition, name), since_ms in self._since_ms.items()
+            if since_ms < until_ms
+        ]
+        return sorted(
+            [*self._closed, *still], key=lambda i: (i.partition, i.from_ms, i.to_ms, i.member_id)
+        )
+
+    def _hold(self, name: str, partitions: frozenset[TopicPartition], at_ms: int) -> None:
+        before = self._held.get(name, frozenset())
+        self._held[name] = partitions
+        for partition in sorted(before - partitions):
+            since_ms = self._since_ms.pop((partition, name))
+            if since_ms < at_ms:
+                self._closed.append(self._interval(partition, name, since_ms, at_ms))
+        for partition in sorted(partitions - before):
+            self._since_ms[partition, name] = at_ms
+
+    def _interval(
+        self, partition: TopicPartition, name: str, from_ms: int, to_ms: int
+    ) -> OwnershipInterval:
+        return OwnershipInterval(
+            partition=partition,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            member_id=name,
+            holding=Holding.ASSIGNED,
+            member_epoch=-1,
+        )
 
 
 def ownership_intervals(

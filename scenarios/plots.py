@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
+from protocol.topics import TopicPartition
 from scenarios.case_studies import CaseState, CaseStep, CaseStudy, Promotion, replay
 from scenarios.ownership import Holding, OwnershipInterval
 
-__all__ = ["plot_case_study", "plot_ownership"]
+__all__ = ["plot_case_study", "plot_ownership", "plot_ownership_of"]
 
 _PALETTE = (
     "#0072B2",
@@ -84,9 +85,53 @@ def plot_ownership(
     topics = topic_names or {}
     colours = _colours({names.get(row.member_id, row.member_id) for row in rows})
     partitions = sorted({row.partition for row in rows})
-    line_of = {partition: line for line, partition in enumerate(partitions)}
     figure = Figure(figsize=(10, 1.6 + 0.3 * len(partitions)), layout="constrained")
     axes = figure.subplots()
+    _draw_ownership(axes, rows, partitions, colours, names, topics)
+    _draw_marks(axes, marks)
+    axes.set_xlim(0, until_ms / 1000)
+    axes.set_xlabel("simulated time (s)")
+    _legend(figure, colours, is_case_study=False)
+    return figure
+
+
+def plot_ownership_of(
+    runs: Mapping[str, Iterable[OwnershipInterval]],
+    *,
+    until_ms: int,
+    fault_times: Sequence[int] = (),
+) -> Figure:
+    """Several runs of one scenario, one above the other, each under its title: ``plot_ownership``
+    on one axis of time. ``fault_times`` are when something happened to them, the same for all.
+    """
+    rows = {title: list(intervals) for title, intervals in runs.items()}
+    every = [row for of_run in rows.values() for row in of_run]
+    colours = _colours({row.member_id for row in every})
+    partitions = sorted({row.partition for row in every})
+    height = 0.8 + (0.7 + 0.16 * len(partitions)) * len(rows)
+    figure = Figure(figsize=(10, height), layout="constrained")
+    grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False)
+    for axes, (title, of_run) in zip(grid.flat, rows.items(), strict=True):
+        _draw_ownership(axes, of_run, partitions, colours, {}, {})
+        _draw_marks(axes, [(at_ms, "") for at_ms in fault_times])
+        axes.tick_params(axis="y", labelsize=6)
+        axes.set_title(title, loc="left", fontsize="small", color=_INK)
+        axes.set_xlim(0, until_ms / 1000)
+    grid.flat[-1].set_xlabel("simulated time (s)")
+    _legend(figure, colours, is_case_study=False)
+    return figure
+
+
+def _draw_ownership(
+    axes: Axes,
+    rows: Sequence[OwnershipInterval],
+    partitions: Sequence[TopicPartition],
+    colours: Mapping[str, str],
+    names: Mapping[str, str],
+    topics: Mapping[str, str],
+) -> None:
+    """One line for each partition, with a bar for each time it was held."""
+    line_of = {partition: line for line, partition in enumerate(partitions)}
     for row in rows:
         axes.broken_barh(
             [(row.from_ms / 1000, (row.to_ms - row.from_ms) / 1000)],
@@ -96,6 +141,15 @@ def plot_ownership(
             hatch="////" if row.holding is Holding.REVOKING else None,
             linewidth=0.5,
         )
+    axes.set_yticks(
+        range(len(partitions)),
+        [f"{topics.get(p.topic_id, p.topic_id)}-{p.partition}" for p in partitions],
+    )
+    axes.invert_yaxis()
+    _tidy(axes)
+
+
+def _draw_marks(axes: Axes, marks: Sequence[tuple[int, str]]) -> None:
     for at_ms, text in marks:
         axes.axvline(at_ms / 1000, color=_INK, linestyle="--", linewidth=0.8)
         axes.annotate(
@@ -106,16 +160,6 @@ def plot_ownership(
             fontsize="x-small",
             color=_INK,
         )
-    axes.set_yticks(
-        range(len(partitions)),
-        [f"{topics.get(p.topic_id, p.topic_id)}-{p.partition}" for p in partitions],
-    )
-    axes.set_xlim(0, until_ms / 1000)
-    axes.invert_yaxis()
-    axes.set_xlabel("simulated time (s)")
-    _tidy(axes)
-    _legend(figure, colours, is_case_study=False)
-    return figure
 
 
 def _draw_epochs(axes: Axes, states: Sequence[CaseState], colours: Mapping[str, str]) -> None:

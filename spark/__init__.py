@@ -13,6 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark.comparison import ComparisonSummary, compare, read_comparison
     from spark.driver import BACKENDS, Progress, sweep
     from spark.errors import SparkSetupError, SweepError, SweepInterrupted
     from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
@@ -27,6 +28,7 @@ __all__ = [
     "DEFAULT_RUNNER",
     "METRICS_SEEDS",
     "TRACES",
+    "ComparisonSummary",
     "Limits",
     "Progress",
     "SeedRange",
@@ -35,6 +37,8 @@ __all__ = [
     "SweepInterrupted",
     "SweepPlan",
     "SweepSummary",
+    "compare",
+    "read_comparison",
     "read_metrics",
     "read_plan",
     "read_table",
@@ -44,6 +48,7 @@ __all__ = [
 
 # Loaded on first use: a worker needs neither pandas nor matplotlib to run a batch.
 _HOMES = {
+    "spark.comparison": ("ComparisonSummary", "compare", "read_comparison"),
     "spark.driver": ("BACKENDS", "Progress", "sweep"),
     "spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
     "spark.plan": ("METRICS_SEEDS", "SeedRange", "SweepPlan"),

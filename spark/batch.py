@@ -11,17 +11,24 @@ from typing import Any, NamedTuple
 
 from scenarios.version import code_version
 from sim.sampling import MetricSample
-from spark.plan import SweepPlan
+from spark.plan import SweepPlan, Unit
 from spark.results import ResultFolder
 from spark.runner import Runner, load_runner, takes
 from spark.supervised import Attempt, supervised
-from spark.tables import failure_row, metrics_table, run_row, to_table, violation_rows
+from spark.tables import (
+    failure_row,
+    metrics_table,
+    run_row,
+    timing_row,
+    to_table,
+    violation_rows,
+)
 
 __all__ = ["SeedRows", "run_batch", "seed_body"]
 
 
 class SeedRows(NamedTuple):
-    """The rows of one seed."""
+    """The rows of one run."""
 
     run: dict[str, Any]
     violations: list[dict[str, Any]]
@@ -34,14 +41,12 @@ def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     worker = f"{socket.gethostname()}:{os.getpid()}"
     runs, violations, timing, metrics = [], [], [], []
     for attempt in _attempts(index, plan):
-        rows = _rows_of(attempt, plan.profile)
+        rows = _rows_of(attempt)
         runs.append(rows.run)
         violations += rows.violations
         if rows.samples:
             metrics.append(metrics_table(rows.run, rows.samples))
-        timing.append(
-            {"seed": attempt.seed, "batch": index, "wall_ms": attempt.wall_ms, "worker": worker}
-        )
+        timing.append(timing_row(attempt.unit, batch=index, wall_ms=attempt.wall_ms, worker=worker))
     folder = ResultFolder(out)
     folder.write("violations", index, to_table("violations", violations))
     folder.write("timing", index, to_table("timing", timing))
@@ -52,16 +57,17 @@ def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
 
 
 def seed_body(
-    runner: Runner, profile: str, *, interval_of: Callable[[int], int | None] = lambda seed: None
-) -> Callable[[int], SeedRows]:
-    """What runs in the child: one seed, to rows. ``interval_of`` says how often it is sampled.
+    runner: Runner, *, interval_of: Callable[[int], int | None] = lambda seed: None
+) -> Callable[[Unit], SeedRows]:
+    """What runs in the child: one run, to rows. ``interval_of`` says how often a seed is sampled.
 
     A failing seed runs twice. If the second digest differs, that is the finding: a failure that
     cannot be replayed proves nothing about the protocol.
     """
     can_sample = takes(runner, "metrics_interval_ms")
 
-    def body(seed: int) -> SeedRows:
+    def body(unit: Unit) -> SeedRows:
+        profile, seed = unit
         interval_ms = interval_of(seed) if can_sample else None
         options = {} if interval_ms is None else {"metrics_interval_ms": interval_ms}
         result = runner(profile, seed, **options)
@@ -79,16 +85,19 @@ def seed_body(
 
 
 def _attempts(index: int, plan: SweepPlan) -> Iterator[Attempt]:
-    body = seed_body(load_runner(plan.runner), plan.profile, interval_of=plan.metrics_interval_of)
-    return supervised(body, plan.batch_seeds(index), plan.limits)
+    body = seed_body(load_runner(plan.runner), interval_of=plan.metrics_interval_of)
+    return supervised(body, plan.batch_units(index), plan.limits)
 
 
-def _rows_of(attempt: Attempt, profile: str) -> SeedRows:
+def _rows_of(attempt: Attempt) -> SeedRows:
     if not attempt.failure:
         rows: SeedRows = attempt.result
         return rows
     row = failure_row(
-        seed=attempt.seed, profile=profile, outcome=attempt.failure, reason=attempt.reason
+        seed=attempt.unit.seed,
+        profile=attempt.unit.profile,
+        outcome=attempt.failure,
+        reason=attempt.reason,
     )
     return SeedRows(row, [])
 

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from scenarios.compare import label_of
 from sim.sampling import DEFAULT_INTERVAL_MS
 from spark.batch import seed_body
 from spark.errors import SweepError, SweepInterrupted
-from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
+from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan, Unit
 from spark.report import SweepSummary, summarise, write_report
 from spark.results import ResultFolder, read_table
 from spark.runner import DEFAULT_RUNNER, load_runner
@@ -19,7 +20,7 @@ from spark.shipping import code_digest, packages_of
 from spark.supervised import Limits, supervised
 from spark.traces import TRACES, trace_failures
 
-__all__ = ["BACKENDS", "Progress", "sweep"]
+__all__ = ["BACKENDS", "CarriedOut", "Progress", "carry_out", "sweep"]
 
 BACKENDS = ("spark", "pool")
 
@@ -69,10 +70,64 @@ def sweep(
     Raises SweepError (one clear line), scenarios.ScenarioError for an unknown profile, and
     SweepInterrupted on Ctrl-C.
     """
+    done = carry_out(
+        profile=profile,
+        seeds=seeds,
+        out=out,
+        backend=backend,
+        master=master,
+        batch_size=batch_size,
+        runner=runner,
+        limits=limits,
+        spark_settings=spark_settings,
+        processes=processes,
+        metrics_interval_ms=metrics_interval_ms,
+        metrics_seeds=metrics_seeds,
+        traces=traces,
+        on_progress=on_progress,
+    )
+    summary = summarise(done.path, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s)
+    write_report(done.path, summary)
+    return summary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedOut:
+    """A folder in which every run of a plan has its rows, and what the call that saw to it did."""
+
+    path: Path
+    plan: SweepPlan
+    seeds_run: int
+    elapsed_s: float
+
+
+def carry_out(
+    *,
+    profile: str,
+    seeds: SeedRange | str | tuple[int, int],
+    out: Path | str,
+    protocols: tuple[str, ...] = (),
+    backend: str = "spark",
+    master: str | None = None,
+    batch_size: int | None = None,
+    runner: str = DEFAULT_RUNNER,
+    limits: Limits | None = None,
+    spark_settings: Mapping[str, str] | None = None,
+    processes: int | None = None,
+    metrics_interval_ms: int = DEFAULT_INTERVAL_MS,
+    metrics_seeds: int = 0,
+    traces: int = 0,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> CarriedOut:
+    """Run what is not done yet of a sweep, or with ``protocols`` of a comparison.
+
+    Arguments and errors are those of ``sweep``.
+    """
     if backend not in BACKENDS:
         raise SweepError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
     seed_range = _seed_range(seeds)
-    _check_profile(profile, seed_range.first, runner)
+    for protocol in protocols or ("",):
+        _check_profile(label_of(profile, protocol), seed_range.first, runner)
     folder = ResultFolder(Path(out).absolute())
     begun = folder.plan()
     is_complete = begun is not None and len(folder.batches_done()) == begun.batch_count
@@ -87,6 +142,7 @@ def sweep(
         limits=limits or Limits(),
         metrics_interval_ms=metrics_interval_ms,
         metrics_seeds=metrics_seeds,
+        protocols=protocols,
         begun=begun,
     )
     todo = sorted(set(range(plan.batch_count)) - folder.batches_done())
@@ -103,7 +159,8 @@ def sweep(
         )
 
     started_s = monotonic()
-    report_progress(f"sweep {plan.sweep_id}: {len(todo)} of {plan.batch_count} batches to run")
+    what = "comparison" if protocols else "sweep"
+    report_progress(f"{what} {plan.sweep_id}: {len(todo)} of {plan.batch_count} batches to run")
     try:
         if run_batches is not None:
             run_batches(todo, plan=plan, out=folder.path, report_progress=report_progress)
@@ -115,9 +172,9 @@ def sweep(
             batches_done=len(folder.batches_done()), batches_planned=plan.batch_count
         ) from None
     seeds_run = sum(len(plan.batch_seeds(index)) for index in todo)
-    summary = summarise(folder.path, seeds_run=seeds_run, elapsed_s=monotonic() - started_s)
-    write_report(folder.path, summary)
-    return summary
+    return CarriedOut(
+        path=folder.path, plan=plan, seeds_run=seeds_run, elapsed_s=monotonic() - started_s
+    )
 
 
 def _check_profile(profile: str, seed: int, runner: str) -> None:
@@ -157,12 +214,15 @@ def _plan(
     limits: Limits,
     metrics_interval_ms: int,
     metrics_seeds: int,
+    protocols: tuple[str, ...],
     begun: SweepPlan | None,
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
     if batch_size is None:
         batch_size = (
-            begun.batch_size if begun else _measured_batch_size(profile, seeds, runner, limits)
+            begun.batch_size
+            if begun
+            else _measured_batch_size(profile, protocols, seeds, runner, limits)
         )
     plan = SweepPlan(
         profile=profile,
@@ -173,6 +233,7 @@ def _plan(
         limits=limits,
         metrics_interval_ms=metrics_interval_ms,
         metrics_seeds=metrics_seeds,
+        protocols=protocols,
     )
     differences = begun.differences(plan) if begun else []
     if differences:
@@ -183,13 +244,17 @@ def _plan(
     return plan
 
 
-def _measured_batch_size(profile: str, seeds: SeedRange, runner: str, limits: Limits) -> int:
+def _measured_batch_size(
+    profile: str, protocols: tuple[str, ...], seeds: SeedRange, runner: str, limits: Limits
+) -> int:
     """Run the first seeds, for one task's time at most, and round to a 1-2-5 step.
 
     The steps keep the size the same from one measurement to the next, as a rule.
     """
-    body = seed_body(load_runner(runner), profile)
-    probe = range(seeds.first, min(seeds.end, seeds.first + PROBE_SEEDS))
+    body = seed_body(load_runner(runner))
+    labels = [label_of(profile, protocol) for protocol in protocols or ("",)]
+    last = min(seeds.end, seeds.first + PROBE_SEEDS)
+    probe = [Unit(label, seed) for seed in range(seeds.first, last) for label in labels]
     started_s = monotonic()
     count = 0
     attempts = supervised(body, probe, limits)
@@ -198,15 +263,16 @@ def _measured_batch_size(profile: str, seeds: SeedRange, runner: str, limits: Li
         if monotonic() - started_s > BATCH_TARGET_S:
             break
     attempts.close()
-    fitting = BATCH_TARGET_S * count / (monotonic() - started_s)
+    fitting = BATCH_TARGET_S * count / len(labels) / (monotonic() - started_s)
     ceiling = min(fitting, len(seeds) / BATCHES_AT_LEAST)
     return max((step for step in BATCH_STEPS if step <= ceiling), default=1)
 
 
 def _check_complete(out: Path, plan: SweepPlan) -> None:
-    """Every planned seed has exactly one row."""
+    """Every planned run has exactly one row."""
     found = read_table(out, "runs").column("seed").to_pylist()
-    if found != list(range(plan.seeds.first, plan.seeds.end)):
+    planned = range(plan.seeds.first, plan.seeds.end)
+    if found != [seed for seed in planned for _ in plan.labels]:
         raise SweepError(
             f"{out} has {len(found)} rows with {len(set(found))} seeds, {len(plan.seeds)} were "
             "planned: delete the file of the damaged batch in runs/ and run the sweep again"

@@ -11,15 +11,16 @@ import re
 import sys
 from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
+from scenarios.compare import label_of
 from sim.sampling import DEFAULT_INTERVAL_MS
 from spark.errors import SweepError
 from spark.supervised import Limits
 
-__all__ = ["METRICS_SEEDS", "SeedRange", "SweepPlan"]
+__all__ = ["METRICS_SEEDS", "SeedRange", "SweepPlan", "Unit"]
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 SEED_MAX = 2**63 - 1
 METRICS_SEEDS = 100
 """As many seeds keep their series unless told otherwise: enough for a mean over time with a band,
@@ -55,14 +56,23 @@ class SeedRange:
         return cls(int(match.group(1)), int(match.group(2)))
 
 
+class Unit(NamedTuple):
+    """One run: a profile, as ``scenarios.generate`` takes it, and a seed."""
+
+    profile: str
+    seed: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
     """Everything that decides what the rows of a sweep are.
 
     ``code_digest`` covers the source of what runs a scenario; ``python`` is the minor version,
     because the standard library's samplers may change with it. ``metrics_seeds`` seeds at most,
-    evenly spread, keep their series, with a sample every ``metrics_interval_ms``. Raises SweepError
-    on a batch size outside 1 .. 100,000, an interval below 1, or a negative number of seeds.
+    evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``protocols``:
+    each seed is run once for each of them (``scenarios.compare``), all in the same batch; none in
+    a sweep that compares nothing. Raises SweepError on a batch size outside 1 .. 100,000, an
+    interval below 1, a negative number of seeds, or a protocol that is named twice.
     """
 
     profile: str
@@ -73,6 +83,7 @@ class SweepPlan:
     limits: Limits
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
+    protocols: tuple[str, ...] = ()
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 
@@ -88,6 +99,8 @@ class SweepPlan:
             )
         if self.metrics_seeds < 0:
             raise SweepError(f"metrics of {self.metrics_seeds} seeds: give 0 or more")
+        if len(set(self.protocols)) != len(self.protocols):
+            raise SweepError(f"protocols {', '.join(self.protocols)}: name each of them once")
 
     @property
     def sweep_id(self) -> str:
@@ -103,6 +116,15 @@ class SweepPlan:
         """The seeds of batch ``index``, ascending."""
         first = self.seeds.first + index * self.batch_size
         return range(first, min(first + self.batch_size, self.seeds.end))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The profiles that each seed is run with: one for each protocol, or just the profile."""
+        return tuple(label_of(self.profile, protocol) for protocol in self.protocols or ("",))
+
+    def batch_units(self, index: int) -> list[Unit]:
+        """The runs of batch ``index``: by ascending seed, and all protocols of one together."""
+        return [Unit(label, seed) for seed in self.batch_seeds(index) for label in self.labels]
 
     def metrics_interval_of(self, seed: int) -> int | None:
         """How often this seed is sampled, in simulated milliseconds; None for not at all."""
@@ -124,7 +146,8 @@ class SweepPlan:
                 raise SweepError(f"written with layout {values['layout']}, not {LAYOUT_VERSION}")
             del values["sweep_id"]
             seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
-            return cls(seeds=seeds, limits=limits, **values)
+            protocols = tuple(values.pop("protocols"))
+            return cls(seeds=seeds, limits=limits, protocols=protocols, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise SweepError(f"not the plan of a sweep ({problem})") from problem
 

@@ -2,7 +2,7 @@
 
 One child works through a whole batch and sends each result over a pipe. What the child cannot
 report itself (it was killed, it left, it hangs in a C call) the parent sees from outside: it names
-the seed in flight, forks again and goes on at the next seed (spark-sweep.md, section 5).
+the seed in flight, forks again and goes on at the next one (spark-sweep.md, section 5).
 
 Limits on wall time and memory depend on the machine. They give "no verdict", never a violation.
 """
@@ -60,9 +60,10 @@ class Limits:
 
 
 class Attempt(NamedTuple):
-    """What became of one seed. ``failure`` is empty exactly if ``result`` is what the body gave."""
+    """What became of one unit of work, mostly a seed. ``failure`` is empty exactly if ``result`` is
+    what the body gave."""
 
-    seed: int
+    unit: Any
     result: Any
     failure: str  # "", or error, timeout, memory, crash, hang
     reason: str
@@ -74,16 +75,16 @@ class _SoftLimit(BaseException):
 
 
 def supervised(
-    body: Callable[[int], Any], seeds: Sequence[int], limits: Limits
+    body: Callable[[Any], Any], units: Sequence[Any], limits: Limits
 ) -> Generator[Attempt, None, None]:
-    """Call ``body(seed)`` for every seed, in order, in a child; exactly one Attempt per seed."""
+    """Call ``body(unit)`` for every unit, in order, in a child; exactly one Attempt per unit."""
     done = 0
-    while done < len(seeds):
-        child = _Child(body, seeds[done:], limits)
+    while done < len(units):
+        child = _Child(body, units[done:], limits)
         try:
             alive = True
-            while alive and done < len(seeds):
-                attempt = child.next_attempt(seeds[done])
+            while alive and done < len(units):
+                attempt = child.next_attempt(units[done])
                 # A child that met anything but a result may be in any state: use a new one.
                 alive = not attempt.failure
                 done += 1
@@ -95,7 +96,7 @@ def supervised(
 class _Child:
     """The parent's side of one forked child."""
 
-    def __init__(self, body: Callable[[int], Any], seeds: Sequence[int], limits: Limits) -> None:
+    def __init__(self, body: Callable[[Any], Any], units: Sequence[Any], limits: Limits) -> None:
         self._limits = limits
         self._buffer = bytearray()
         self._status: int | None = None
@@ -105,26 +106,26 @@ class _Child:
         self._pid = os.fork()
         if self._pid == 0:
             os.close(self._read_fd)
-            _child_main(body, seeds, limits, write_fd, self._stacks.fileno(), parent_pid)
+            _child_main(body, units, limits, write_fd, self._stacks.fileno(), parent_pid)
         os.close(write_fd)
         self._poll = select.poll()
         self._poll.register(self._read_fd, select.POLLIN)
 
-    def next_attempt(self, seed: int) -> Attempt:
-        """Wait for the result of ``seed``, at most the hard limit."""
+    def next_attempt(self, unit: Any) -> Attempt:
+        """Wait for the result of ``unit``, at most the hard limit."""
         started_s = time.monotonic()
         try:
             message = self._receive(started_s + self._limits.hard_s)
             if message is not None:
                 result, failure, reason, wall_ms = pickle.loads(message)
                 result = None if failure else pickle.loads(result)
-                return Attempt(seed, result, failure, reason, wall_ms)
+                return Attempt(unit, result, failure, reason, wall_ms)
             failure, reason = "crash", self._cause_of_death()
         except TimeoutError:
             failure = "hang"
             reason = f"no result within {self._limits.hard_s:g} s{self._innermost_calls()}"
         wall_ms = (time.monotonic() - started_s) * 1000
-        return Attempt(seed, None, failure, reason, wall_ms)
+        return Attempt(unit, None, failure, reason, wall_ms)
 
     def end(self, *, patience_s: float = 0.0) -> int:
         """Wait so long for the child to leave, then kill it. Returns its wait status."""
@@ -180,8 +181,8 @@ class _Child:
 
 
 def _child_main(
-    body: Callable[[int], Any],
-    seeds: Sequence[int],
+    body: Callable[[Any], Any],
+    units: Sequence[Any],
     limits: Limits,
     write_fd: int,
     stacks_fd: int,
@@ -196,8 +197,8 @@ def _child_main(
         # Ctrl-C is the driver's to handle; it ends the children.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         _cap_memory(limits.memory_mib)
-        for seed in seeds:
-            result = _attempt(body, seed, limits)
+        for unit in units:
+            result = _attempt(body, unit, limits)
             _send(write_fd, result)
             if result[1]:
                 break
@@ -207,15 +208,15 @@ def _child_main(
 
 
 def _attempt(
-    body: Callable[[int], Any], seed: int, limits: Limits
+    body: Callable[[Any], Any], unit: Any, limits: Limits
 ) -> tuple[bytes | None, str, str, float]:
-    """Result (pickled), failure, reason and wall milliseconds of one seed."""
+    """Result (pickled), failure, reason and wall milliseconds of one unit."""
     started_s = time.perf_counter()
     result, failure, reason = None, "", ""
     try:
         try:
             signal.setitimer(signal.ITIMER_REAL, limits.soft_s)
-            result = pickle.dumps(body(seed), protocol=pickle.HIGHEST_PROTOCOL)
+            result = pickle.dumps(body(unit), protocol=pickle.HIGHEST_PROTOCOL)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _SoftLimit:

@@ -11,11 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from scenarios.compare import split_label
 from scenarios.result import OUTCOMES as RUN_OUTCOMES
 from scenarios.result import RunResult
 from sim.sampling import MetricSample
+from spark.plan import Unit
 
 __all__ = [
+    "COMPARISON",
     "METRICS",
     "NO_VERDICT",
     "OUTCOMES",
@@ -27,6 +30,7 @@ __all__ = [
     "failure_row",
     "metrics_table",
     "run_row",
+    "timing_row",
     "to_table",
     "violation_rows",
 ]
@@ -57,9 +61,14 @@ def _verdict_column(name: str, kind: pa.DataType, doc: str) -> pa.Field:
     return pa.field(name, kind, metadata={"doc": doc})
 
 
+_PROTOCOL = _column(
+    "protocol", pa.string(), "what all clients speak in a comparison; empty in a sweep"
+)
+
 _IDENTITY = (
     _column("seed", pa.int64(), "seed of the run"),
     _column("profile", pa.string(), "profile that the scenario was generated from"),
+    _PROTOCOL,
     _verdict_column("scenario_hash", pa.string(), "hash of the scenario value"),
     _verdict_column("code_version", pa.string(), "version of the simulator"),
 )
@@ -80,7 +89,7 @@ RUNS = pa.schema(
         _column("metrics", _VALUES, "metric -> value, with its unit in the name"),
         _column("coverage", _COUNTS, "situation -> how often the run visited it"),
     ],
-    metadata={"doc": "one row per seed, ascending"},
+    metadata={"doc": "one row per run, by ascending seed, and by protocol in the plan's order"},
 )
 
 VIOLATIONS = pa.schema(
@@ -99,11 +108,12 @@ VIOLATIONS = pa.schema(
 TIMING = pa.schema(
     [
         _column("seed", pa.int64(), "seed of the run"),
+        _PROTOCOL,
         _column("batch", pa.int64(), "batch that it was part of"),
         _column("wall_ms", pa.float64(), "wall time of the run, ms; a failing one is run twice"),
         _column("worker", pa.string(), "host and process that ran it"),
     ],
-    metadata={"doc": "one row per seed, ascending; the only table that differs between two sweeps"},
+    metadata={"doc": "one row per run, as in `runs`; the only table that differs between sweeps"},
 )
 
 METRICS = pa.schema(
@@ -122,6 +132,26 @@ METRICS = pa.schema(
     metadata={"doc": "one row per reading of the seeds that are sampled, by seed and time"},
 )
 
+COMPARISON = pa.schema(
+    [
+        _column("metric", pa.string(), "metric of the runs, with its unit in the name"),
+        _column("protocol", pa.string(), "what all clients spoke"),
+        _column("seeds", pa.int64(), "seeds in which it and the base have a value"),
+        _column("median", pa.float64(), "median over these seeds"),
+        _column("median_low", pa.float64(), "lower end of its 95 % interval; NaN: too few seeds"),
+        _column("median_high", pa.float64(), "upper end"),
+        _column("mean", pa.float64(), "mean over these seeds"),
+        _column("p95", pa.float64(), "95th percentile over these seeds"),
+        _column("difference", pa.float64(), "median over seeds of the value minus the base's"),
+        _column("difference_low", pa.float64(), "lower end of its 95 % interval"),
+        _column("difference_high", pa.float64(), "upper end"),
+        _column("won", pa.int64(), "seeds with less than the base"),
+        _column("tied", pa.int64(), "seeds with as much as the base"),
+        _column("lost", pa.int64(), "seeds with more than the base"),
+    ],
+    metadata={"doc": "one row per metric and protocol, over the seeds that passed under each"},
+)
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": RUNS,
     "violations": VIOLATIONS,
@@ -135,6 +165,7 @@ def run_row(result: RunResult) -> dict[str, Any]:
     return {
         "seed": result.seed,
         "profile": result.profile,
+        "protocol": split_label(result.profile)[1],
         "scenario_hash": result.scenario_hash,
         "code_version": result.code_version,
         "outcome": result.outcome,
@@ -153,8 +184,20 @@ def run_row(result: RunResult) -> dict[str, Any]:
 def failure_row(*, seed: int, profile: str, outcome: str, reason: str) -> dict[str, Any]:
     """The row of ``runs`` for a run that ended without a result."""
     values: dict[str, Any] = dict.fromkeys(RUNS.names)
-    values |= {"seed": seed, "profile": profile, "outcome": outcome, "reason": reason}
+    values |= {"seed": seed, "profile": profile, "protocol": split_label(profile)[1]}
+    values |= {"outcome": outcome, "reason": reason}
     return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
+
+
+def timing_row(unit: Unit, *, batch: int, wall_ms: float, worker: str) -> dict[str, Any]:
+    """The row of ``timing`` for any run."""
+    return {
+        "seed": unit.seed,
+        "protocol": split_label(unit.profile)[1],
+        "batch": batch,
+        "wall_ms": wall_ms,
+        "worker": worker,
+    }
 
 
 def violation_rows(result: RunResult) -> list[dict[str, Any]]:
@@ -163,6 +206,7 @@ def violation_rows(result: RunResult) -> list[dict[str, Any]]:
         {
             "seed": result.seed,
             "profile": result.profile,
+            "protocol": split_label(result.profile)[1],
             "scenario_hash": result.scenario_hash,
             "code_version": result.code_version,
             "promise": violation.promise,

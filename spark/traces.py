@@ -41,8 +41,8 @@ def trace_failures(folder: ResultFolder, plan: SweepPlan, *, count: int) -> None
     chosen = list(dict.fromkeys((*_first_of_each_promise(folder.path, digests), *digests)))
     todo = [seed for seed in chosen[:count] if seed not in present]
     for attempt in supervised(_body(runner, plan.profile), todo, plan.limits):
-        if not attempt.failure and attempt.result.digest == digests[attempt.seed]:
-            folder.write_trace(f"seed-{attempt.seed}.jsonl.gz", attempt.result.data)
+        if not attempt.failure and attempt.result.digest == digests[attempt.unit]:
+            folder.write_trace(f"seed-{attempt.unit}.jsonl.gz", attempt.result.data)
 
 
 def traces_in(path: Path) -> dict[int, Path]:

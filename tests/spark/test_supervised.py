@@ -21,11 +21,11 @@ def misbehave(seed: int) -> int:
 
 @pytest.fixture(scope="module")
 def attempts() -> dict[int, Attempt]:
-    return {attempt.seed: attempt for attempt in supervised(misbehave, range(10, 21), LIMITS)}
+    return {attempt.unit: attempt for attempt in supervised(misbehave, range(10, 21), LIMITS)}
 
 
 def test_every_seed_is_accounted_for_once_and_in_order() -> None:
-    seeds = [attempt.seed for attempt in supervised(misbehave, [19, 16, 10, 17, 11, 20], LIMITS)]
+    seeds = [attempt.unit for attempt in supervised(misbehave, [19, 16, 10, 17, 11, 20], LIMITS)]
     assert seeds == [19, 16, 10, 17, 11, 20]
 
 

@@ -1,0 +1,126 @@
+"""``rebalance-sim compare``: the same worlds under several rebalance protocols."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.exit_codes import FOUND, OK
+from cli.options import ProfileName, SemanticsName, with_semantics
+from cli.output import say
+from cli.sweep import limits_of, progress_bar, spark_settings
+from scenarios.compare import DEFAULT_PROTOCOLS
+from spark import Limits
+
+if TYPE_CHECKING:
+    from spark import ComparisonSummary
+
+__all__ = ["compare"]
+
+FAILURES_SHOWN = 5
+_DEFAULTS = Limits()
+
+
+def compare(
+    profile: ProfileName,
+    seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:1000.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")],
+    protocols: Annotated[
+        str, typer.Option(help="What to compare, names between commas.")
+    ] = ",".join(DEFAULT_PROTOCOLS),
+    base: Annotated[
+        str | None, typer.Option(help="The protocol that the others are held against; the first.")
+    ] = None,
+    semantics: SemanticsName = None,
+    backend: Annotated[str, typer.Option(help="spark, or pool: processes here.")] = "spark",
+    master: Annotated[
+        str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Seeds a task; without it, what fits a few seconds.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A Spark setting, as in spark.executor.memory=2g.")
+    ] = None,
+    timeline_seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed to draw over time; without it, a middling one.")
+    ] = None,
+    time_limit_s: Annotated[
+        float, typer.Option(help="Wall seconds after which a run is interrupted.")
+    ] = _DEFAULTS.soft_s,
+    memory_limit_mib: Annotated[
+        int, typer.Option(help="MiB that a run may need on top of its worker.")
+    ] = _DEFAULTS.memory_mib,
+) -> int:
+    """Run each seed under several protocols, with the same faults, and say what differs.
+
+    The same command on the same folder goes on where an interrupted comparison stopped.
+    """
+    from spark import compare as run_comparison
+
+    with progress_bar("comparison") as on_progress:
+        summary = run_comparison(
+            profile=with_semantics(profile, semantics),
+            seeds=seeds,
+            out=out,
+            protocols=tuple(name for name in protocols.replace(" ", "").split(",") if name),
+            base=base,
+            backend=backend,
+            master=master,
+            batch_size=batch,
+            limits=limits_of(time_limit_s, memory_limit_mib),
+            spark_settings=spark_settings(conf or []),
+            timeline_seed=timeline_seed,
+            on_progress=on_progress,
+        )
+    for line in _describe(summary):
+        say(line)
+    return OK if summary.passed else FOUND
+
+
+def _describe(summary: ComparisonSummary) -> Iterator[str]:
+    from spark.comparison_report import headline_rows, number
+
+    plan, throughput = summary.plan, summary.throughput
+    yield (
+        f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.profile} passed under "
+        f"all {len(plan.protocols)} protocols and are compared"
+    )
+    for name, counts in summary.outcomes.items():
+        yield f"  {name}: " + ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items())
+    if throughput.seeds_run:
+        runs = throughput.seeds_run * len(plan.protocols)
+        yield f"{runs:,} runs in {throughput.elapsed_s:,.1f} s, start-up included"
+    if summary.seeds_compared:
+        yield ""
+        yield "medians over seeds, with 95 % intervals; less is better"
+        yield from _columns(headline_rows(summary))
+    for protocol in plan.protocols:
+        rows = [["metric", "difference", "95 %", "won", "tied", "lost"]]
+        for e in summary.estimates:
+            if e.protocol == protocol != summary.base:
+                interval = f"[{number(e.difference_low)}, {number(e.difference_high)}]"
+                shares = [f"{count / e.seeds:.1%}" for count in (e.won, e.tied, e.lost)]
+                rows.append([e.metric, number(e.difference), interval, *shares])
+        if len(rows) > 1:
+            yield ""
+            yield f"{protocol} against {summary.base}: medians of the differences, seed by seed"
+            yield from _columns(rows)
+    for seed, protocol, outcome, reason in summary.failures[:FAILURES_SHOWN]:
+        yield f"{outcome:<7} {reason}"
+        yield f"        {summary.replay_command(seed, protocol)}"
+    if len(summary.failures) > FAILURES_SHOWN:
+        yield f"        and {len(summary.failures) - FAILURES_SHOWN} more: see the report"
+    yield f"report: {os.path.relpath(summary.report)}"
+
+
+def _columns(rows: list[list[str]]) -> Iterator[str]:
+    """A table in columns: names to the left, figures to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for name, *cells in rows:
+        figures = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join((f"  {name:<{widths[0]}}", *figures))

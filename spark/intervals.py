@@ -1,0 +1,61 @@
+"""Medians, and how sure one can be of them: exact intervals from order statistics.
+
+Whatever the distribution is, the number of observations below its median is binomial with 1/2. So
+an interval between two of the sorted observations covers the median with a probability that is
+known exactly, without a model and without drawing anything: the same numbers give the same
+interval. Source: David and Nagaraja, "Order Statistics" (2003), section 7.1. Ties and whole numbers
+make it cover more often, not less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+__all__ = ["Median", "median_of"]
+
+_EXACT_UP_TO = 5_000
+"""Beyond, the normal approximation names the same observation, or its neighbour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Median:
+    """A median with its interval. ``low`` and ``high`` are NaN where there are too few values for
+    the confidence asked for: fewer than six, for 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+def median_of(values: Sequence[float], *, confidence: float = 0.95) -> Median:
+    """The median of the values and its interval. Raises ValueError without a value, or for a
+    confidence outside (0, 1)."""
+    if not values:
+        raise ValueError("values: a median needs at least one")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must lie within (0, 1), got {confidence}")
+    ordered = sorted(values)
+    count = len(ordered)
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    rank = _rank(count, (1.0 - confidence) / 2)
+    if rank == 0:
+        return Median(value=middle, low=math.nan, high=math.nan)
+    return Median(value=middle, low=ordered[rank - 1], high=ordered[count - rank])
+
+
+def _rank(count: int, tail: float) -> int:
+    """The largest r for which fewer than r of ``count`` fair coins show heads with a probability of
+    at most ``tail``; 0 if there is none."""
+    if count > _EXACT_UP_TO:
+        return int(count / 2 + NormalDist().inv_cdf(tail) * math.sqrt(count) / 2)
+    # Of the tail, 60 binary digits: an integer again, however small a single way is.
+    limit = (int(tail * 2**60) << count) >> 60
+    ways, below, rank = 1, 0, 0
+    while below + ways <= limit:
+        below += ways
+        ways = ways * (count - rank) // (rank + 1)
+        rank += 1
+    return rank

@@ -1,0 +1,142 @@
+"""The same scenario for another protocol: what changes, and that nothing else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from protocol.member.kinds import JAVA, LIBRDKAFKA
+from scenarios import Scenario, ScenarioError, generate, run
+from scenarios.compare import PROTOCOLS as COMPARED
+from scenarios.compare import label_of, split_label, with_protocol
+from scenarios.ownership import OwnershipTrace
+from scenarios.scenario import dump_scenario, parse_scenario
+from sim.assignor_spec import ClientAssignorsSpec
+from sim.spec import ClientSpec, TopicSpec, WorldSpec
+from sim.world import World
+
+SEEDS = range(12)
+PROTOCOLS = tuple(COMPARED)
+
+
+def a_world(*clients: ClientSpec, semantics: str = "kafka-4.3") -> Scenario:
+    world = WorldSpec(
+        seed=1,
+        topics=(TopicSpec(name="orders", partition_count=4),),
+        clients=clients,
+        duration_ms=20_000,
+        calm_ms=60_000,
+        semantics=semantics,
+    )
+    return Scenario(name="mine", world=world)
+
+
+@pytest.mark.parametrize("profile", ["faulty", "whole"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> None:
+    for seed in SEEDS:
+        before = generate(profile, seed).world
+        after = generate(label_of(profile, protocol), seed).world
+        same = replace(after, clients=before.clients, config=before.config, data_plane=True)
+        assert same == replace(before, data_plane=True)
+        for one, other in zip(before.clients, after.clients, strict=True):
+            assert one.name == other.name
+            spoken = ("kind", "server_assignor", "client_assignors")
+            kept = {name: getattr(one, name) for name in spoken}
+            assert replace(other, **kept) == one
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> None:
+    for seed in SEEDS:
+        found = []
+        for name in (protocol, PROTOCOLS[0]):
+            trace = OwnershipTrace()
+            scenario = generate(label_of("calm", name), seed)
+            run(scenario, trace=trace)
+            found.append(trace.fault_times)
+        assert found[0] == found[1]
+
+
+class RecordedRandom(Random):
+    """A stream that remembers what it gave."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.drawn: list[float] = []
+
+    def random(self) -> float:
+        value = super().random()
+        self.drawn.append(value)
+        return value
+
+
+def draws_of(scenario: Scenario) -> dict[str, list[float]]:
+    """What each stream of a world gave in a run, by the name of the stream."""
+    world = World(scenario.world)
+    world.run()
+    return {name: stream.drawn for name, stream in world.streams._streams.items()}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS[1:])
+def test_each_actor_draws_the_same_numbers_for_each_concern(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One protocol may draw more often than another, and nobody notices but its own stream."""
+    monkeypatch.setattr("sim.streams.Random", RecordedRandom)
+    for seed in SEEDS[:4]:
+        base = draws_of(generate(label_of("faulty", PROTOCOLS[0]), seed))
+        other = draws_of(generate(label_of("faulty", protocol), seed))
+        assert {name.split("/")[0] for name in base} >= {"latency", "callback", "bootstrap"}
+        for name in base.keys() & other.keys():
+            count = min(len(base[name]), len(other[name]))
+            assert base[name][:count] == other[name][:count], name
+
+
+def test_all_members_have_the_assignor_of_the_protocol() -> None:
+    voter = ClientSpec(name="a", topics=("orders",), server_assignor="range")
+    other = ClientSpec(name="b", topics=("orders",), kind=LIBRDKAFKA)
+    after = with_protocol(a_world(voter, other), "consumer-uniform").world
+    assert [client.server_assignor for client in after.clients] == [None, None]
+    assert [client.kind for client in after.clients] == [JAVA, JAVA]
+    assert after.config.group_consumer_assignors == ("uniform", "range")
+    after = with_protocol(a_world(voter, other), "consumer-range").world
+    assert after.config.group_consumer_assignors == ("range", "uniform")
+
+
+def test_assignors_that_clients_bring_along_are_dropped() -> None:
+    own = ClientAssignorsSpec(names=("range",))
+    member = ClientSpec(name="a", topics=("orders",), client_assignors=own)
+    after = with_protocol(a_world(member, semantics="kip-848"), "consumer-range").world
+    assert after.clients[0].client_assignors is None
+
+
+def test_the_assignment_interval_is_the_scenarios_own_unless_the_protocol_has_one() -> None:
+    scenario = a_world(ClientSpec(name="a", topics=("orders",)))
+    interval = {
+        name: with_protocol(scenario, name).world.config.group_consumer_assignment_interval_ms
+        for name in PROTOCOLS
+    }
+    assert interval["consumer-uniform"] == 1_000
+    assert interval["consumer-uniform-interval-0"] == 0
+    assert interval["consumer-uniform-interval-1000"] == 1_000
+
+
+def test_a_compared_scenario_says_what_it_is_and_survives_its_file() -> None:
+    scenario = generate("faulty@kafka-4.1+consumer-range", 3)
+    assert scenario.profile == "faulty@kafka-4.1+consumer-range"
+    assert scenario.name == "faulty@kafka-4.1-3+consumer-range"
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+
+
+def test_labels_come_apart_as_they_were_put_together() -> None:
+    assert split_label(label_of("faulty", "consumer-range")) == ("faulty", "consumer-range")
+    assert split_label("faulty") == ("faulty", "")
+    assert label_of("faulty", "") == "faulty"
+
+
+def test_an_unknown_protocol_is_named_with_what_was_meant() -> None:
+    with pytest.raises(ScenarioError, match=r"no protocol 'consumer-rang'.*'consumer-range'\?"):
+        generate("faulty+consumer-rang", 1)

@@ -1,0 +1,196 @@
+"""A whole comparison: the same seeds under several protocols, in tables and on a page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import rebalance_sim
+from scenarios import ScenarioError, generate, run
+from spark import ComparisonSummary, SweepError, compare, read_comparison, read_table, sweep
+from spark.comparison import COMPARED, read_values, summarise_comparison
+from spark.driver import BACKENDS
+from spark.results import ResultFolder
+from spark.tables import COMPARISON, to_table
+
+PROTOCOLS = ("consumer-uniform", "consumer-range")
+
+
+def a_comparison(out: Path, backend: str = "pool", **options: object) -> ComparisonSummary:
+    values = {"profile": "calm", "seeds": "0:8", "batch_size": 3, "protocols": PROTOCOLS}
+    return compare(out=out, backend=backend, **{**values, **options})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ComparisonSummary]:
+    out = tmp_path_factory.mktemp("comparison") / "out"
+    return out, a_comparison(out)
+
+
+def test_each_seed_has_a_row_for_each_protocol(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    out, summary = finished
+    for table in ("runs", "timing"):
+        rows = read_table(out, table).to_pylist()
+        pairs = [(row["seed"], row["protocol"]) for row in rows]
+        assert pairs == [(seed, name) for seed in range(8) for name in PROTOCOLS]
+    assert summary.outcomes == {name: {"ok": 8} for name in PROTOCOLS}
+    assert summary.seeds_compared == 8
+    assert summary.passed
+
+
+def test_figures_are_those_of_the_runs_themselves(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    out, summary = finished
+    own = {
+        name: [run(generate(f"calm+{name}", seed)).metrics["partition_moves"] for seed in range(8)]
+        for name in PROTOCOLS
+    }
+    differences = sorted(
+        other - base for base, other in zip(*(own[name] for name in PROTOCOLS), strict=True)
+    )
+    [estimate] = [
+        e
+        for e in summary.estimates
+        if (e.metric, e.protocol) == ("partition_moves", "consumer-range")
+    ]
+    assert estimate.seeds == 8
+    assert estimate.median == sum(sorted(own["consumer-range"])[3:5]) / 2
+    assert estimate.difference == (differences[3] + differences[4]) / 2
+    assert (estimate.difference_low, estimate.difference_high) == (differences[0], differences[-1])
+    assert estimate.won == sum(value < 0 for value in differences)
+    assert estimate.tied == differences.count(0)
+    assert estimate.lost == sum(value > 0 for value in differences)
+    assert read_values(out, "consumer-range")["partition_moves"].tolist() == own["consumer-range"]
+
+
+def test_a_protocol_does_not_differ_from_itself(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    for estimate in finished[1].estimates:
+        if estimate.protocol == "consumer-uniform":
+            assert (estimate.won, estimate.tied, estimate.lost) == (0, estimate.seeds, 0)
+            assert estimate.difference == 0
+
+
+def test_the_table_is_typed_and_comes_back_as_a_frame(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    out, summary = finished
+    assert pq.read_schema(out / "comparison.parquet").equals(COMPARISON)
+    frame = read_comparison(out)
+    assert list(frame.columns) == COMPARISON.names
+    assert frame.equals(summary.frame())
+    assert set(frame.metric) <= {metric.name for metric in COMPARED}
+
+
+def test_the_page_names_what_was_left_out_and_how_to_see_a_run(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    out, summary = finished
+    text = summary.report.read_text()
+    assert "8 of 8 seeds passed under all" in text
+    assert "`consumer-range` against `consumer-uniform`" in text
+    assert re.search(r"rebalance-sim run --profile calm\+consumer-range --seed \d", text)
+    plots = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert len(plots) == 2
+    for plot in plots:
+        assert (out / plot).read_bytes().startswith(b"\x89PNG")
+
+
+def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path) -> None:
+    a_comparison(tmp_path / "out")
+    folder = ResultFolder(tmp_path / "out")
+    rows = read_table(tmp_path / "out", "runs").to_pylist()
+    first = [row for row in rows if row["seed"] < 3]
+    first[1] |= {"outcome": "violation", "reason": "a promise broke"}
+    first[4] |= {"outcome": "known"}
+    folder.write("runs", 0, to_table("runs", first))
+    summary = summarise_comparison(tmp_path / "out")
+    assert summary.outcomes["consumer-uniform"] == {"ok": 7, "known": 1}
+    assert summary.outcomes["consumer-range"] == {"ok": 7, "violation": 1}
+    assert summary.seeds_compared == 7
+    assert {e.seeds for e in summary.estimates if e.metric == "partition_moves"} == {7}
+    assert summary.failures == ((0, "consumer-range", "violation", "a promise broke"),)
+    assert not summary.passed
+
+
+def test_a_finished_comparison_is_read_again_and_can_have_another_base(
+    finished: tuple[Path, ComparisonSummary],
+) -> None:
+    out, summary = finished
+    files = {file: file.stat().st_mtime_ns for file in (out / "runs").iterdir()}
+    again = a_comparison(out, base="consumer-range")
+    assert {file: file.stat().st_mtime_ns for file in (out / "runs").iterdir()} == files
+    assert again.throughput.seeds_run == 0
+    forth = {e.metric: e for e in summary.estimates if e.protocol == "consumer-range"}
+    back = {e.metric: e for e in again.estimates if e.protocol == "consumer-uniform"}
+    for metric, estimate in forth.items():
+        assert estimate.difference == -back[metric].difference
+        assert (estimate.won, estimate.lost) == (back[metric].lost, back[metric].won)
+    a_comparison(out)
+
+
+def test_a_missing_batch_is_run_again_to_the_same_bytes(tmp_path: Path) -> None:
+    a_comparison(tmp_path / "out")
+    file = tmp_path / "out" / "runs" / "b000001.parquet"
+    before = file.read_bytes()
+    file.unlink()
+    summary = a_comparison(tmp_path / "out")
+    assert summary.throughput.seeds_run == 3
+    assert file.read_bytes() == before
+
+
+def test_a_comparison_and_a_sweep_do_not_share_a_folder(
+    finished: tuple[Path, ComparisonSummary], tmp_path: Path
+) -> None:
+    with pytest.raises(SweepError, match=r"another sweep.*protocols"):
+        sweep(profile="calm", seeds="0:8", batch_size=3, out=finished[0], backend="pool")
+    sweep(profile="calm", seeds="0:2", batch_size=3, out=tmp_path / "out", backend="pool")
+    with pytest.raises(SweepError, match="nothing is compared"):
+        summarise_comparison(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"protocols": ("consumer-range",)}, SweepError, "needs two or more"),
+        ({"protocols": ()}, SweepError, "needs two or more"),
+        ({"protocols": ("consumer-range", "eagre")}, ScenarioError, "no protocol 'eagre'"),
+        ({"base": "cooperative"}, SweepError, "choose one of the compared"),
+        ({"profile": "fauly"}, ScenarioError, "no profile 'fauly'"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        a_comparison(tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark_session")
+def test_both_backends_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in BACKENDS:
+        a_comparison(tmp_path / name, name)
+    for pattern in ("runs/*", "violations/*", "comparison.parquet"):
+        of_each = [
+            {f.name: f.read_bytes() for f in sorted((tmp_path / name).glob(pattern))}
+            for name in BACKENDS
+        ]
+        assert of_each[0] and of_each[0] == of_each[1]
+
+
+def test_the_facade_gives_the_table_as_a_frame(tmp_path: Path) -> None:
+    frame = rebalance_sim.compare(
+        profile="calm", seeds="0:2", out=tmp_path / "out", protocols=PROTOCOLS, backend="pool"
+    )
+    assert list(frame.columns) == COMPARISON.names
+    assert frame.equals(rebalance_sim.read_comparison(tmp_path / "out"))
+    assert set(frame.seeds) <= {1, 2}
