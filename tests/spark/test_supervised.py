@@ -67,7 +67,7 @@ def test_a_body_that_closes_the_pipe_does_not_stop_the_others() -> None:
         return seed
 
     results = list(supervised(close_everything, range(3), LIMITS))
-    assert [(a.seed, a.failure) for a in results] == [(0, ""), (1, "crash"), (2, "")]
+    assert [(a.unit, a.failure) for a in results] == [(0, ""), (1, "crash"), (2, "")]
 
 
 def test_a_result_that_cannot_be_sent_is_an_error_of_that_seed() -> None:
