@@ -330,6 +330,7 @@ class Checker:
                 ledger.heard_ms[member_id] = heard_ms.get(member_id, step.at_ms)
                 ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
             self.books.failed_writes.note(shard, ledger)
+            self.books.computations.note_failed_write(shard.name)
         self._ask(self._on["on_truncated"], step)
 
     def _released(self, step: Step) -> None:

@@ -68,7 +68,7 @@ class OneComputingMember(ClientSideInvariant):
         id="assignment.one_computing_member",
         sentence=(
             "One member at a time is told to compute; another one only when the first is done, "
-            "gone, out of time, or unable."
+            "gone, out of time, or unable, or when another assignor is to be used."
         ),
         clauses=("coordinator 12.3",),
         broken_by=("mut-asks-everybody",),
@@ -89,6 +89,7 @@ class OneComputingMember(ClientSideInvariant):
             entry is None
             or entry.epoch < JOIN_EPOCH
             or step.at_ms >= told.deadline_ms
+            or told.is_overruled
             or ledger.target_epoch != told.target_epoch
             or is_fit(ledger, response.member_id or "", instead_of=told.member_id)
         ):

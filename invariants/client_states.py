@@ -166,7 +166,10 @@ class IdentityFitsEpoch(_StateInvariant):
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
         identity = member.commit_identity
-        if member.member_epoch <= 0 or member.state is _S.FATAL:
+        keeps_it = (
+            member.kind == LIBRDKAFKA
+        )  # Until it has left, which it does after a fatal error.
+        if member.member_epoch <= 0 or (member.state is _S.FATAL and not keeps_it):
             return None if identity is None else f"signs commits {_signature(identity)}"
         if identity is None:
             return "does not sign commits"

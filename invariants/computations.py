@@ -21,7 +21,15 @@ from protocol.messages_assignment import (
 )
 from protocol.topics import TopicPartition
 
-__all__ = ["COMPUTATION_REQUESTS", "Computations", "Told", "flaw_in", "is_fit", "offer_in"]
+__all__ = [
+    "COMPUTATION_REQUESTS",
+    "Computations",
+    "Told",
+    "flaw_in",
+    "is_fit",
+    "offer_in",
+    "preferred_assignor",
+]
 
 
 COMPUTATION_REQUESTS = (
@@ -34,12 +42,15 @@ COMPUTATION_REQUESTS = (
 @dataclass(slots=True, kw_only=True)
 class Told:
     """A member that was told to compute. ``deadline_ms`` is when another one may take its place;
-    ``target_epoch`` that of the group at the time."""
+    ``target_epoch`` that of the group at the time, ``assignor`` the one that all preferred;
+    ``is_overruled``: that has changed, or a batch was lost, and the choice may be made anew."""
 
     member_id: str
     deadline_ms: int
     target_epoch: int
+    assignor: str | None
     is_replaced: bool = False
+    is_overruled: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +92,10 @@ class Computations:
         entry = ledger.members.get(member_id)
         timeout_ms = entry.metadata.rebalance_timeout_ms if entry and entry.metadata else 0
         desk.told = Told(
-            member_id=member_id, deadline_ms=at_ms + timeout_ms, target_epoch=ledger.target_epoch
+            member_id=member_id,
+            deadline_ms=at_ms + timeout_ms,
+            target_epoch=ledger.target_epoch,
+            assignor=preferred_assignor(ledger),
         )
 
     def note_change(self, shard_name: str, change: Change) -> None:
@@ -93,6 +107,9 @@ class Computations:
             desk.prepared.pop(member_id, None)
             if desk.told is not None and desk.told.member_id == member_id:
                 desk.told = None
+        told = desk.told
+        if told is not None and preferred_assignor(change.ledger) != told.assignor:
+            told.is_overruled = True
 
     def note_answer(self, shard_name: str, request: Any, response: Any) -> None:
         """A group was handed out, or a result was accepted: the next computation is another one."""
@@ -110,6 +127,13 @@ class Computations:
         if told is not None:
             others = (m for m in sorted(ledger.members) if m != told.member_id)
             told.is_replaced = any(is_fit(ledger, other) for other in others)
+
+    def note_failed_write(self, shard_name: str) -> None:
+        """Memory went back. If a result was among what is lost, somebody is told anew; whoever was
+        given the group may still hand in what it has computed."""
+        told = self.told(shard_name)
+        if told is not None:
+            told.is_overruled = True
 
     def forget(self, shard_name: str) -> None:
         """The shard is loaded, or given up: it remembers nothing."""
@@ -139,6 +163,24 @@ def is_fit(ledger: GroupLedger, member_id: str, *, instead_of: str | None = None
         if other is None or not _reads(other, versions):
             return True
     return False
+
+
+def preferred_assignor(ledger: GroupLedger) -> str | None:
+    """Of the assignors that all members offer, and whose metadata somebody reads, the one with the
+    lowest sum of ranks, then the first in the alphabet (12.2)."""
+    ranks: dict[str, list[int]] = {}
+    for entry in ledger.members.values():
+        offers = entry.metadata.client_assignors if entry.metadata else None
+        for rank, offer in enumerate(offers or ()):
+            ranks.setdefault(offer.name, []).append(rank)
+    common = [name for name, of_name in ranks.items() if len(of_name) == len(ledger.members)]
+    for name in sorted(common, key=lambda name: (sum(ranks[name]), name)):
+        offers_of_name = [offer_in(entry, name) for entry in ledger.members.values()]
+        there = [offer for offer in offers_of_name if offer is not None]
+        versions = [offer.metadata_version for offer in there]
+        if any(_reads(offer, versions) for offer in there):
+            return name
+    return None
 
 
 def _reads(offer: ClientAssignor, versions: list[int]) -> bool:

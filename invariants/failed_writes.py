@@ -19,22 +19,33 @@ class FailedWrites:
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
         self._unwatched: dict[str, set[tuple[str, str]]] = {}
+        self._left_armed: dict[str, dict[tuple[str, str], int]] = {}
 
     def note(self, shard: ShardView, ledger: GroupLedger) -> None:
         """A batch has failed, and memory is back where it was: whose timers are not?"""
         lost = self._unwatched.setdefault(shard.name, set())
+        left_armed = self._left_armed.setdefault(shard.name, {})
         for member_id, entry in ledger.members.items():
             for kind in ("session", "rebalance"):
                 if self._lacks_timer(shard, member_id, entry, kind):
                     lost.add((member_id, kind))
+                timer = shard.armed_timers.get(TimerKey(kind, self._group_id, member_id))
+                if timer is not None:
+                    left_armed[member_id, kind] = timer.at_ms
 
     def forget(self, shard_name: str) -> None:
         """A load arms all timers anew."""
         self._unwatched.pop(shard_name, None)
+        self._left_armed.pop(shard_name, None)
 
     def explains(self, shard: ShardView, member_id: str, kind: str) -> bool:
         """Whether a member lost this timer so."""
         return (member_id, kind) in self._unwatched.get(shard.name, ())
+
+    def left_armed(self, shard: ShardView, member_id: str, kind: str, at_ms: int) -> bool:
+        """Whether the timer that is due now was armed as a batch failed, and not anew since: what
+        was rolled back may have armed it."""
+        return self._left_armed.get(shard.name, {}).get((member_id, kind)) == at_ms
 
     def hold_up(self, shard: ShardView, ledger: GroupLedger) -> bool:
         """Whether some member is still without a timer that it lost so."""

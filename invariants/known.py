@@ -79,6 +79,7 @@ COMMON_DEFECTS = (
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
+    "sim-repeated-ack",
     "sim-retried-commit",
 )
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
@@ -191,6 +192,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="the request names a topic that has been created anew, by its name or its new id",
         recognises=lambda evidence: evidence["goes_by_name"] is True,
     ),
+    KnownDefect(
+        defect="D14",
+        promise_id="coordinator.removal_due",
+        signature="the timer was left armed by a batch that could not be written, and ran out",
+        recognises=lambda evidence: evidence.get("left_by_failed_write") is True,
+    ),
     *(
         KnownDefect(
             defect="D14",
@@ -207,6 +214,7 @@ KNOWN: tuple[KnownDefect, ...] = (
             "liveness.ghosts_gone",
             "liveness.partitions_owned",
             "liveness.revocation_bounded",
+            "liveness.target_computed",
         )
     ),
     *(
@@ -247,6 +255,12 @@ KNOWN: tuple[KnownDefect, ...] = (
             recognises=lambda evidence: evidence["is_repeated"] is True,
         )
         for promise_id in ("client.commit.processed", "client.start.processed")
+    ),
+    KnownDefect(
+        defect="sim-repeated-ack",
+        promise_id="liveness.partitions_owned",
+        signature="a librdkafka client has the right epoch, and was never told of all it holds",
+        recognises=lambda evidence: evidence.get("was_told_nothing") is True,
     ),
     KnownDefect(
         defect="sim-overtaken-commit",

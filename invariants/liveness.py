@@ -17,6 +17,7 @@ from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
 from invariants.step import ClientView, WorldView
 from protocol.member import ClientState, ComputingState
+from protocol.member.kinds import LIBRDKAFKA
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -223,6 +224,7 @@ class Liveness:
         if entry is not None:
             evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
             evidence["has_failed_callback"] = entry.has_failed_callback
+            evidence["was_told_nothing"] = self._was_told_nothing(entry)
         defect = known_defect(self._view.semantics, stuck.promise.id, evidence)
         return replace(stuck, known_as=defect)
 
@@ -235,6 +237,18 @@ class Liveness:
         ledger = books.acting_ledger()
         return ledger is not None and any(
             books.is_unheard(*item) for item in ledger.members.items()
+        )
+
+    def _was_told_nothing(self, entry: ClientEntry) -> bool:
+        """Is this a librdkafka client, up to date by its epoch, for which the coordinator holds
+        what was in no answer that reached it?"""
+        member, ledger = entry.member, self._books.acting_ledger()
+        stored = ledger.members.get(member.member_id) if ledger else None
+        return (
+            member.kind == LIBRDKAFKA
+            and stored is not None
+            and stored.epoch == member.member_epoch
+            and not stored.held() <= member.target.partitions
         )
 
     def _keeps_withdrawn_pattern(self, entry: ClientEntry) -> bool:

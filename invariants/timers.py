@@ -240,7 +240,13 @@ class RemovalDue(Invariant):
                     f"the {key.kind} timer removed {self.books.who(member_id)} after "
                     f"{'no wait' if since_ms is None else f'{step.at_ms - since_ms} ms'}; "
                     f"the limit is {limit_ms} ms",
-                    {"member": member_id, "kind": key.kind},
+                    {
+                        "member": member_id,
+                        "kind": key.kind,
+                        "left_by_failed_write": self.books.failed_writes.left_armed(
+                            shard_of(step), member_id, key.kind, step.at_ms
+                        ),
+                    },
                 )
         return None
 

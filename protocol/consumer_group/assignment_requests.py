@@ -12,6 +12,7 @@ from dataclasses import replace
 from protocol.consumer_group.client_side import (
     assignment_key,
     computation_key,
+    computation_under_way,
     deadline_timer,
     offer_of,
 )
@@ -113,7 +114,7 @@ def _prepare(
     context: CoordinatorContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> Outcome:
     """The group as it stands now is what the member assigns, and what its result is judged by."""
-    computation = group.computation
+    computation = computation_under_way(group)
     if computation is None or computation.member_id != member.member_id:
         raise _not_chosen(member.member_id)
     is_untold = computation.step is ComputationStep.CHOSEN
@@ -177,7 +178,7 @@ def _install(
     The group may have moved on since it was prepared; then a next target is due at once.
     """
     rules = context.rules
-    computation = group.computation
+    computation = computation_under_way(group)
     if computation is None or not rules.is_computing(computation, request):
         raise _not_chosen(request.member_id)
     prepared = rules.group_to_judge_by(

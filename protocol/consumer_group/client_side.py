@@ -26,6 +26,7 @@ __all__ = [
     "assignment_key",
     "check_assignors",
     "computation_key",
+    "computation_under_way",
     "delegate",
     "expire",
     "loses_computing_member",
@@ -247,7 +248,7 @@ def tell(
     lost; its time runs from the first time on. A group that lacks a target, and somebody to
     compute it, looks for one again.
     """
-    computation = group.computation
+    computation = computation_under_way(group)
     if computation is None:
         if context.rules.is_outdated(group, group.target_assignment_epoch):
             return False, (ScheduleTimer(assignment_key(group.group_id), now_ms),)
@@ -274,7 +275,7 @@ def expire(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> Ou
 
     It is not fenced. Where nobody else can compute, it is given the same time again.
     """
-    computation = group.computation
+    computation = computation_under_way(group)
     if computation is None or computation.step is ComputationStep.CHOSEN:
         return Outcome()
     plan = plan_of(group.members.values())
@@ -288,6 +289,14 @@ def expire(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> Ou
     if member is None:
         return Outcome(timers=(ScheduleTimer(assignment_key(group.group_id), now_ms),))
     return Outcome(timers=deadline_timer(context, group, member, now_ms))
+
+
+def computation_under_way(group: ConsumerGroup) -> Computation | None:
+    """The computation that the group waits for. One whose epoch was taken back, because the batch
+    that raised it could not be written, is dropped: the group has its target."""
+    if group.group_epoch <= group.target_assignment_epoch:
+        group.computation = None
+    return group.computation
 
 
 def loses_computing_member(group: ConsumerGroup, records: Iterable[Record]) -> bool:

@@ -40,6 +40,7 @@ class Rebalance:
         "_group_assignment",
         "_link",
         "_next_subscription",
+        "_open_calls",
         "_rejoins",
         "_to_assign",
         "_topic_names",
@@ -62,6 +63,7 @@ class Rebalance:
         self._group_assignment = _NOTHING  # as callbacks have been asked for, run or not
         self._to_assign: frozenset[TopicPartition] | None = None  # after the revocation under way
         self._rejoins = False  # after the unassignment under way
+        self._open_calls = 0  # callbacks that have been asked for and have not returned
         self._next_subscription: Subscribe | None = None
         self._topic_names: Mapping[str, str] = {}
         self._waits_for_names = False
@@ -151,6 +153,7 @@ class Rebalance:
             self._assignment.serve()
             return
         core.set_join_state(_J.WAIT_ASSIGN_CALL if is_assigning else _J.WAIT_UNASSIGN_CALL)
+        self._open_calls += 1
         self._pause(True)
         on_done = self._after_assign if is_assigning else self._after_unassign
         if not core.subscription.has_listener:
@@ -169,6 +172,7 @@ class Rebalance:
     def _after_assign(self, partitions: frozenset[TopicPartition], failed: bool) -> None:
         """The assigned callback has returned, or thrown: the partitions are assigned."""
         core = self._core
+        self._open_calls -= 1
         if core.is_fatal or core.is_terminating:
             self._to_assign = None
             if core.join_state is _J.WAIT_ASSIGN_CALL:
@@ -184,14 +188,16 @@ class Rebalance:
         self._assignment.serve()
 
     def _after_unassign(self, partitions: frozenset[TopicPartition], failed: bool) -> None:
-        """The revoked or lost callback has returned, or thrown: the partitions are unassigned."""
+        """The revoked or lost callback has returned, or thrown: the partitions are unassigned. If
+        everything has to go meanwhile, a second such callback follows before anything else."""
         core = self._core
+        self._open_calls -= 1
         if core.is_fatal or core.is_terminating:
             self._to_assign = None
             self._unassign_all()
         else:
             self._assignment.remove(partitions)
-            if core.join_state is _J.WAIT_UNASSIGN_CALL:
+            if core.join_state is _J.WAIT_UNASSIGN_CALL and not self._open_calls:
                 self._pause(False)
                 core.set_join_state(_J.WAIT_INCR_UNASSIGN_TO_COMPLETE)
         self._assignment.serve()
@@ -224,6 +230,8 @@ class Rebalance:
         elif state is _J.WAIT_INCR_UNASSIGN_TO_COMPLETE:
             self._after_unassignment()
         elif state is _J.INIT or state is _J.STEADY:
+            if state is _J.STEADY and core.must_rejoin:
+                return  # What is left has to be given up before a leave.
             if self._leave_if_wanted() or core.is_terminating:
                 return
             if state is _J.INIT:

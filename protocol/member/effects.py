@@ -111,8 +111,8 @@ class RunCallback:
     """The application runs the callback now; it is blocked until ``CallbackCompleted``.
 
     ``is_obsolete`` marks an onPartitionsRevoked that was queued before the member was fenced, or
-    began to leave: it runs all the same (section 4.3), but nothing follows from it, and the
-    callback of the fence or the leave comes after it with all partitions.
+    began to leave: it runs all the same (section 4.3), but nothing follows from it. The callback of
+    the fence or the leave comes after it with all partitions, unless it is that of a leave itself.
     """
 
     kind: CallbackKind

@@ -217,7 +217,12 @@ class Membership:
             on_done(False)
             return
         kind = CallbackKind.REVOKED if core.member_epoch > 0 else CallbackKind.LOST
-        task = CallbackTask(kind, partitions, on_done)
+        task = CallbackTask(
+            kind,
+            partitions,
+            on_done,
+            is_obsolete=lambda: kind is CallbackKind.REVOKED and core.member_epoch <= 0,
+        )
         if now:
             self._application.run_callback_now(task)
         else:

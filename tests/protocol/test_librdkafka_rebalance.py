@@ -19,6 +19,7 @@ from protocol.member import (
     CallReturned,
     ClientState,
     Close,
+    CommitAnswered,
     CommitOffsets,
     MetadataKnown,
     PollingResumed,
@@ -27,7 +28,7 @@ from protocol.member import (
     Subscribe,
     Unsubscribe,
 )
-from protocol.messages_offsets import OffsetFetchResponse
+from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 
 ASSIGNED, REVOKED, LOST = CallbackKind.ASSIGNED, CallbackKind.REVOKED, CallbackKind.LOST
 NOTHING = partitions()
@@ -355,6 +356,32 @@ def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_nothing_of_it() -> None
     story.tell(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
     story.wait(100)
     assert (story.last.member_epoch, story.last.topic_partitions) == (0, NOTHING)
+
+
+def test_nothing_is_fetched_while_a_second_revoked_callback_is_to_run() -> None:
+    story = LibrdkafkaStory()
+    story.stabilise(0, 1)
+    story.wait(INTERVAL_MS)
+    story.stay_away()
+    story.answer(partitions(0), epoch=2)
+    story.tell(Unsubscribe())
+    effects = story.resume()
+    assert story.callbacks(effects) == [(REVOKED, partitions(1))]
+    effects = story.finish_callback()
+    assert story.callbacks(effects) == [(REVOKED, partitions(0))]
+    assert story.member.fetchable == NOTHING
+    story.finish_callback()
+    first, second = story.commits[-2:]
+    answers = {
+        commit.correlation_id: OffsetCommitResponse(
+            errors=dict.fromkeys(commit.request.offsets, ErrorCode.NONE)
+        )
+        for commit in (first, second)
+    }
+    for number, response in answers.items():
+        assert story.last.member_epoch > 0, "the leave waits for both commits"
+        story.tell(CommitAnswered(correlation_id=number, response=response))
+    assert story.last.member_epoch == -1
 
 
 def test_a_subscription_during_a_leave_waits_until_the_leave_is_over() -> None:

@@ -19,6 +19,7 @@ from sim.faults import (
     ClientPause,
     ConnectionLoss,
     CoordinatorMove,
+    Direction,
     Moment,
     PollStall,
     SubscriptionChange,
@@ -254,3 +255,32 @@ def test_commits_that_are_repeated_may_take_the_committed_offset_back() -> None:
     assert went_back
     (checker,) = watched.checkers.values()
     assert ("client.start.committed", "sim-overtaken-commit") in checker.known_counts
+
+
+def test_an_assignment_that_came_with_a_lost_answer_to_an_acknowledgement_is_lost() -> None:
+    """``a`` exchanges one topic for another. The answer to its acknowledgement brings the new one;
+    where that is lost, the acknowledgement is repeated, and not answered with it again."""
+    topics = (*ORDERS, TopicSpec(name="payments", partition_count=2))
+    change = SubscriptionChange(at_ms=23_000, client="a", topics=("payments",))
+    one = librdkafka("a", max_poll_interval_ms=30_000)
+    calm = Watched(spec(one, topics=topics, faults=(change,)))
+    calm.advance_to(30_000)
+    acknowledged_ms = next(
+        at_ms
+        for at_ms, request in heartbeats(calm, "a")
+        if at_ms > 23_000 and request.get("topic_partitions") == []
+    )
+    silence = ClientPartition(
+        at_ms=acknowledged_ms,
+        duration_ms=HEARTBEAT_INTERVAL_MS + 100,
+        client="a",
+        direction=Direction.TO_CLIENT,
+    )
+    watched = Watched(spec(one, topics=topics, faults=(change, silence), calm_ms=200_000))
+    watched.world.run()
+    assert watched.fetchable("a") == set()
+    (checker,) = watched.checkers.values()
+    late = checker.liveness.verdict(watched.world.now_ms)
+    assert {(stuck.promise.id, stuck.known_as) for stuck in late} == {
+        ("liveness.partitions_owned", "sim-repeated-ack")
+    }
