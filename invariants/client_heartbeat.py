@@ -106,8 +106,8 @@ class HeartbeatAlive(Invariant):
         id="client.hb.alive",
         sentence=(
             "A member that knows its coordinator and waits for no answer has its next heartbeat "
-            "due within an interval or a backoff; a librdkafka member that is about to leave sends "
-            "none any more."
+            "due within an interval or a backoff, which librdkafka adds up; a librdkafka member that "
+            "is about to leave sends none any more."
         ),
         clauses=("client C17", "zoo L1"),
         broken_by=("KAFKA-16215", "KAFKA-19335"),
@@ -125,11 +125,11 @@ class HeartbeatAlive(Invariant):
             return None
         if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
             return None
-        backoff_ms = member.config.retry_backoff_max_ms
-        limit_ms = max(
-            member.heartbeat_interval_ms,
-            backoff_ms + backoff_ms * _BACKOFF_JITTER_PERCENT // 100,
-        )
+        longest_ms = member.config.retry_backoff_max_ms
+        backoff_ms = longest_ms + longest_ms * _BACKOFF_JITTER_PERCENT // 100
+        interval_ms = member.heartbeat_interval_ms
+        is_sum = member.kind == LIBRDKAFKA
+        limit_ms = interval_ms + longest_ms if is_sum else max(interval_ms, backoff_ms)
         due_ms = member.next_heartbeat_due_ms
         if due_ms is not None and due_ms <= step.at_ms + limit_ms:
             return None

@@ -13,6 +13,7 @@ from typing import Any
 
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from protocol.errors import ErrorCode
+from protocol.messages import JOIN_EPOCH
 from protocol.messages_assignment import (
     ClientAssignor,
     ConsumerGroupInstallAssignmentRequest,
@@ -42,8 +43,9 @@ COMPUTATION_REQUESTS = (
 @dataclass(slots=True, kw_only=True)
 class Told:
     """A member that was told to compute. ``deadline_ms`` is when another one may take its place;
-    ``target_epoch`` that of the group at the time, ``assignor`` the one that all preferred;
-    ``is_overruled``: that has changed, or a batch was lost, and the choice may be made anew."""
+    ``target_epoch`` that of the group at the time, ``assignor`` the one that all preferred.
+    ``is_overruled``: that has changed, the member has left for a while, or a batch was lost, and so
+    the choice may be made anew."""
 
     member_id: str
     deadline_ms: int
@@ -108,7 +110,11 @@ class Computations:
             if desk.told is not None and desk.told.member_id == member_id:
                 desk.told = None
         told = desk.told
-        if told is not None and preferred_assignor(change.ledger) != told.assignor:
+        if told is None:
+            return
+        _, after = change.members.get(told.member_id, (None, None))
+        is_away = after is not None and after.epoch < JOIN_EPOCH
+        if is_away or preferred_assignor(change.ledger) != told.assignor:
             told.is_overruled = True
 
     def note_answer(self, shard_name: str, request: Any, response: Any) -> None:

@@ -101,6 +101,17 @@ def test_a_replaced_member_is_refused_with_what_it_has_computed() -> None:
     assert bench.prepare("A").error_code.name == "UNKNOWN_MEMBER_ID"
 
 
+def test_a_computation_for_an_epoch_that_was_taken_back_is_off() -> None:
+    bench = assigned()
+    bench.join_with("B")
+    assert bench.tells("A")
+    assert_accepted(bench.prepare("A"))
+    bench.group.set_field("group_epoch", 1)  # The batch that raised it could not be written.
+    assert bench.install("A", 2, WHOLE).error_code.name == "UNKNOWN_MEMBER_ID"
+    assert not bench.tells("A")
+    assert bench.chosen is None
+
+
 def test_after_a_failover_the_old_preparation_counts_for_nothing() -> None:
     bench = computing()
     bench.restart()
