@@ -106,8 +106,8 @@ class HeartbeatAlive(Invariant):
         id="client.hb.alive",
         sentence=(
             "A member that knows its coordinator and waits for no answer has its next heartbeat "
-            "due within an interval or a backoff, which librdkafka adds up; a librdkafka member that "
-            "is about to leave sends none any more."
+            "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
+            "it is about to leave."
         ),
         clauses=("client C17", "zoo L1"),
         broken_by=("KAFKA-16215", "KAFKA-19335"),

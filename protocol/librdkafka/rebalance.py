@@ -232,14 +232,13 @@ class Rebalance:
         elif state is _J.INIT or state is _J.STEADY:
             if state is _J.STEADY and core.must_rejoin:
                 return  # What is left has to be given up before a leave.
-            if self._leave_if_wanted() or core.is_terminating:
+            has_left = self._leave_if_wanted()
+            if core.is_terminating:
                 return
-            if state is _J.INIT:
-                core.expedite_heartbeat()
-            elif self._rejoins:
+            if state is _J.STEADY and self._rejoins:
                 self._rejoins = False
                 self._rejoin()
-            elif core.waits_for_ack:
+            elif not has_left and (state is _J.INIT or core.waits_for_ack):
                 core.expedite_heartbeat()
 
     def _after_unassignment(self) -> None:
@@ -269,6 +268,8 @@ class Rebalance:
             core.is_lost = is_lost
             rejoins = not core.is_terminating
             self._call_back(CallbackKind.REVOKED, self._group_assignment, rejoins=rejoins)
+        elif self._open_calls:
+            self._rejoins = not core.is_terminating
         elif not core.is_terminating:
             self._rejoin()
 

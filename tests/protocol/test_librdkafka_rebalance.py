@@ -384,6 +384,22 @@ def test_nothing_is_fetched_while_a_second_revoked_callback_is_to_run() -> None:
     assert story.last.member_epoch == -1
 
 
+def test_unsubscribe_while_everything_is_being_revoked_waits_for_that() -> None:
+    story = LibrdkafkaStory()
+    story.stabilise(0)
+    story.wait(INTERVAL_MS)
+    story.stay_away()
+    story.answer(NOTHING, epoch=2)
+    assert sent(story.tell(Unsubscribe())) == []
+    effects = story.resume()
+    assert story.callbacks(effects) == [(REVOKED, partitions(0))]
+    story.finish_callback()
+    assert story.last.member_epoch > 0
+    story.answer_commit()
+    assert story.last.member_epoch == -1
+    assert story.member.assigned == {}
+
+
 def test_a_subscription_during_a_leave_waits_until_the_leave_is_over() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
