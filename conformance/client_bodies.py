@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from conformance.classic_bodies import (
+    classic_heartbeat_response,
+    join_response,
+    leave_response,
+    sync_response,
+)
 from protocol.errors import ErrorCode
 from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from protocol.messages_offsets import (
@@ -143,6 +149,10 @@ _READERS: Mapping[str, Callable[[Mapping[str, Any]], object]] = {
     "OffsetCommit": commit_response,
     "OffsetFetch": fetch_response,
     "FindCoordinator": search_error,
+    "JoinGroup": join_response,
+    "SyncGroup": sync_response,
+    "Heartbeat": classic_heartbeat_response,
+    "LeaveGroup": leave_response,
 }
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "coordinator_changes",
     "created_ms",
     "end_of_process_ms",
+    "held_spans",
     "kill_times",
     "pattern_matches",
     "polls",
@@ -393,6 +394,19 @@ def unreachable_spans(process: ClientProcess) -> list[Unreachable]:
             begin_ms = None
     if begin_ms is not None:
         spans.append(Unreachable(begin_ms, 1_000_000_000))
+    return spans
+
+
+def held_spans(process: ClientProcess) -> list[tuple[int, int]]:
+    """While all bytes of the client were held back: (from, to)."""
+    spans: list[tuple[int, int]] = []
+    begin_ms: int | None = None
+    for event in _own(process, "fault"):
+        if event["what"] == "hold_all_bytes":
+            begin_ms = event["at_ms"]
+        elif event["what"] == "release_held_bytes" and begin_ms is not None:
+            spans.append((begin_ms, event["at_ms"]))
+            begin_ms = None
     return spans
 
 

@@ -54,9 +54,9 @@ from protocol.member import (
     Unsubscribe,
 )
 
-__all__ = ["ROUND_TRIP_MS", "Order", "ReplayHost"]
+__all__ = ["LATE_TICK_MS", "ROUND_TRIP_MS", "Order", "ReplayHost"]
 
-_LATE_TICK_MS = 150  # a heartbeat may leave so late: a client's thread sleeps until it is woken
+LATE_TICK_MS = 150  # a heartbeat may leave so late: a client's thread sleeps until it is woken
 ROUND_TRIP_MS = 1
 _EVENT_LIMIT = 200_000
 
@@ -209,8 +209,12 @@ class ReplayHost:
         deadline_ms = self.member.next_deadline_ms
         if deadline_ms is None or deadline_ms != self.member.next_heartbeat_due_ms:
             return deadline_ms
+        return self.late_tick_ms(deadline_ms)
+
+    def late_tick_ms(self, deadline_ms: int) -> int:
+        """When the heartbeat that is due at ``deadline_ms`` was sent."""
         waiting = self.recorded.waiting("ConsumerGroupHeartbeat")
-        if not waiting or not 0 < waiting[0].at_ms - deadline_ms <= _LATE_TICK_MS:
+        if not waiting or not 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
             return deadline_ms
         # The proxy may have seen it late; then the next one comes less than an interval after it.
         interval_ms = self.member.heartbeat_interval_ms
@@ -303,7 +307,7 @@ class ReplayHost:
         if number not in self._in_flight:
             return
         recorded = self.recorded.take(api, body, self.now_ms)
-        seen_ms = self.now_ms
+        seen_ms = self.seen_ms(api)
         if recorded is not None and recorded.waited_for_connection:
             setup_ms = recorded.at_ms - self.now_ms
             seen_ms += setup_ms if 0 < setup_ms <= SAME_REQUEST_WINDOW_MS else 0
@@ -317,6 +321,10 @@ class ReplayHost:
             self.at(at_ms, Order.ANSWER, partial(self.answer, number, api, response))
         else:
             self.at(at_ms, Order.ANSWER, partial(self._lose_connection, searches_too=False))
+
+    def seen_ms(self, api: str) -> int:
+        """When a request that is sent now is seen on its way."""
+        return self.now_ms
 
     def on_unanswered(self, number: int, api: str) -> None:
         """A request has been sent for which no answer is recorded."""

@@ -13,7 +13,16 @@ __all__ = ["SAME_REQUEST_WINDOW_MS", "Observed", "RecordedRequest", "RecordedReq
 SAME_REQUEST_WINDOW_MS = 700
 _SAME_CONNECT_MS = 10  # requests so close to the first on a connection have waited with it
 
-_APIS = ("ConsumerGroupHeartbeat", "FindCoordinator", "OffsetCommit", "OffsetFetch")
+_APIS = (
+    "ConsumerGroupHeartbeat",
+    "FindCoordinator",
+    "OffsetCommit",
+    "OffsetFetch",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from conformance.client_compare import Comparison, compare, recorded_items
-from conformance.client_drive import drive
+from conformance.client_drive import can_drive, drive
 from conformance.client_trace import (
     JAVA_CLIENT,
     LIBRDKAFKA,
@@ -22,7 +22,14 @@ from protocol.librdkafka.core import COORDINATOR_STATE, JOIN_STATE
 
 __all__ = ["ClientReplayReport", "load_client_trace", "replay_client_trace"]
 
-_REQUESTS = ("ConsumerGroupHeartbeat", "FindCoordinator")
+_REQUESTS = (
+    "ConsumerGroupHeartbeat",
+    "FindCoordinator",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+)
 _COMMITS = ("OffsetCommit", "OffsetFetch")
 _STATES = {JAVA_CLIENT: ("state",), LIBRDKAFKA: (JOIN_STATE, COORDINATOR_STATE)}
 
@@ -58,9 +65,9 @@ class ClientReplayReport:
 
 
 def replay_client_trace(trace: ClientTrace) -> ClientReplayReport:
-    """Drive a member through every process that speaks the consumer protocol, and compare."""
-    replayed = [process for process in trace.processes if process.uses_consumer_protocol]
-    needs = None if len(replayed) == len(trace.processes) else "classic protocol"
+    """Drive a member through every process, and compare."""
+    replayed = [process for process in trace.processes if can_drive(process)]
+    needs = None if len(replayed) == len(trace.processes) else "classic protocol of librdkafka"
     return _report(trace, replayed, needs)
 
 

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from conformance.broker_trace import read_json
+from conformance.classic_bodies import with_metadata
 from conformance.client_bodies import check_response
 from conformance.errors import TraceError
+from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from protocol.classic_member import ClassicConsumerConfig
 from protocol.member import ConsumerConfig
 
 __all__ = [
@@ -60,18 +63,31 @@ _INT_CONFIGS = (
     "request.timeout.ms",
     "default.api.timeout.ms",
 )
+_CLASSIC_INT_CONFIGS = ("session.timeout.ms", "heartbeat.interval.ms")
+_STRATEGY = "partition.assignment.strategy"
+_ASSIGNORS_BY_CLASS = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
 _TEXT_CONFIGS = ("group.instance.id", "group.remote.assignor", "client.rack")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProcess:
-    """One process of one client: its events, and those of the broker, in the trace's order."""
+    """One process of one client: its events, and those of the broker, in the trace's order.
+
+    ``topics``: name -> partition count, at the start. ``config`` is a ``ClassicConsumerConfig`` of
+    a process that speaks the classic protocol.
+    """
 
     name: str
     client: str
     member_id: str
     config: ConsumerConfig
     uses_consumer_protocol: bool
+    topics: Mapping[str, int]
     events: Sequence[TraceEvent]
 
 
@@ -93,9 +109,15 @@ def load_client_trace(path: str | Path) -> ClientTrace:
     if missing:
         raise TraceError(f"{path}: has no {missing[0]!r}; expected keys {', '.join(_KEYS)}")
     client = _client(path, str(data["client"]))
-    _check_events(path, data["events"], _OWN_FIELDS[client])
     try:
-        processes = _processes(path, data, client)
+        events = with_metadata(data["events"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise TraceError(
+            f"{path}: a JoinGroup is missing or misspelt ({error}); fetch the file again"
+        ) from error
+    _check_events(path, events, _OWN_FIELDS[client])
+    try:
+        processes = _processes(path, data, events, client)
     except (KeyError, TypeError, AttributeError) as error:
         raise TraceError(
             f"{path}: client_configs or an event lacks a field ({error}); fetch the file again"
@@ -136,9 +158,10 @@ def _check_events(
             ) from error
 
 
-def _processes(path: str | Path, data: Mapping[str, Any], kind: str) -> tuple[ClientProcess, ...]:
+def _processes(
+    path: str | Path, data: Mapping[str, Any], events: Sequence[TraceEvent], kind: str
+) -> tuple[ClientProcess, ...]:
     """One entry per ``create`` of each client; what comes before the second one is the first's."""
-    events: Sequence[TraceEvent] = data["events"]
     names = sorted({e["client"] for e in events} - set(_SURROUNDINGS))
     processes: list[ClientProcess] = []
     for name in names:
@@ -151,7 +174,7 @@ def _processes(path: str | Path, data: Mapping[str, Any], kind: str) -> tuple[Cl
             begin = 0 if number == 1 else start
             end = starts[number] if number < len(starts) else len(events)
             own = [e for e in events[begin:end] if e["client"] in (name, *_SURROUNDINGS)]
-            processes.append(_process(path, kind, name, number, data["client_configs"], own))
+            processes.append(_process(path, kind, name, number, data, own))
     if not processes:
         raise TraceError(f"{path}: no client was created; the file is cut off, fetch it again")
     return tuple(processes)
@@ -162,9 +185,10 @@ def _process(
     kind: str,
     client: str,
     number: int,
-    client_configs: Mapping[str, Mapping[str, str]],
+    data: Mapping[str, Any],
     events: Sequence[TraceEvent],
 ) -> ClientProcess:
+    client_configs: Mapping[str, Mapping[str, str]] = data["client_configs"]
     settings = client_configs.get(f"{client} (process {number})") or client_configs[client]
     requests = [e for e in events if e["kind"] == "request" and e["api"] in _GROUP_APIS]
     ids = [e["body"]["member_id"] for e in requests if e["body"]["member_id"]]
@@ -174,9 +198,26 @@ def _process(
         client=kind,
         member_id=ids[0] if ids else f"{client}#{number}",
         config=_config(path, name, settings, requests),
-        uses_consumer_protocol=settings.get("group.protocol") == "consumer",
+        uses_consumer_protocol=_is_consumer(settings),
+        topics=data["topics"],
         events=events,
     )
+
+
+def _is_consumer(settings: Mapping[str, str]) -> bool:
+    return settings.get("group.protocol") == "consumer"
+
+
+def _assignors(settings: Mapping[str, str]) -> tuple[ClassicAssignor, ...]:
+    """Java names classes, librdkafka names assignors; raises ValueError for unknown ones."""
+    listed = settings.get(_STRATEGY, "range").split(",")
+    names = [name.strip().rpartition(".")[2] for name in listed]
+    names = [_ASSIGNORS_BY_CLASS.get(name, name) for name in names]
+    for name in names:
+        if name not in CLASSIC_ASSIGNORS:
+            known = ", ".join(sorted(CLASSIC_ASSIGNORS))
+            raise ValueError(f"{_STRATEGY} names {name!r}; known assignors: {known}")
+    return tuple(CLASSIC_ASSIGNORS[name] for name in names)
 
 
 def _config(
@@ -198,6 +239,11 @@ def _config(
         for key in _INT_CONFIGS:
             if key in settings:
                 values[key.replace(".", "_")] = int(settings[key])
-        return ConsumerConfig(**values)
+        if _is_consumer(settings):
+            return ConsumerConfig(**values)
+        for key in _CLASSIC_INT_CONFIGS:
+            if key in settings:
+                values[key.replace(".", "_")] = int(settings[key])
+        return ClassicConsumerConfig(**values, assignors=_assignors(settings))
     except ValueError as error:
         raise TraceError(f"{path}: client_configs of {name}: {error}") from error

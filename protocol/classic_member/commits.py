@@ -246,13 +246,16 @@ class ClassicCommits:
         else:
             commit.on_done(CommitResult.DONE, None)
 
-    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        for correlation_id in list(self._in_flight):
+            self.on_lost(correlation_id)
+
+    def on_lost(self, correlation_id: int) -> bool:
         """A request was lost, or never sent. Whether it was a commit."""
         commit = self._in_flight.pop(correlation_id, None)
         if commit is None:
             return False
-        if was_sent:
-            self._search.mark_unknown()
         self._retry(commit, ErrorCode.REQUEST_TIMED_OUT)
         return True
 

@@ -48,6 +48,7 @@ class ClassicCore(MemberCore):
     __slots__ = (
         "classic_rules",
         "classic_state",
+        "connection_is_cut",
         "generation",
         "is_fatal",
         "is_leader",
@@ -75,6 +76,7 @@ class ClassicCore(MemberCore):
         self.rejoin_needed = True
         self.needs_prepare = True
         self.is_leader = False
+        self.connection_is_cut = False  # by this client: what is in flight is to be given up
         self.is_leaving = False  # inside ``unsubscribe`` or ``close``
         self.is_fatal = False
         self.last_assigned: tuple[NamedPartitions, ...] | None = None

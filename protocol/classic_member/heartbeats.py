@@ -1,7 +1,8 @@
 """The heartbeat thread: what goes on while the application is away from ``poll``.
 
 Source: classic-group-and-migration.md, section 4.4. It runs from the answer to a JoinGroup until
-the next JoinGroup is sent, or membership ends.
+the next JoinGroup is sent, or membership ends. Heartbeats go out on the interval whether the last
+one is answered or not.
 """
 
 from __future__ import annotations
@@ -90,13 +91,13 @@ class HeartbeatThread:
             self.leave()
             core.poll_expired = True
             return
-        if not self._in_flight and core.now_ms >= self._due_ms:
+        if core.now_ms >= self._due_ms:
             self._send()
 
     @property
     def next_due_ms(self) -> int | None:
-        """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
-        if not self.is_running or self._in_flight or self._core.coordinator_id is None:
+        """When the next heartbeat is due, answered or not the last one; None if none is sent."""
+        if not self.is_running or self._core.coordinator_id is None:
             return None
         return self._due_ms
 
@@ -105,12 +106,10 @@ class HeartbeatThread:
         """When ``run`` has something to do."""
         if not self.is_running or self._core.coordinator_id is None:
             return None
-        deadlines_ms = [self._session_due_ms]
+        deadlines_ms = [self._session_due_ms, self._due_ms]
         poll_due_ms = self._application.poll_timer_deadline_ms
         if poll_due_ms is not None:
             deadlines_ms.append(poll_due_ms)
-        if not self._in_flight:
-            deadlines_ms.append(self._due_ms)
         return min(deadlines_ms)
 
     @property
@@ -199,7 +198,7 @@ class HeartbeatThread:
             core.is_fatal = True
             self._application.queue_error(error_code, "the heartbeat failed")
 
-    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+    def on_lost(self, correlation_id: int) -> bool:
         """A request was lost, or never sent. Whether it was a heartbeat or a leave."""
         if correlation_id in self._leaves:
             self._leaves.discard(correlation_id)
@@ -207,9 +206,12 @@ class HeartbeatThread:
             self._fail()
         else:
             return False
-        if was_sent:
-            self._search.mark_unknown()
         return True
+
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        for correlation_id in (*self._in_flight, *self._leaves):
+            self.on_lost(correlation_id)
 
     def _succeed(self) -> None:
         self._attempts = 0

@@ -154,6 +154,7 @@ class ClassicConsumer(ClassicCore):
     def _run_managers(self) -> None:
         """What goes on by itself, whether the application polls or not."""
         self._heartbeats.run()
+        self._lose_what_was_cut()
         if self.coordinator_id is None and self._wants_coordinator:
             self._search.run(by_thread=self._heartbeats.is_running)
         if self._commits.is_wanted:
@@ -234,20 +235,31 @@ class ClassicConsumer(ClassicCore):
             if self._search.on_lost(correlation_id):
                 self._commits.on_search_failed()
             else:
-                self._on_request_lost(correlation_id, was_sent=True)
+                self._search.on_disconnected()
+                self._on_request_lost(correlation_id)
 
     def _on_request_expired(self, event: events.RequestExpired) -> None:
         for correlation_id in event.correlation_ids:
-            self._on_request_lost(correlation_id, was_sent=False)
+            self._on_request_lost(correlation_id)
 
-    def _on_request_lost(self, correlation_id: int, *, was_sent: bool) -> None:
+    def _on_request_lost(self, correlation_id: int) -> None:
         if not (
-            self._heartbeats.on_lost(correlation_id, was_sent=was_sent)
-            or self._rebalance.on_lost(correlation_id, was_sent=was_sent)
-            or self._commits.on_lost(correlation_id, was_sent=was_sent)
-            or self._lookup.on_lost(correlation_id, was_sent=was_sent)
+            self._heartbeats.on_lost(correlation_id)
+            or self._rebalance.on_lost(correlation_id)
+            or self._commits.on_lost(correlation_id)
+            or self._lookup.on_lost(correlation_id, was_sent=False)
         ):
             raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+
+    def _lose_what_was_cut(self) -> None:
+        """The client has closed the connection to its coordinator: nobody answers on it now."""
+        while self.connection_is_cut:
+            self.connection_is_cut = False
+            self._heartbeats.lose_all()
+            self._rebalance.lose_all()
+            self._commits.lose_all()
+            self._lookup.lose_all()
+            self._held.clear()
 
     def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
         self._search.on_found(event.correlation_id, event.node_id)

@@ -444,13 +444,16 @@ class Rebalance:
 
     # --- failures ---------------------------------------------------------------------------------
 
-    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        if self._in_flight is not None:
+            self.on_lost(self._in_flight)
+
+    def on_lost(self, correlation_id: int) -> bool:
         """A request was lost, or never sent. Whether it was a JoinGroup or a SyncGroup."""
         if correlation_id != self._in_flight:
             return False
         self._in_flight = None
-        if was_sent:
-            self._search.mark_unknown()
         self._after_retriable_error()
         self._back_off()
         return True

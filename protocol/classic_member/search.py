@@ -1,8 +1,9 @@
 """Finding the group's coordinator: on behalf of the application, and of the heartbeat thread.
 
-Source: classic-group-and-migration.md, sections 4.2 to 4.4. Searches of the application back off
-after a failure. The heartbeat thread does not wait for an answer: it searches again and again, one
-``retry_backoff_ms`` apart.
+Source: classic-group-and-migration.md, sections 4.2 to 4.4. A client that gives its coordinator up
+also closes the connection to it, with all that is in flight there. Searches of the application back
+off after a failure. The heartbeat thread does not wait for an answer: it searches again and again,
+one ``retry_backoff_ms`` apart.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from protocol.classic_member.core import ClassicCore
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.member.application import Application
 from protocol.member.backoff import RequestPacer
-from protocol.member.effects import FindCoordinator
+from protocol.member.effects import CloseConnection, FindCoordinator
 
 __all__ = ["ClassicCoordinatorSearch"]
 
@@ -39,7 +40,15 @@ class ClassicCoordinatorSearch:
         self._is_stopped = False
 
     def mark_unknown(self) -> None:
-        """The coordinator has moved, or cannot be reached: look for it again."""
+        """The coordinator has moved, or is silent: hang up, and look for it again."""
+        core = self._core
+        if core.coordinator_id is not None:
+            core.effects.append(CloseConnection(node_id=core.coordinator_id))
+            core.connection_is_cut = True
+            core.coordinator_id = None
+
+    def on_disconnected(self) -> None:
+        """The connection to the coordinator is gone: look for it again."""
         self._core.coordinator_id = None
 
     def stop(self) -> None:

@@ -203,6 +203,11 @@ class OffsetLookup:
         else:
             self._fail(lookup, error_code)
 
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        for correlation_id in list(self._in_flight):
+            self.on_lost(correlation_id, was_sent=False)
+
     def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
         """A request was lost, or never sent. Whether it was an offset fetch."""
         lookup = self._in_flight.pop(correlation_id, None)

@@ -24,9 +24,6 @@ FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
 TWO_MEMBERS = FOLDER / "java" / "two_members.json"
 
-CLASSIC = {"classic_cooperative", "classic_eager", "classic_session_timeout"}
-PARTLY_CLASSIC = {"mixed_group_eager"}
-
 # An interval commit left with a poll that slipped in between two answers of one instant
 # (consumer-client.md, section 13): the one commit that cannot be met.
 ONE_COMMIT_SHORT = {"fenced_after_partition"}
@@ -41,15 +38,14 @@ def replay(path: Path) -> ClientReplayReport:
 @pytest.mark.parametrize("path", JAVA, ids=lambda path: path.stem)
 def test_a_recorded_java_consumer_is_met(path: Path) -> None:
     report = replay(path)
-    needs_classic = path.stem in CLASSIC | PARTLY_CLASSIC
-    assert report.needs == ("needs: classic protocol" if needs_classic else None)
+    assert report.needs is None
     assert report.requests_ok == report.requests_total
     assert report.callbacks_ok == report.callbacks_total
     assert report.states_ok == report.states_total
     missing = 1 if path.stem in ONE_COMMIT_SHORT else 0
     assert report.commits_ok == report.commits_total - missing
     assert report.is_met is not bool(missing)
-    assert (report.requests_total == 0) is (path.stem in CLASSIC)
+    assert report.requests_total > 0
 
 
 def test_all_traces_together_hold_what_the_reference_counts() -> None:
@@ -58,8 +54,12 @@ def test_all_traces_together_hold_what_the_reference_counts() -> None:
     assert len(reports) == 37
     assert sum(r.states_total for r in reports) == 671
     assert sum(r.states_ok for r in reports) == 671
-    # 694 heartbeats; of the 118 searches, 21 belong to classic clients.
-    assert sum(r.requests_ok for r in reports) == 694 + 118 - 21
+    # 694 heartbeats; 118 searches, of which 13 were let through together and count once.
+    of_consumer_protocol = 694 + 118 - 12
+    joins, syncs, classic_heartbeats, leaves = 32, 23, 73, 8
+    assert sum(r.requests_ok for r in reports) == (
+        of_consumer_protocol + joins + syncs + classic_heartbeats + leaves
+    )
 
 
 # --- the comparison can fail ---------------------------------------------------------------------
@@ -168,6 +168,53 @@ def test_a_member_with_a_defect_does_not_pass_for_the_real_client(
     assert replay(path).is_met
     monkeypatch.setattr(java_host, "ConsumerMember", Defective)
     assert not replay(path).is_met
+
+
+def wrong_assignment_of_the_leader(document: dict[str, Any]) -> None:
+    sync = find(document, kind="request", api="SyncGroup", id=12)
+    sync["body"]["assignments"] = {"B#1": {"orders": [0, 1]}, "A#1": {"orders": [2, 3]}}
+
+
+def wrong_generation_of_a_heartbeat(document: dict[str, Any]) -> None:
+    find(document, kind="request", api="Heartbeat")["body"]["generation_id"] = 7
+
+
+def join_that_owns_something(document: dict[str, Any]) -> None:
+    join = find(document, kind="request", api="JoinGroup", id=11)
+    join["body"]["protocols"][0]["owned_partitions"] = {"orders": [0]}
+
+
+def no_leave(document: dict[str, Any]) -> None:
+    document["events"].remove(find(document, kind="request", api="LeaveGroup"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (wrong_assignment_of_the_leader, "SyncGroup"),
+        (wrong_generation_of_a_heartbeat, "Heartbeat(generation_id=7"),
+        (join_that_owns_something, "JoinGroup"),
+        (no_leave, "LeaveGroup"),
+    ],
+)
+def test_an_edited_trace_of_a_classic_client_is_not_met(
+    tmp_path: Path, edit: Edit, says: str
+) -> None:
+    eager = FOLDER / "java" / "classic_eager.json"
+    assert replay(eager).is_met
+    report = replay(edited(tmp_path, eager, edit))
+    assert not report.is_met
+    assert says in str(report.first_difference)
+
+
+def test_an_answer_to_a_leader_with_a_member_that_never_joined_is_refused(tmp_path: Path) -> None:
+    def nobody(document: dict[str, Any]) -> None:
+        event = find(document, kind="response", api="JoinGroup", id=11, client="A")
+        event["body"]["members"][0]["member_id"] = "nobody"
+
+    eager = FOLDER / "java" / "classic_eager.json"
+    with pytest.raises(TraceError, match="JoinGroup is missing"):
+        load_client_trace(edited(tmp_path, eager, nobody))
 
 
 # --- gaps that the tolerance for times would hide ------------------------------------------------

@@ -39,7 +39,7 @@ def replay(path: Path) -> ClientReplayReport:
 def test_a_recorded_librdkafka_consumer_is_met(path: Path) -> None:
     report = replay(path)
     needs_classic = path.stem in CLASSIC | PARTLY_CLASSIC
-    assert report.needs == ("needs: classic protocol" if needs_classic else None)
+    assert report.needs == ("needs: classic protocol of librdkafka" if needs_classic else None)
     assert report.first_difference is None
     assert report.is_met
     assert (report.requests_total == 0) is (path.stem in CLASSIC)

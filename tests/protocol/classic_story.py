@@ -24,6 +24,7 @@ from protocol.member import (
     CallReturned,
     ClassicHeartbeatAnswered,
     Close,
+    CloseConnection,
     CommitAnswered,
     CommitReturned,
     CoordinatorFound,
@@ -319,6 +320,8 @@ class ClassicStory:
         elif kind is FindCoordinator:
             found = CoordinatorFound(correlation_id=effect.correlation_id, node_id=0)
             self._tell_later(process, name, 1, found)
+        elif kind is CloseConnection:
+            process.in_flight.clear()
         elif kind is RequestMetadata:
             self._tell_later(process, name, 1, self._metadata())
         elif kind is ResetPositions:
@@ -368,14 +371,29 @@ class ClassicStory:
         if self._is_lost(name, effect, "response"):
             self._fail(process, name, effect)
             return
-        if effect.correlation_id in process.in_flight:
-            process.in_flight.discard(effect.correlation_id)
-            event = _ANSWERS[type(effect)](correlation_id=effect.correlation_id, response=response)
-            self._tell_later(process, name, 1, event)
+        event = _ANSWERS[type(effect)](correlation_id=effect.correlation_id, response=response)
+        self._end_later(process, name, effect, event)
 
     def _fail(self, process: _Process, name: str, effect: Any) -> None:
-        process.in_flight.discard(effect.correlation_id)
-        self._tell_later(process, name, 1, Disconnected(correlation_ids=(effect.correlation_id,)))
+        """The connection is lost, with everything in flight on it."""
+
+        def lose() -> None:
+            lost, process.in_flight = tuple(sorted(process.in_flight)), set()
+            if lost and self.processes.get(name) is process:
+                self.tell(name, Disconnected(correlation_ids=lost))
+
+        self.later(1, lose)
+
+    def _end_later(self, process: _Process, name: str, effect: Any, event: Event) -> None:
+        """An answer arrives, unless its connection is gone by then."""
+
+        def deliver() -> None:
+            if effect.correlation_id in process.in_flight:
+                process.in_flight.discard(effect.correlation_id)
+                if self.processes.get(name) is process:
+                    self.tell(name, event)
+
+        self.later(1, deliver)
 
 
 def spelled(partitions: Iterable[TopicPartition]) -> str:

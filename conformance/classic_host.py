@@ -1,0 +1,159 @@
+"""The host of a Java client that speaks the classic protocol.
+
+Its ``poll`` waits for records and goes on at once with whatever else happens meanwhile, so polls
+need not be inferred: the application polls whenever the member wants it. Of ``hold_all_bytes`` the
+proxy passes on what was sent meanwhile when that is over, and stamps it then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+from conformance import client_feed as feed
+from conformance.classic_bodies import (
+    classic_heartbeat_body,
+    classic_heartbeat_response,
+    join_body,
+    join_response,
+    leave_body,
+    leave_response,
+    sync_body,
+    sync_response,
+)
+from conformance.client_host import LATE_TICK_MS, Order, ReplayHost
+from conformance.client_trace import TraceEvent
+from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
+from protocol.member import (
+    CallbackCompleted,
+    CallbackKind,
+    ClassicHeartbeatAnswered,
+    CloseConnection,
+    Effect,
+    Event,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    MetadataKnown,
+    Poll,
+    PollingResumed,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendSyncGroup,
+    SyncGroupAnswered,
+)
+
+__all__ = ["ClassicHost"]
+
+_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
+    "JoinGroup": (JoinGroupAnswered, join_response),
+    "SyncGroup": (SyncGroupAnswered, sync_response),
+    "Heartbeat": (ClassicHeartbeatAnswered, classic_heartbeat_response),
+    "LeaveGroup": (LeaveGroupAnswered, leave_response),
+}
+
+_WAKE_UP_MS = 1
+
+
+class ClassicHost(ReplayHost):
+    """One replay against ``ClassicConsumer``."""
+
+    member: ClassicConsumer
+
+    callback_names: ClassVar[Mapping[CallbackKind, str]] = {
+        kind: kind.value for kind in CallbackKind
+    }
+
+    def __init__(self, process: feed.ClientProcess) -> None:
+        super().__init__(process)
+        self._held = feed.held_spans(process)
+        self._poll_at_ms: int | None = None
+
+    def make_member(self) -> ClassicConsumer:
+        """See ``ReplayHost``."""
+        config = self.process.config
+        assert isinstance(config, ClassicConsumerConfig)
+        return ClassicConsumer(config=config, now_ms=self.now_ms)
+
+    def search_body(self) -> Mapping[str, Any]:
+        """See ``ReplayHost``."""
+        return {"key_type": 0, "coordinator_keys": [self.process.config.group_id]}
+
+    def schedule_inputs(self) -> None:
+        """See ``ReplayHost``; topics are there from the beginning."""
+        super().schedule_inputs()
+        topics = self.process.topics
+        known = MetadataKnown(topic_names={t: t for t in topics}, partition_counts=topics)
+        self.at(self.now_ms, Order.KNOWLEDGE, partial(self.feed, known))
+
+    def act(self, event: TraceEvent) -> None:
+        """See ``ReplayHost``; the application polls once it has subscribed."""
+        super().act(event)
+        if event.get("action", "").startswith("subscribe"):
+            self.feed(PollingResumed())
+
+    def feed(self, event: Event) -> None:
+        """See ``ReplayHost``; the ``poll`` around it goes on with what is due by then."""
+        super().feed(event)
+        due_ms = self.member.poll_due_ms
+        if due_ms is not None and self.member.is_polling:
+            at_ms = max(due_ms, self.now_ms)
+            if self._poll_at_ms is None or at_ms < self._poll_at_ms:
+                self._poll_at_ms = at_ms
+                self.at(at_ms, Order.POLL, self._poll)
+
+    def _poll(self) -> None:
+        self._poll_at_ms = None
+        due_ms = self.member.poll_due_ms
+        if due_ms is not None and due_ms <= self.now_ms and self.member.is_polling:
+            self.feed(Poll())
+
+    def late_tick_ms(self, deadline_ms: int) -> int:
+        """See ``ReplayHost``. While bytes are held back it is not seen when a heartbeat is sent;
+        as elsewhere, a thread needs a moment to wake up."""
+        if self.seen_ms("Heartbeat") > self.now_ms:
+            return deadline_ms + _WAKE_UP_MS
+        waiting = self.recorded.waiting("Heartbeat")
+        if waiting and 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
+            return waiting[0].at_ms
+        return deadline_ms
+
+    # --- effects ----------------------------------------------------------------------------------
+
+    def on_effect(self, effect: Effect) -> None:
+        """Requests of the classic protocol; states are not logged by this client."""
+        match effect:
+            case SendJoinGroup(correlation_id=number, request=join):
+                self.send(number, "JoinGroup", join_body(join))
+            case SendSyncGroup(correlation_id=number, request=sync):
+                self.send(number, "SyncGroup", sync_body(sync))
+            case SendClassicHeartbeat(correlation_id=number, request=heartbeat):
+                self.send(number, "Heartbeat", classic_heartbeat_body(heartbeat))
+            case SendLeaveGroup(correlation_id=number, request=leave):
+                self.send(number, "LeaveGroup", leave_body(leave))
+            case CloseConnection():
+                self.forget(self.in_flight(searches_too=False))
+            case _:
+                pass  # the rest is not compared
+
+    def seen_ms(self, api: str) -> int:
+        """See ``ReplayHost``; what is held is seen when it is let through."""
+        for begin_ms, end_ms in self._held:
+            if begin_ms <= self.now_ms < end_ms:
+                return end_ms
+        return self.now_ms
+
+    def answer(self, number: int, api: str, response: TraceEvent) -> None:
+        """See ``ReplayHost``."""
+        if api not in _ANSWERS:
+            super().answer(number, api, response)
+        elif self.forget([number]):
+            event, read = _ANSWERS[api]
+            self.feed(event(correlation_id=number, response=read(response["body"])))
+
+    def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
+        """See ``ReplayHost``."""
+        self.observe_callback(effect, begin_ms)
+        self.feed(CallbackCompleted(failed=throws))
