@@ -15,6 +15,7 @@ from invariants.books import Books
 from invariants.clients import ClientEntry
 from invariants.computations import COMPUTATION_REQUESTS
 from invariants.coverage import Visits
+from invariants.kinds import ViewOfKinds
 from invariants.known import known_defect
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.listeners import Listener, Listeners
@@ -102,6 +103,9 @@ class Checker:
         ]
         self._listeners = Listeners(self._invariants, self.visits)
         self._listeners_by_kind = {kind: self._listeners.about(kind) for kind in CLIENT_KINDS}
+        self._view_of_kinds = {
+            kinds: ViewOfKinds(view, kinds) for kinds in {i.promise.kinds for i in invariants}
+        }
         self._on = self._listeners.of
         self._ledgers = self.books.ledgers
         self._entries = self.books.clients
@@ -148,7 +152,7 @@ class Checker:
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         for invariant in self._invariants:
-            finding = invariant.full(self._view)
+            finding = invariant.full(self._view_of_kinds[invariant.promise.kinds])
             if finding is not None:
                 self._report(step, invariant, finding)
 
@@ -182,12 +186,8 @@ class Checker:
             else:
                 self._heartbeat(step, request, response, ledger, shard)
         elif type(request) is OffsetCommitRequest:
-            errors = response.errors
-            stored = [partition for partition, code in errors.items() if not code]
-            if stored:
-                self._ask(self._on["on_commit"], step, stored)
-            if len(stored) < len(errors):
-                self._ask(self._on["on_commit_refused"], step)
+            if not self._is_classic(shard):
+                self._commit(step, response.errors)
         elif type(request) in COMPUTATION_REQUESTS:
             if step.records:
                 self._change(step, ledger, shard)
@@ -201,6 +201,18 @@ class Checker:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)
+
+    def _commit(self, step: Step, errors: Mapping[tuple[str, int], ErrorCode]) -> None:
+        stored = [partition for partition, code in errors.items() if not code]
+        if stored:
+            self._ask(self._on["on_commit"], step, stored)
+        if len(stored) < len(errors):
+            self._ask(self._on["on_commit_refused"], step)
+
+    def _is_classic(self, shard: ShardView) -> bool:
+        """Whether the group is a classic one, with members and not offsets alone."""
+        group = shard.coordinator.classic_groups.get(self.books.group_id)
+        return group is not None and not group.is_simple
 
     def _is_steady(
         self,
@@ -356,6 +368,8 @@ class Checker:
             raise ValueError("a client.event step must name its client")
         entry = self._entries.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
+            if client.member.kind not in CLIENT_KINDS:
+                return
             entry = self._open_client(step, client)
         kind = type(step.event)
         is_routine = kind is Tick or kind is Poll
@@ -485,7 +499,10 @@ class Checker:
             # A process that comes back in the calm, as a supervisor sees to after a fatal error,
             # has all the time that a rebalance may take.
             self.liveness.on_disturbance(step.at_ms)
-            self._open_client(step, step.client)
+            if step.client.member.kind in CLIENT_KINDS:
+                self._open_client(step, step.client)
+            else:
+                self._close_client(step.client.name)
 
     def _client_crashed(self, step: Step) -> None:
         if step.client is None:

@@ -18,6 +18,7 @@ from scenarios.compare import split_label, with_protocol
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_assignors import AssignorCast
+from scenarios.generate_classic import ClassicCast, speaks_classic
 from scenarios.generate_coincidences import draw_coincidences, draw_takeovers
 from scenarios.generate_faults import draw_faults
 from scenarios.generate_records import draw_records, longest_batch_ms
@@ -79,6 +80,10 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     duration_ms = draw.timing.between(profile.timings.duration_ms)
     config = draw.config()
     clients = draw.clients(topics, duration_ms)
+    if speaks_classic(draw.features):
+        classic = ClassicCast(draw.features, draw.streams)
+        config = classic.config(config)
+        clients = classic.clients(clients, config)
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)

@@ -14,6 +14,7 @@ from scenarios.draw import Draw
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.fault_cast import FaultCast, Maker
 from scenarios.generate_admin import ADMIN_MAKERS
+from scenarios.generate_classic import CLASSIC_MAKERS
 from scenarios.profile import FaultRule
 from sim.error_answers import WriteError
 from sim.faults import (
@@ -316,6 +317,7 @@ def _topic_recreate(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) ->
 
 _MAKERS: Mapping[str, Maker] = {
     **ADMIN_MAKERS,
+    **CLASSIC_MAKERS,
     "broker_bounce": _broker_bounce,
     "broker_crash": _broker_crash,
     "append_failure": _append_failure,

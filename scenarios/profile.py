@@ -10,6 +10,7 @@ import functools
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
+from protocol.member.kinds import CLASSIC, CLIENT_KINDS
 from protocol.semantics import SEMANTICS
 from scenarios.codec import decode
 from scenarios.errors import ScenarioError, did_you_mean
@@ -29,7 +30,18 @@ __all__ = [
     "parse_profile",
 ]
 
-PROFILES = ("calm", "faulty", "chaos", "operations", "groups", "client_assignors", "whole")
+PROFILES = (
+    "calm",
+    "faulty",
+    "chaos",
+    "operations",
+    "groups",
+    "client_assignors",
+    "whole",
+    "classic",
+    "cooperative",
+    "migration",
+)
 """The profiles that come with the simulator: three from quiet to wild, the others of their own
 kind."""
 
@@ -101,6 +113,12 @@ class Features:
     With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
     second, with ``slow_processing`` some applications can hardly keep up, or cannot.
     ``append_linger`` gathers the records of several operations in one batch.
+
+    With ``classic_clients`` all clients speak the classic protocol at first, with
+    ``mixed_protocols`` about half of them; eagerly, unless ``cooperative_assignors`` says
+    otherwise.
+    With ``mixed_assignors`` the clients of a group have different lists that share an assignor.
+    ``migration_policies`` lets brokers allow migrations in one direction only, or none.
     """
 
     static_members: float = 0.0
@@ -124,6 +142,11 @@ class Features:
     slow_processing: float = 0.0
     shared_instances: float = 0.0
     append_linger: float = 0.0
+    classic_clients: float = 0.0
+    cooperative_assignors: float = 0.0
+    mixed_assignors: float = 0.0
+    mixed_protocols: float = 0.0
+    migration_policies: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -137,7 +160,8 @@ class FaultRule:
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
     of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart.
-    ``forever_probability`` is that of a process that never comes back.
+    ``forever_probability`` is that of a process that never comes back. ``to_kinds`` are the kinds
+    of client that a rolling migration may lead to.
     """
 
     kind: str
@@ -148,8 +172,11 @@ class FaultRule:
     callback_ms: Range = (100, 2_000)
     gap_ms: Range = (0, 1_000)
     forever_probability: float = 0.0
+    to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
 
     def __post_init__(self) -> None:
+        if not self.to_kinds:
+            raise ScenarioError("must name at least one kind", place="to_kinds")
         for name in ("probability", "forever_probability"):
             _check_share(name, getattr(self, name))
         for name in ("count", "duration_ms"):

@@ -116,8 +116,10 @@ class Application:
         if due_ms is None or not self._member.is_polling:
             return
         earliest_ms = max(due_ms, self._clock.now_ms + 1)
-        count = -((self._phase_ms - earliest_ms) // self._interval_ms)
-        at_ms = self._phase_ms + count * self._interval_ms
+        at_ms = earliest_ms
+        if not self._member.polls_at_once:
+            count = -((self._phase_ms - earliest_ms) // self._interval_ms)
+            at_ms = self._phase_ms + count * self._interval_ms
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:
             self._schedule_poll(at_ms)
 
@@ -196,6 +198,7 @@ class Application:
 
     def _act(self, event: Event) -> None:
         """One call of the application; all but ``subscribe`` block it."""
+        self._process.forget_pattern()
         if isinstance(event, Subscribe):
             self._process.request_metadata()
         else:

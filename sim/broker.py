@@ -89,9 +89,12 @@ class Broker:
             return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(node_id=leader_id)
 
-    def _topic_names(self, request: MetadataRequest) -> MetadataResponse:
-        names = {topic_id: topic.name for topic_id, topic in self.image.by_id.items()}
-        return MetadataResponse(topic_names=names)
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+        topics = self.image.by_id
+        return MetadataResponse(
+            topic_names={topic_id: topic.name for topic_id, topic in topics.items()},
+            partition_counts={topic.name: topic.partition_count for topic in topics.values()},
+        )
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         positions = dict(request.positions)
@@ -159,7 +162,7 @@ class Broker:
 
 _ANSWERS: Mapping[type, Callable[[Broker, Any], Any]] = {
     FindCoordinatorRequest: Broker._find_coordinator,
-    MetadataRequest: Broker._topic_names,
+    MetadataRequest: Broker._metadata,
     ListOffsetsRequest: Broker._list_offsets,
     ConsumerGroupDescribeRequest: describe_groups,
     ListGroupsRequest: list_groups,

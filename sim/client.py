@@ -10,10 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from protocol.errors import ErrorCode
 from protocol.member import (
-    AssignmentInstalled,
-    AssignmentPrepared,
     AssignmentReceived,
     CallbackCompleted,
     CallbackKind,
@@ -21,30 +18,30 @@ from protocol.member import (
     ClientState,
     Close,
     CloseConnection,
-    CommitAnswered,
     ComputeAssignment,
     ConnectCoordinator,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
-    CoordinatorFound,
-    CoordinatorSearchFailed,
     Disconnected,
     Event,
     FindCoordinator,
-    HeartbeatAnswered,
     MetadataKnown,
-    OffsetFetchAnswered,
+    PatternMatched,
     PollingResumed,
     PositionsKnown,
     RaiseError,
     RequestMetadata,
     ResetPositions,
     RunCallback,
+    SendClassicHeartbeat,
     SendCommit,
     SendHeartbeat,
     SendInstallAssignment,
+    SendJoinGroup,
+    SendLeaveGroup,
     SendOffsetFetch,
     SendPrepareAssignment,
+    SendSyncGroup,
     Subscribe,
     Tick,
     ValidatePositions,
@@ -52,26 +49,21 @@ from protocol.member import (
 from protocol.member import (
     Call as BlockingCall,
 )
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.messages_assignment import (
-    ConsumerGroupInstallAssignmentResponse,
-    ConsumerGroupPrepareAssignmentResponse,
-)
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from sim.application import Application
+from sim.client_answers import event_of
 from sim.client_assignors import AssignorHost
-from sim.client_kinds import make_member
+from sim.client_kinds import looks_at_topics, make_member
 from sim.client_lines import ClientLines
 from sim.clock import Call
 from sim.messages import (
     FindCoordinatorRequest,
-    FindCoordinatorResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     MetadataRequest,
     MetadataResponse,
 )
 from sim.network import Purpose
+from sim.re2_engine import compile_re2
 from sim.spec import ClientSpec, OffsetReset
 
 if TYPE_CHECKING:
@@ -122,6 +114,8 @@ class ClientProcess:
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._own_requests: dict[int, Any] = {}
         self._next_own_id = -1
+        self._looks_at_topics = looks_at_topics(spec)
+        self._matches: Callable[[str], bool] | None = None
 
     @property
     def request_timeout_ms(self) -> int:
@@ -141,10 +135,18 @@ class ClientProcess:
         regex = None if topics else self.spec.topic_regex
         if self._assignors is not None:
             self._assignors.start()
-        if topics or regex is not None:
-            self.take(Subscribe(topic_names=frozenset(topics), topic_regex=regex))
+        if topics or regex is None:
+            if topics:
+                self.take(Subscribe(topic_names=frozenset(topics)))
+        elif self._looks_at_topics:
+            self._matches = compile_re2(regex)
+            self.take(Subscribe(matches_locally=True))
+        else:
+            self.take(Subscribe(topic_regex=regex))
         self.take(PollingResumed())
         self._ask(MetadataRequest())
+        if self._looks_at_topics:
+            self._refresh_later()
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
@@ -243,7 +245,7 @@ class ClientProcess:
         if correlation_id < 0:
             self._on_own_answer(correlation_id, response)
             return
-        self.take(_ANSWERS[type(response)](correlation_id, response))
+        self.take(event_of(correlation_id, response))
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """These requests will never be answered."""
@@ -281,23 +283,49 @@ class ClientProcess:
         if not self.defers(self._on_retry, call):
             self._ask(call.argument)
 
+    def _refresh_later(self) -> None:
+        """``metadata.max.age.ms``: who hears of topics from no coordinator looks now and then."""
+        at_ms = self._clock.now_ms + self.spec.metadata_max_age_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_metadata_old)
+
+    def _on_metadata_old(self, call: Call) -> None:
+        if self.defers(self._on_metadata_old, call):
+            return
+        if not any(isinstance(asked, MetadataRequest) for asked in self._own_requests.values()):
+            self._ask(MetadataRequest())
+        self._refresh_later()
+
+    def forget_pattern(self) -> None:
+        """The application has subscribed to something else."""
+        self._matches = None
+
     def _on_own_answer(self, correlation_id: int, response: Any) -> None:
         del self._own_requests[correlation_id]
         if isinstance(response, MetadataResponse):
-            names = self._conditions.topic_names_seen(response.topic_names)
-            self.take(MetadataKnown(topic_names=names))
+            seen = self._conditions.metadata_seen(response)
+            self.take(
+                MetadataKnown(topic_names=seen.topic_names, partition_counts=seen.partition_counts)
+            )
+            if self._matches is not None and self.is_alive:
+                names = filter(self._matches, seen.partition_counts)
+                self.take(PatternMatched(topic_names=frozenset(names)))
         elif isinstance(response, ListOffsetsResponse):
             self.take(PositionsKnown(positions=response.positions))
 
     # --- effects ----------------------------------------------------------------------------------
 
-    def _send(self, effect: SendHeartbeat | SendCommit | SendOffsetFetch) -> None:
+    def _send(self, effect: Any, timeout_ms: int | None = None) -> None:
         node_id = self.member.coordinator_id
         if node_id is None:
             if self.member.watches_connection:
                 return  # the member has given the connection up in the same event
             raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
-        self._lines.send(Purpose.COORDINATOR, node_id, effect.correlation_id, effect.request)
+        request = effect.request
+        purpose = Purpose.COORDINATOR
+        self._lines.send(purpose, node_id, effect.correlation_id, request, timeout_ms)
+
+    def _send_join(self, effect: SendJoinGroup) -> None:
+        self._send(effect, effect.timeout_ms)
 
     def _compute_assignment(self, effect: ComputeAssignment) -> None:
         if self._assignors is not None:
@@ -364,6 +392,10 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     SendHeartbeat: ClientProcess._send,
     SendCommit: ClientProcess._send,
     SendOffsetFetch: ClientProcess._send,
+    SendJoinGroup: ClientProcess._send_join,
+    SendSyncGroup: ClientProcess._send,
+    SendClassicHeartbeat: ClientProcess._send,
+    SendLeaveGroup: ClientProcess._send,
     SendPrepareAssignment: ClientProcess._send,
     SendInstallAssignment: ClientProcess._send,
     ComputeAssignment: ClientProcess._compute_assignment,
@@ -377,44 +409,4 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     RunCallback: ClientProcess._run_callback,
     RaiseError: ClientProcess._on_error_raised,
     CallReturned: ClientProcess._on_returned,
-}
-
-
-def _heartbeat_answered(correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> Event:
-    return HeartbeatAnswered(correlation_id=correlation_id, response=response)
-
-
-def _commit_answered(correlation_id: int, response: OffsetCommitResponse) -> Event:
-    return CommitAnswered(correlation_id=correlation_id, response=response)
-
-
-def _offset_fetch_answered(correlation_id: int, response: OffsetFetchResponse) -> Event:
-    return OffsetFetchAnswered(correlation_id=correlation_id, response=response)
-
-
-def _prepare_answered(
-    correlation_id: int, response: ConsumerGroupPrepareAssignmentResponse
-) -> Event:
-    return AssignmentPrepared(correlation_id=correlation_id, response=response)
-
-
-def _install_answered(
-    correlation_id: int, response: ConsumerGroupInstallAssignmentResponse
-) -> Event:
-    return AssignmentInstalled(correlation_id=correlation_id, response=response)
-
-
-def _search_answered(correlation_id: int, response: FindCoordinatorResponse) -> Event:
-    if response.error_code is ErrorCode.NONE:
-        return CoordinatorFound(correlation_id=correlation_id, node_id=response.node_id)
-    return CoordinatorSearchFailed(correlation_id=correlation_id, error_code=response.error_code)
-
-
-_ANSWERS: dict[type, Callable[[int, Any], Event]] = {
-    ConsumerGroupHeartbeatResponse: _heartbeat_answered,
-    OffsetCommitResponse: _commit_answered,
-    OffsetFetchResponse: _offset_fetch_answered,
-    ConsumerGroupPrepareAssignmentResponse: _prepare_answered,
-    ConsumerGroupInstallAssignmentResponse: _install_answered,
-    FindCoordinatorResponse: _search_answered,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from protocol.member import CallbackKind
 from sim.faults import (
@@ -13,6 +13,7 @@ from sim.faults import (
     MetadataLag,
     PollStall,
 )
+from sim.messages import MetadataResponse
 
 __all__ = ["ClientConditions"]
 
@@ -27,7 +28,7 @@ class ClientConditions:
     def __init__(self, draw_callback_ms: Callable[[], int]) -> None:
         self._draw_callback_ms = draw_callback_ms
         self._open: list[Fault] = []
-        self._topic_names: Mapping[str, str] | None = None
+        self._metadata: MetadataResponse | None = None
         self.is_paused = False
         self.is_stalled = False
 
@@ -71,9 +72,9 @@ class ClientConditions:
             for fault in self._open
         )
 
-    def topic_names_seen(self, topic_names: Mapping[str, str]) -> Mapping[str, str]:
+    def metadata_seen(self, metadata: MetadataResponse) -> MetadataResponse:
         """What the client takes for the present metadata when it asks now."""
         lags = any(isinstance(fault, MetadataLag) for fault in self._open)
-        if not lags or self._topic_names is None:
-            self._topic_names = topic_names
-        return self._topic_names
+        if not lags or self._metadata is None:
+            self._metadata = metadata
+        return self._metadata

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
+from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
 from protocol.librdkafka import LibrdkafkaMember
 from protocol.member import ConsumerConfig, ConsumerMember, GroupMember
-from protocol.member.kinds import JAVA, LIBRDKAFKA
+from protocol.member.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from protocol.semantics import Semantics
 from sim.client_assignors import make_assignors
 from sim.spec import ClientSpec
 
-__all__ = ["make_member"]
+__all__ = ["looks_at_topics", "make_member"]
 
 Jitter = Callable[[], float]
 
@@ -31,37 +34,85 @@ def make_member(
     now_ms: int,
 ) -> GroupMember:
     """The member of a new process. ``jitter`` answers a number in [-1, 1]."""
-    config = ConsumerConfig(
-        group_id=group_id,
-        group_instance_id=spec.instance_id,
+    settings: dict[str, Any] = {
+        "group_id": group_id,
+        "group_instance_id": spec.instance_id,
+        "client_rack": spec.rack,
+        "max_poll_interval_ms": spec.max_poll_interval_ms,
+        "enable_auto_commit": spec.enable_auto_commit,
+        "auto_commit_interval_ms": spec.auto_commit_interval_ms,
+        "request_timeout_ms": spec.request_timeout_ms,
+        # Brokers before 4.2 know no topic ids in offset requests.
+        "uses_topic_ids": spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,
+    }
+    return _MAKERS[spec.kind](spec, settings, member_id, semantics, jitter, now_ms)
+
+
+def looks_at_topics(spec: ClientSpec) -> bool:
+    """Whether the client itself has to look which topics there are, and which of them its pattern
+    matches: no coordinator does it for it."""
+    return spec.kind == CLASSIC
+
+
+Settings = dict[str, Any]
+
+
+def _consumer_config(spec: ClientSpec, settings: Settings, semantics: Semantics) -> ConsumerConfig:
+    return ConsumerConfig(
         group_remote_assignor=spec.server_assignor,
         group_local_assignors=make_assignors(spec.name, spec.client_assignors, semantics),
-        client_rack=spec.rack,
-        max_poll_interval_ms=spec.max_poll_interval_ms,
-        enable_auto_commit=spec.enable_auto_commit,
-        auto_commit_interval_ms=spec.auto_commit_interval_ms,
-        request_timeout_ms=spec.request_timeout_ms,
-        # Brokers before 4.2 know no topic ids in offset requests.
-        uses_topic_ids=spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,
+        **settings,
     )
-    return _MAKERS[spec.kind](config, member_id, semantics, jitter, now_ms)
 
 
 def _make_java(
-    config: ConsumerConfig, member_id: str, semantics: Semantics, jitter: Jitter, now_ms: int
+    spec: ClientSpec,
+    settings: Settings,
+    member_id: str,
+    semantics: Semantics,
+    jitter: Jitter,
+    now_ms: int,
 ) -> GroupMember:
     return ConsumerMember(
-        config=config, member_id=member_id, rules=semantics.member, jitter=jitter, now_ms=now_ms
+        config=_consumer_config(spec, settings, semantics),
+        member_id=member_id,
+        rules=semantics.member,
+        jitter=jitter,
+        now_ms=now_ms,
     )
 
 
 def _make_librdkafka(
-    config: ConsumerConfig, member_id: str, semantics: Semantics, jitter: Jitter, now_ms: int
+    spec: ClientSpec,
+    settings: Settings,
+    member_id: str,
+    semantics: Semantics,
+    jitter: Jitter,
+    now_ms: int,
 ) -> GroupMember:
     """Versions and defects of the Java client do not concern it."""
+    config = _consumer_config(spec, settings, semantics)
     return LibrdkafkaMember(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
 
 
-_MAKERS: Mapping[str, Callable[[ConsumerConfig, str, Semantics, Jitter, int], GroupMember]] = (
-    MappingProxyType({JAVA: _make_java, LIBRDKAFKA: _make_librdkafka})
+def _make_classic(
+    spec: ClientSpec,
+    settings: Settings,
+    member_id: str,
+    semantics: Semantics,
+    jitter: Jitter,
+    now_ms: int,
+) -> GroupMember:
+    """Its member id comes from the coordinator."""
+    config = ClassicConsumerConfig(
+        assignors=tuple(CLASSIC_ASSIGNORS[name] for name in spec.assignors),
+        session_timeout_ms=spec.session_timeout_ms,
+        heartbeat_interval_ms=spec.heartbeat_interval_ms,
+        **settings,
+    )
+    return ClassicConsumer(config=config, jitter=jitter, now_ms=now_ms)
+
+
+_MAKERS: Mapping[str, Callable[..., GroupMember]] = MappingProxyType(
+    {JAVA: _make_java, LIBRDKAFKA: _make_librdkafka, CLASSIC: _make_classic}
 )

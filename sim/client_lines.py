@@ -2,7 +2,7 @@
 
 Source: consumer-client.md, section 2.4. A request to a broker waits while a connection is being
 set up, fails at once while the broker is in reconnect backoff, and fails with everything else in
-flight when the oldest one has waited for ``request_timeout_ms``.
+flight when one of them has waited for too long: usually the oldest, for ``request_timeout_ms``.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class _Line:
         "failures",
         "fast_failures",
         "fast_failures_ms",
-        "has_watchdog",
         "in_flight",
         "retry_at_ms",
         "waiting",
+        "watchdog_ms",
     )
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ class _Line:
         self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
         self.fast_failures_ms = -1
         self.retry_at_ms = 0
-        self.waiting: list[tuple[int, Any]] = []
-        self.in_flight: deque[tuple[int, int]] = deque()
-        self.has_watchdog = False
+        self.waiting: list[tuple[int, Any, int]] = []  # with the time that it may take
+        self.in_flight: deque[tuple[int, int]] = deque()  # with the time when it must be answered
+        self.watchdog_ms: int | None = None
 
 
 class ClientLines:
@@ -104,22 +104,34 @@ class ClientLines:
         self._tie_break = process.tie_break
         self._timeout_ms = process.request_timeout_ms
 
-    def send(self, purpose: Purpose, node_id: int, correlation_id: int, request: Any) -> None:
-        """Send a request to a broker, over a connection that is opened if need be."""
+    def send(
+        self,
+        purpose: Purpose,
+        node_id: int,
+        correlation_id: int,
+        request: Any,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request to a broker, over a connection that is opened if need be.
+
+        ``timeout_ms``: how long it may go without an answer; None: as long as any other.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._timeout_ms
         lines = self._to_coordinator if purpose is Purpose.COORDINATOR else self._to_any
         line = lines.get(node_id)
         if line is None:
             line = lines[node_id] = _Line()
         connection = line.connection
         if connection is not None and connection.state is ConnectionState.OPEN:
-            self._transmit(line, connection, correlation_id, request)
+            self._transmit(line, connection, correlation_id, request, timeout_ms)
             return
         if connection is None:
             if self._clock.now_ms < line.retry_at_ms:
                 self._fail_soon(line, correlation_id)
                 return
             self._open(line, purpose, node_id)
-        line.waiting.append((correlation_id, request))
+        line.waiting.append((correlation_id, request, timeout_ms))
 
     def connect(self, node_id: int) -> None:
         """Open the connection to the coordinator ahead of requests; the process hears of it."""
@@ -174,8 +186,8 @@ class ClientLines:
             return
         line.failures = 0
         waiting, line.waiting = line.waiting, []
-        for correlation_id, request in waiting:
-            self._transmit(line, connection, correlation_id, request)
+        for correlation_id, request, timeout_ms in waiting:
+            self._transmit(line, connection, correlation_id, request, timeout_ms)
         if self._is_watched(connection):
             self._process.on_coordinator_connected()
 
@@ -230,30 +242,37 @@ class ClientLines:
     # --- sending ----------------------------------------------------------------------------------
 
     def _transmit(
-        self, line: _Line, connection: Connection, correlation_id: int, request: Any
+        self,
+        line: _Line,
+        connection: Connection,
+        correlation_id: int,
+        request: Any,
+        timeout_ms: int,
     ) -> None:
-        line.in_flight.append((correlation_id, self._clock.now_ms))
+        line.in_flight.append((correlation_id, self._clock.now_ms + timeout_ms))
         connection.send(correlation_id, request)
         self._watch(line)
 
     def _watch(self, line: _Line) -> None:
-        """One call at a time waits for the request that is oldest now."""
-        if not line.has_watchdog and line.in_flight:
-            line.has_watchdog = True
-            at_ms = line.in_flight[0][1] + self._timeout_ms
-            self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, line)
+        """One call at a time waits for the request that must be answered first."""
+        if not line.in_flight:
+            return
+        at_ms = min(due_ms for _, due_ms in line.in_flight)
+        if line.watchdog_ms is None or at_ms < line.watchdog_ms:
+            line.watchdog_ms = at_ms
+            self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, (line, at_ms))
 
     def _on_watchdog(self, call: Call) -> None:
+        """One request that is late is enough: the connection goes, and all others with it."""
         if self._process.defers(self._on_watchdog, call):
             return
-        line: _Line = call.argument
-        line.has_watchdog = False
+        line, at_ms = call.argument
+        if line.watchdog_ms != at_ms:
+            return
+        line.watchdog_ms = None
         connection = line.connection
-        if (
-            connection is not None
-            and line.in_flight
-            and line.in_flight[0][1] + self._timeout_ms <= self._clock.now_ms
-        ):
+        now_ms = self._clock.now_ms
+        if connection is not None and any(due_ms <= now_ms for _, due_ms in line.in_flight):
             connection.reset()
         self._watch(line)
 

@@ -24,6 +24,7 @@ from sim.admin_events import (
     OffsetsDelete,
     OffsetsList,
 )
+from sim.client_checks import DEFAULT_ASSIGNORS, check_assignors, check_kind
 from sim.error_answers import WriteError
 from sim.fault_base import At, Window, check_broker, check_partition, check_time
 
@@ -55,6 +56,7 @@ __all__ = [
     "OffsetsList",
     "PollStall",
     "ReplicationSlowdown",
+    "RollingMigration",
     "SubscriptionChange",
     "TopicCreate",
     "TopicDelete",
@@ -370,6 +372,31 @@ class ClientBounce(At):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RollingMigration(At):
+    """A rolling deployment that gives clients another library, or another setting of it: of kind
+    ``to_kind`` from then on, and, if that is ``classic``, with these ``assignors``.
+
+    So a group passes from the classic protocol to the consumer protocol (classic-group-and-
+    migration.md, section 7), back, or from eager to cooperative rebalances (section 3.1).
+    ``clients`` empty means all; otherwise as ``ClientBounce``.
+    """
+
+    to_kind: str
+    down_ms: int
+    assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
+    gap_ms: int = 0
+    clients: tuple[str, ...] = ()
+    graceful: bool = True
+
+    def __post_init__(self) -> None:
+        At.__post_init__(self)
+        check_time(self, "down_ms", least=1)
+        check_time(self, "gap_ms", least=0)
+        check_kind(self.to_kind, "to_kind")
+        check_assignors(self.assignors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionChange(At):
     """The application calls ``subscribe`` with these topics; no topics means ``unsubscribe``."""
 
@@ -454,6 +481,7 @@ Fault = (
     | CallbackFailure
     | ClientClose
     | ClientBounce
+    | RollingMigration
     | SubscriptionChange
     | MetadataLag
     | TopicCreate

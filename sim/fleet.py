@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from protocol.member import Close, MembershipOperation, Subscribe, Unsubscribe
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from sim.client import ClientProcess
 from sim.client_conditions import ClientConditions
 from sim.clock import Call
@@ -15,6 +17,17 @@ if TYPE_CHECKING:
     from sim.world import World
 
 __all__ = ["Fleet"]
+
+
+def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
+    """The same application with another library, without what that does not know."""
+    return replace(
+        spec,
+        kind=kind,
+        assignors=assignors,
+        uses_topic_ids=False if kind == LIBRDKAFKA else spec.uses_topic_ids,
+        client_assignors=spec.client_assignors if kind == JAVA else None,
+    )
 
 
 class Fleet:
@@ -78,6 +91,10 @@ class Fleet:
             return False
         process.call(Subscribe(topic_names=frozenset(topics)) if topics else Unsubscribe())
         return True
+
+    def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
+        """Let the client's processes to come be of another kind."""
+        self._specs[name] = _migrated(self._specs[name], kind, assignors)
 
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process after a while, or as soon as the old one has ended after that."""

@@ -310,6 +310,22 @@ class Injector:
             fleet.crash(names[0], fault.down_ms)
         self._later(fault.down_ms + fault.gap_ms, lambda: self._bounce_client(fault, names[1:]))
 
+    def _rolling_migration(self, fault: faults.RollingMigration) -> bool:
+        names = fault.clients or tuple(spec.name for spec in self._world.spec.clients)
+        self._migrate_client(fault, sorted(names))
+        return True
+
+    def _migrate_client(self, fault: faults.RollingMigration, names: list[str]) -> None:
+        if not names:
+            return
+        fleet = self._world.fleet
+        fleet.migrate(names[0], fault.to_kind, fault.assignors)
+        if fault.graceful:
+            fleet.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
+        else:
+            fleet.crash(names[0], fault.down_ms)
+        self._later(fault.down_ms + fault.gap_ms, lambda: self._migrate_client(fault, names[1:]))
+
     def _client_pause(self, fault: faults.ClientPause) -> _End | bool:
         running = self._world.fleet.live(fault.client)
         if running is None:
@@ -431,6 +447,7 @@ _BEGIN: dict[type, Callable[[Injector, Any], _End | bool]] = {
     faults.ClientCrash: Injector._client_crash,
     faults.ClientClose: Injector._client_close,
     faults.ClientBounce: Injector._client_bounce,
+    faults.RollingMigration: Injector._rolling_migration,
     faults.ClientPause: Injector._client_pause,
     faults.PollStall: Injector._poll_stall,
     faults.CallbackSlowdown: Injector._callback_slowdown,

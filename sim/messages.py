@@ -43,9 +43,10 @@ class MetadataRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataResponse:
-    """Topic id -> name, as the broker knows them."""
+    """Topic id -> name, as the broker knows them; name -> number of partitions."""
 
     topic_names: Mapping[str, str]
+    partition_counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

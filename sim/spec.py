@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from protocol.config import CoordinatorConfig
-from protocol.member.kinds import CLIENT_KINDS, JAVA, LIBRDKAFKA
+from protocol.member.kinds import JAVA, LIBRDKAFKA
 from protocol.semantics import SEMANTICS
 from sim.admin_events import ADMIN, AdminRequest, OffsetsList
 from sim.assignor_spec import ClientAssignorsSpec
 from sim.broker_rules import broker_rules, split_defects
+from sim.client_checks import DEFAULT_ASSIGNORS, check_assignors, check_kind
 from sim.delays import DelaySpec
 from sim.faults import ClientPartition, ConnectionLoss, Fault, NetworkSlowdown
 from sim.re2_engine import compile_re2
@@ -78,6 +79,12 @@ class ClientSpec:
     of a partition, and therefore what is buffered of it.
 
     ``client_assignors`` are those of KIP-848's text, which no other semantics have.
+
+    For the kind ``classic``, which speaks the older protocol: ``assignors`` is
+    ``partition.assignment.strategy`` by name, most preferred first (with ``cooperative-sticky``
+    alone the client rebalances cooperatively, with any other list eagerly), ``session_timeout_ms``
+    and ``heartbeat_interval_ms`` are the client's own, and every ``metadata_max_age_ms`` it looks
+    for what has become of topics. Other kinds have these from the coordinator, or need none.
     """
 
     name: str
@@ -103,14 +110,21 @@ class ClientSpec:
     processing_records_per_second: int | None = None
     kind: str = JAVA
     client_assignors: ClientAssignorsSpec | None = None
+    assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    metadata_max_age_ms: int = 300_000
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
         if self.uses_topic_ids and self.kind == LIBRDKAFKA:
             raise ValueError(f"uses_topic_ids must be false for {LIBRDKAFKA}, which knows no ids")
-        if self.kind not in CLIENT_KINDS:
+        check_kind(self.kind)
+        check_assignors(self.assignors)
+        if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
-                f"kind {self.kind!r} is not known; known are: {', '.join(CLIENT_KINDS)}"
+                f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "
+                f"({self.heartbeat_interval_ms})"
             )
         if self.topics and self.topic_regex is not None:
             raise ValueError("topic_regex and topics exclude each other")
@@ -137,6 +151,8 @@ class ClientSpec:
             "request_timeout_ms",
             "max_poll_records",
             "max_partition_fetch_records",
+            "heartbeat_interval_ms",
+            "metadata_max_age_ms",
         )
 
     def _check_client_assignors(self) -> None:

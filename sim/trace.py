@@ -23,6 +23,7 @@ from protocol.messages_assignment import AssignmentMetadata
 from protocol.messages_classic import JoinGroupResponse, SyncGroupResponse
 from protocol.records import ConsumerGroupTargetAssignmentMember, OffsetCommit, Record, to_dict
 from protocol.topics import TopicPartition
+from sim.held_answers import Asked
 
 __all__ = ["FullTrace", "Trace"]
 
@@ -315,6 +316,8 @@ def _plain(value: Any) -> Any:
         return f"{value.topic_id}/{value.partition}"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"type": type(value).__name__, **_plain_fields(value, value._fields)}
+    if isinstance(value, Asked):
+        return value.operation
     if is_dataclass(value):
         names = tuple(field.name for field in fields(value))
         return {"type": type(value).__name__, **_plain_fields(value, names)}

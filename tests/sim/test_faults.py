@@ -37,6 +37,7 @@ EXAMPLES: dict[type, Fault] = {
         faults.CallbackFailure(at_ms=20_000, duration_ms=7_000, client="a"),
         faults.ClientClose(at_ms=20_000, client="a", down_ms=1_000),
         faults.ClientBounce(at_ms=20_000, down_ms=1_000, gap_ms=500),
+        faults.RollingMigration(at_ms=20_000, to_kind="librdkafka", down_ms=1_000, gap_ms=500),
         faults.SubscriptionChange(at_ms=20_000, client="a", topics=("orders", "later")),
         faults.MetadataLag(at_ms=20_000, duration_ms=7_000, client="a"),
         faults.TopicCreate(at_ms=20_000, topic="later", partition_count=2),
