@@ -1,6 +1,6 @@
 """Requests of a classic member as a trace writes them, and recorded answers as it reads them.
 
-A ``reason`` is text for people: it is not compared.
+Older versions of requests and answers have fewer fields.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ __all__ = [
     "sync_body",
     "sync_response",
     "with_metadata",
-    "without_reasons",
 ]
 
 Body = Mapping[str, Any]
@@ -67,6 +66,7 @@ def join_body(request: JoinGroupRequest) -> dict[str, Any]:
         "group_instance_id": request.group_instance_id,
         "protocol_type": request.protocol_type,
         "protocols": [_protocol_body(protocol) for protocol in request.protocols],
+        "reason": request.reason,
     }
 
 
@@ -201,7 +201,11 @@ def classic_heartbeat_response(body: Body) -> HeartbeatResponse:
 def leave_body(request: LeaveGroupRequest) -> dict[str, Any]:
     """A LeaveGroup request."""
     members = [
-        {"member_id": one.member_id, "group_instance_id": one.group_instance_id}
+        {
+            "member_id": one.member_id,
+            "group_instance_id": one.group_instance_id,
+            "reason": request.reason,
+        }
         for one in request.members
     ]
     return {"group_id": request.group_id, "members": members}
@@ -216,13 +220,3 @@ def leave_response(body: Body) -> LeaveGroupResponse:
             for one in body.get("members", ())
         ),
     )
-
-
-def without_reasons(api: str, body: Body) -> Body:
-    """A recorded request as it is compared."""
-    if api == "JoinGroup":
-        return {key: value for key, value in body.items() if key != "reason"}
-    if api == "LeaveGroup":
-        members = [{k: v for k, v in one.items() if k != "reason"} for one in body["members"]]
-        return {**body, "members": members}
-    return body

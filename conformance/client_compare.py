@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.classic_bodies import without_reasons
 from conformance.client_bodies import by_partition
 from conformance.client_feed import callbacks
 from conformance.client_observed import Observed
@@ -54,8 +53,7 @@ def recorded_items(process: ClientProcess) -> list[Observed]:
     items: list[Observed] = []
     for event in process.events:
         if event["kind"] == "request" and event["api"] in _CONSUMER_APIS:
-            body = without_reasons(event["api"], event["body"])
-            items.append(Observed(event["at_ms"], event["api"], body))
+            items.append(Observed(event["at_ms"], event["api"], event["body"]))
         elif event["kind"] == "state":
             fields = {key: event[key] for key in ("from", "to", "member_epoch") if key in event}
             items.append(Observed(event["at_ms"], event.get("what", "state"), fields))

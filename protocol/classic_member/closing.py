@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from protocol.causes import REASONS, RebalanceCause
 from protocol.classic_member.commits import ClassicCommits, CommitResult
 from protocol.classic_member.core import ClassicCore
 from protocol.classic_member.heartbeats import HeartbeatThread
@@ -20,6 +21,9 @@ from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.values import Call, CallbackKind, MembershipOperation
 
 __all__ = ["ClassicCalls"]
+
+
+_UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 
 
 class _Step(Enum):
@@ -143,8 +147,9 @@ class ClassicCalls:
         self._rebalance.abandon()
         operation = self._operation
         self._heartbeats.leave(
+            REASONS[RebalanceCause.MEMBER_LEFT] if call is Call.CLOSE else _UNSUBSCRIBED,
             is_wanted=operation is MembershipOperation.LEAVE_GROUP
-            or (operation is MembershipOperation.DEFAULT and core.is_dynamic)
+            or (operation is MembershipOperation.DEFAULT and core.is_dynamic),
         )
         core.subscription.drop()
         core.forget_assignments()

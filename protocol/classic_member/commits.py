@@ -276,12 +276,14 @@ class ClassicCommits:
             if reaction.reset is not Reset.NOTHING or reaction.then is Then.RAISE:
                 error_code = ErrorCode.REBALANCE_IN_PROGRESS
         elif reaction.then is Then.REJOIN:
-            core.rejoin_needed = True
+            core.request_rejoin("offset commit failed since group is already rebalancing")
         elif reaction.then is Then.RAISE and not is_outdated:
             core.is_fatal = True
             self._application.queue_error(error_code, "the commit was refused")
         else:
-            core.reset(reaction.reset)
+            core.reset(
+                reaction.reset, reason=f"encountered {error_code.name} from OFFSET_COMMIT response"
+            )
         commit.on_done(CommitResult.FAILED, error_code)
 
     def _retry(self, commit: _Commit, error_code: ErrorCode) -> None:

@@ -55,8 +55,10 @@ class ClassicCore(MemberCore):
         "is_leaving",
         "last_assigned",
         "last_assigned_generation_id",
+        "matches_pattern",
         "needs_prepare",
         "rejoin_needed",
+        "rejoin_reason",
     )
 
     def __init__(
@@ -74,11 +76,13 @@ class ClassicCore(MemberCore):
         self.classic_state = ClassicState.UNJOINED
         self.generation = NONE
         self.rejoin_needed = True
+        self.rejoin_reason = ""
         self.needs_prepare = True
         self.is_leader = False
         self.connection_is_cut = False  # by this client: what is in flight is to be given up
         self.is_leaving = False  # inside ``unsubscribe`` or ``close``
         self.is_fatal = False
+        self.matches_pattern = False  # the subscription is what a pattern matches now
         self.last_assigned: tuple[NamedPartitions, ...] | None = None
         self.last_assigned_generation_id = NO_GENERATION
 
@@ -119,14 +123,19 @@ class ClassicCore(MemberCore):
             CommitIdentity(self.member_id, self.member_epoch) if is_member else None
         )
 
-    def reset(self, reset: Reset) -> None:
+    def request_rejoin(self, reason: str) -> None:
+        """Let a ``poll`` join again; the next JoinGroup says why."""
+        self.rejoin_needed = True
+        self.rejoin_reason = reason
+
+    def reset(self, reset: Reset, *, reason: str) -> None:
         """Forget the generation, or that and the member id; what is owned is lost then."""
         if reset is Reset.NOTHING:
             return
         self.set_classic_state(ClassicState.UNJOINED)
         member_id = self.generation.member_id if reset is Reset.GENERATION else ""
         self.set_generation(Generation(NO_GENERATION, member_id))
-        self.rejoin_needed = True
+        self.request_rejoin(reason)
         self.needs_prepare = True
 
     # --- the state in the words of all kinds ------------------------------------------------------

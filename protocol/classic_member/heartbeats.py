@@ -7,6 +7,7 @@ one is answered or not.
 
 from __future__ import annotations
 
+from protocol.causes import REASONS, RebalanceCause
 from protocol.classic_member.core import ClassicCore, Generation
 from protocol.classic_member.reactions import Api, Reset, Then, reaction_to
 from protocol.classic_member.search import ClassicCoordinatorSearch
@@ -23,6 +24,9 @@ from protocol.messages_classic import (
 )
 
 __all__ = ["HeartbeatThread"]
+
+_LEFT = "consumer pro-actively leaving the group"
+_REBALANCING = "group is already rebalancing"
 
 
 class HeartbeatThread:
@@ -88,7 +92,7 @@ class HeartbeatThread:
             return
         poll_due_ms = self._application.poll_timer_deadline_ms
         if poll_due_ms is not None and core.now_ms >= poll_due_ms:
-            self.leave()
+            self.leave(REASONS[RebalanceCause.POLL_TIMEOUT])
             core.poll_expired = True
             return
         if core.now_ms >= self._due_ms:
@@ -141,7 +145,7 @@ class HeartbeatThread:
 
     # --- leaving ----------------------------------------------------------------------------------
 
-    def leave(self, *, is_wanted: bool | None = None) -> None:
+    def leave(self, reason: str, *, is_wanted: bool | None = None) -> None:
         """Forget the membership; tell the coordinator, if it is wanted: by default of dynamic
         members only (section 4.5)."""
         core = self._core
@@ -157,10 +161,12 @@ class HeartbeatThread:
             core.effects.append(
                 SendLeaveGroup(
                     correlation_id=correlation_id,
-                    request=LeaveGroupRequest(group_id=core.config.group_id, members=(member,)),
+                    request=LeaveGroupRequest(
+                        group_id=core.config.group_id, members=(member,), reason=reason
+                    ),
                 )
             )
-        core.reset(Reset.MEMBER_ID)
+        core.reset(Reset.MEMBER_ID, reason=_LEFT)
         self.disable()
 
     def on_left(self, correlation_id: int) -> None:
@@ -184,7 +190,7 @@ class HeartbeatThread:
         reaction = reaction_to(Api.HEARTBEAT, error_code)
         if reaction.then is Then.REJOIN:
             if core.classic_state is ClassicState.STABLE:
-                core.rejoin_needed = True
+                core.request_rejoin(_REBALANCING)
             self._succeed()
             return
         if reaction.reset is not Reset.NOTHING and sent_in != core.generation:
@@ -192,7 +198,7 @@ class HeartbeatThread:
             return
         if reaction.forgets_coordinator:
             self._search.mark_unknown()
-        core.reset(reaction.reset)
+        core.reset(reaction.reset, reason=f"encountered {error_code.name} from HEARTBEAT response")
         self._fail()
         if reaction.then is Then.RAISE:
             core.is_fatal = True

@@ -181,6 +181,7 @@ class ClassicConsumer(ClassicCore):
 
     def _on_subscribe(self, event: events.Subscribe) -> None:
         self.subscription.subscribe(event)
+        self.matches_pattern = event.matches_locally
         if event.matches_locally:
             self.effects.append(RequestMetadata())
 

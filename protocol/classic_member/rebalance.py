@@ -12,6 +12,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from protocol.assignors.classic import ClaimingMember
+from protocol.causes import REASONS, RebalanceCause
 from protocol.classic_member.commits import ClassicCommits, CommitResult
 from protocol.classic_member.core import ClassicCore, Generation
 from protocol.classic_member.heartbeats import HeartbeatThread
@@ -42,6 +43,7 @@ from protocol.topics import TopicPartition
 
 __all__ = ["Rebalance"]
 
+_WITH_ID = "need to re-join with the given member-id"
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
 
@@ -145,7 +147,7 @@ class Rebalance:
             return False
         if core.rejoin_needed:
             return True
-        if self._joined_topics is not None and self._joined_topics != core.subscription.topic_names:
+        if self._subscription_changed:
             return True
         watched = self._watched_topics
         return watched is not None and self._catalogue.counts_of(watched) != self._watched_counts
@@ -166,9 +168,27 @@ class Rebalance:
         if self._completing:
             return False
         if self.wants_join:
-            core.rejoin_needed = True
+            self._note_reason()
             self._join()
         return self.is_done
+
+    def _note_reason(self) -> None:
+        """What the client finds out by itself, and says with its next JoinGroup."""
+        core = self._core
+        if not core.rejoin_needed:
+            cause = RebalanceCause.TOPICS_CHANGED
+            if self._subscription_changed:
+                cause = (
+                    RebalanceCause.PATTERN_MATCHED
+                    if core.matches_pattern
+                    else RebalanceCause.SUBSCRIPTION_CHANGED
+                )
+            core.request_rejoin(REASONS[cause])
+
+    @property
+    def _subscription_changed(self) -> bool:
+        joined = self._joined_topics
+        return joined is not None and joined != self._core.subscription.topic_names
 
     def _join(self) -> None:
         """Prepare, if that is still to be done; then send the JoinGroup."""
@@ -328,6 +348,7 @@ class Rebalance:
             rebalance_timeout_ms=config.max_poll_interval_ms,
             group_instance_id=config.group_instance_id,
             protocols=protocols,
+            reason=core.rejoin_reason,
         )
         correlation_id = self._begin_request(Api.JOIN_GROUP)
         core.effects.append(
@@ -355,6 +376,7 @@ class Rebalance:
         if response.error_code is not ErrorCode.NONE:
             if reaction_to(Api.JOIN_GROUP, response.error_code).then is Then.ADOPT_MEMBER_ID:
                 core.set_generation(Generation(NO_GENERATION, response.member_id))
+                core.request_rejoin(f"{_WITH_ID}: {response.member_id}")
             self._fail(Api.JOIN_GROUP, response.error_code)
             return
         if core.classic_state is not ClassicState.PREPARING_REBALANCE:
@@ -431,6 +453,7 @@ class Rebalance:
         self._assigned = assignment.partitions if isinstance(assignment, Assignment) else ()
         core.set_classic_state(ClassicState.STABLE)
         core.rejoin_needed = False
+        core.rejoin_reason = ""
         core.target = LocalAssignment(
             core.generation.generation_id, self._catalogue.by_id(self._assigned)
         )
@@ -454,6 +477,7 @@ class Rebalance:
         if correlation_id != self._in_flight:
             return False
         self._in_flight = None
+        self._core.request_rejoin(_failed_by("DISCONNECT"))
         self._after_retriable_error()
         self._back_off()
         return True
@@ -463,9 +487,10 @@ class Rebalance:
         reaction = reaction_to(api, error_code)
         if reaction.forgets_coordinator:
             self._search.mark_unknown()
+        if reaction.then is not Then.ADOPT_MEMBER_ID:
+            core.request_rejoin(_failed_by(error_code.name))
         if self._sent_in == core.generation:
-            core.reset(reaction.reset)
-        core.rejoin_needed = True
+            core.reset(reaction.reset, reason=core.rejoin_reason)
         if reaction.then is Then.RAISE:
             core.is_fatal = True
             self._heartbeats.disable()
@@ -477,7 +502,7 @@ class Rebalance:
     def _after_retriable_error(self) -> None:
         core = self._core
         if not core.classic_rules.keeps_member_id_on_retriable_error():
-            core.reset(Reset.MEMBER_ID)
+            core.reset(Reset.MEMBER_ID, reason=core.rejoin_reason)
 
     def _back_off(self) -> None:
         self._retry_due_ms = self._core.now_ms + self._core.config.retry_backoff_ms
@@ -490,16 +515,17 @@ class Rebalance:
         self._assigned = None
         core.needs_prepare = True
         if core.classic_state is not ClassicState.STABLE or not core.has_generation:
-            core.reset(Reset.MEMBER_ID)  # the heartbeat thread has reset the generation meanwhile
+            # The heartbeat thread has reset the generation meanwhile.
+            core.reset(Reset.MEMBER_ID, reason=core.rejoin_reason)
             return
         if any(topic not in core.subscription.topic_names for topic, _ in named):
-            core.rejoin_needed = True
+            core.request_rejoin("received assignment does not match the current subscription")
             return
         target = self._catalogue.by_id(named)
         owned = frozenset(core.subscription.assigned)
         self._completing = True
         if core.config.is_cooperative and owned - target:
-            core.rejoin_needed = True
+            core.request_rejoin(REASONS[RebalanceCause.PARTITIONS_REVOKED])
             self._call_back(CallbackKind.REVOKED, owned - target, nobody_waits)
 
         def take_over() -> None:
@@ -519,8 +545,14 @@ class Rebalance:
             core.last_assigned_generation_id, frozenset(core.subscription.assigned)
         )
         if not failed and self.wants_join:
-            core.rejoin_needed = True
+            self._note_reason()
             self._join()
+
+
+def _failed_by(error_name: str) -> str:
+    """As the Java client names its exceptions: ``RebalanceInProgressException``."""
+    words = "".join(word.capitalize() for word in error_name.split("_"))
+    return f"rebalance failed due to {words}Exception"
 
 
 def _topics_of(metadata: EmbeddedMetadata) -> tuple[str, ...]:
