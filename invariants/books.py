@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from invariants.classic_book import ClassicBook
 from invariants.clients import ClientEntry
 from invariants.computations import Computations
 from invariants.config_history import ConfigHistory
@@ -14,6 +15,7 @@ from invariants.failed_writes import FailedWrites
 from invariants.ledger import Change, GroupLedger, MemberEntry
 from invariants.offset_book import OffsetBook
 from invariants.step import ShardView, Step, WorldView
+from protocol.classic_group.group import ClassicGroup
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.rules import ConsumerGroupRules
 from protocol.errors import ErrorCode
@@ -49,6 +51,8 @@ class Books:
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
         self.failed_writes = FailedWrites(view.group_id)
+        self.classic: dict[str, ClassicBook] = {}
+        """Shard -> the classic group there, where there has been one in this term."""
         self.offset_books: dict[str, OffsetBook] = {}
         """Shard -> the offsets in its log, where somebody has asked for them."""
         self._leader_epoch = -1
@@ -139,6 +143,11 @@ class Books:
     def group_in(self, shard: ShardView) -> ConsumerGroup | None:
         """The shard's own idea of the group; None if it has none."""
         return shard.coordinator.groups.get(self.group_id)
+
+    def classic_group_in(self, shard: ShardView) -> ClassicGroup | None:
+        """The shard's classic group, one that is more than offsets; None if it has none."""
+        group = shard.coordinator.classic_groups.get(self.group_id)
+        return None if group is None or group.is_simple else group
 
     def note_releases(self, change: Change, *, by_full_request: bool = False) -> None:
         """Remember what an owned list gave away by not naming it (coordinator D12).

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from invariants.books import Books
+from invariants.classic_book import CLASSIC_REQUESTS
+from invariants.classic_watch import ClassicWatch
 from invariants.clients import ClientEntry
 from invariants.computations import COMPUTATION_REQUESTS
 from invariants.coverage import Visits
@@ -109,6 +111,7 @@ class Checker:
         self._on = self._listeners.of
         self._ledgers = self.books.ledgers
         self._entries = self.books.clients
+        self._classic = ClassicWatch(self.books, self._on, self._ask)
         self._on_request = self._on["on_request"]
         self._on_released = self._on["on_released"]
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
@@ -185,6 +188,8 @@ class Checker:
                 ledger.heard_ms[request.member_id] = step.at_ms
             else:
                 self._heartbeat(step, request, response, ledger, shard)
+        elif type(request) is OffsetCommitRequest and self.books.classic_group_in(shard):
+            self._classic.on_commit(step, shard)
         elif type(request) is OffsetCommitRequest:
             if not self._is_classic(shard):
                 self._commit(step, response.errors)
@@ -197,6 +202,8 @@ class Checker:
             self._change(step, ledger, shard)
         elif type(request) in _READS:
             self._ask(self._on["on_read"], step)
+        if type(request) in CLASSIC_REQUESTS or shard.coordinator.classic_groups:
+            self._classic.on_request(step, shard)
         for listener in self._on_request:
             finding = listener(step)
             if finding is not None:
@@ -293,7 +300,10 @@ class Checker:
             self._ask(self._on["on_append"], step)
             change = self._change(step, ledger, shard)
             self.books.note_expulsions(change, step.at_ms)
-        elif step.event.kind == "computation":
+        self._classic.on_step(step, shard)
+        if step.event.kind.startswith("classic-"):
+            return
+        if step.event.kind == "computation" and change is None:
             self.books.computations.note_expired(shard.name, ledger)
         if ledger.classic_count or (change is not None and change.is_mixed):
             return
@@ -302,13 +312,14 @@ class Checker:
             self._ask(self._on["on_timers"], step)
 
     def _written(self, step: Step) -> None:
+        shard = shard_of(step)
         if step.records:
-            shard = shard_of(step)
             ledger = self.books.ledgers.get(shard.name)
             if ledger is None:
                 ledger = self.books.open_ledger(shard, without_last=len(step.records))
             self._ask(self._on["on_append"], step)
             self._change(step, ledger, shard)
+        self._classic.on_step(step, shard)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
@@ -321,11 +332,13 @@ class Checker:
         self.liveness.on_disturbance(step.at_ms)
         if not ledger.classic_count:
             self._ask(self._on["on_loaded"], step, ledger)
+        self._classic.on_loaded(step, shard)
         if self.books.contested:
             self._ask(self._on["on_ownership"], step)
 
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
+        self.books.classic.pop(shard_of(step).name, None)
         self.books.ledgers.pop(shard_of(step).name, None)
         self.books.computations.forget(shard_of(step).name)
 
@@ -344,8 +357,12 @@ class Checker:
             self.books.failed_writes.note(shard, ledger)
             self.books.computations.note_failed_write(shard.name)
         self._ask(self._on["on_truncated"], step)
+        if shard.is_active:
+            self._classic.on_step(step, shard)
 
     def _released(self, step: Step) -> None:
+        if type(step.request) in CLASSIC_REQUESTS:
+            self._classic.on_answer(step)
         for listener in self._on_released:
             finding = listener(step)
             if finding is not None:

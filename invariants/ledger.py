@@ -27,6 +27,7 @@ from protocol.records import (
     MemberState,
     Record,
 )
+from protocol.records_classic import ClassicGroupValue
 from protocol.topics import TopicPartition
 
 __all__ = ["Change", "GroupLedger", "MemberEntry", "Taken", "expected_state"]
@@ -168,6 +169,8 @@ class GroupLedger:
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0
         """Of the settings in force at this shard; kept by the books."""
+        self.classic: ClassicGroupValue | None = None
+        """The last record of a classic group; None if there is none, or it is gone."""
         self._clear()
 
     def _clear(self) -> None:
@@ -283,6 +286,8 @@ class GroupLedger:
                     else:
                         self.target_epoch = record.value.assignment_epoch
                         self.target_timestamp = record.value.assignment_timestamp
+                case GroupMetadata():
+                    self.classic = record.value
                 case ConsumerGroupRegularExpression():
                     change.patterns[record.regular_expression] = None
                     if record.value is None:

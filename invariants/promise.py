@@ -24,7 +24,8 @@ class Promise:
     ``id`` never changes: it is a key in results that are kept. ``clauses`` names the rules it comes
     from: ``coordinator`` with a section or an id of consumer-group-coordinator.md, ``client`` of
     consumer-client.md, ``zoo`` with a property of bug-zoo.md, ``TLA+`` with one of the model's
-    (consumer-client.md, 11.3), ``KIP-848`` with a chapter. ``broken_by`` names defects and mutants
+    (consumer-client.md, 11.3), ``KIP-848`` with a chapter, ``classic`` with a section or an id of
+    classic-group-and-migration.md. ``broken_by`` names defects and mutants
     that make it fire: those of the zoo, and with ``test:`` those that exist in the tests only.
     ``kinds`` are the kinds of client that it is about; if these are not all, the sentence says so.
     """
@@ -96,6 +97,10 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
         "on_client_started": "a client process started",
         "on_client_gone": "a client process ended",
+        "on_classic": "a shard did something to a classic group",
+        "on_classic_request": "a shard handled a classic request",
+        "on_classic_answer": "an answer to a classic request was let go",
+        "on_classic_commit": "a shard stored offsets of a commit for a classic group",
         "on_ownership": "ownership moved, at the coordinator or at a client",
     }
 )

@@ -7,6 +7,8 @@ from types import MappingProxyType
 
 from invariants import (
     assignors,
+    classic_answers,
+    classic_state,
     client_assignment,
     client_heartbeat,
     client_offsets,
@@ -100,6 +102,18 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     offset_life.FetchShown,
     offset_life.FetchFenced,
     offset_life.CommitOfTopic,
+    classic_state.ClassicGenerationSteps,
+    classic_state.ClassicLegalState,
+    classic_state.ClassicAwaitingCounted,
+    classic_state.ClassicIdsApart,
+    classic_state.ClassicLeaderIsMember,
+    classic_state.ClassicProtocolsCounted,
+    classic_state.ClassicTimersArmed,
+    classic_state.ClassicLoadedState,
+    classic_answers.ClassicAnswersAgree,
+    classic_answers.ClassicSyncIsDurable,
+    classic_answers.ClassicCommitFenced,
+    classic_answers.ClassicGoneStaysGone,
     client_states.LegalTransition,
     client_states.EpochFitsState,
     client_states.EpochRises,
@@ -179,7 +193,8 @@ def as_markdown() -> str:
         "",
         "A clause names its source: `coordinator` is consumer-group-coordinator.md, `client` is"
         " consumer-client.md, `zoo` the properties of bug-zoo.md, `TLA+` the model of"
-        " consumer-client.md, 11.3, `KIP-848` a chapter of that text.",
+        " consumer-client.md, 11.3, `KIP-848` a chapter of that text, `classic` is"
+        " classic-group-and-migration.md.",
         "*Full* marks promises about a state, which a full check can judge on a still picture.",
         "*Broken by* names defects and mutants that make the promise fire; `test:` ones exist in"
         " the tests only.",

@@ -14,6 +14,7 @@ from invariants.promise import Violation
 from invariants.step import ClientView, ShardView, Step, StepKind
 from protocol.config import ConfigsInForce, CoordinatorConfig
 from protocol.coordinator import GroupCoordinator
+from protocol.errors import ErrorCode
 from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -82,6 +83,11 @@ class CoordinatorWorld:
         self._ids = 0
         self._steps = 0
         self._operations = 0
+        self.parked: dict[Any, Any] = {}
+        """Operation -> request that may be waiting for its answer."""
+        self.answers: dict[Any, Any] = {}
+        self.held: list[Any] = []
+        """What hangs on the next commit."""
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
         options.setdefault("full_every", 0)
@@ -120,11 +126,14 @@ class CoordinatorWorld:
         client_id: str = "",
     ) -> Any:
         """Handle a request; ``change`` may falsify what the coordinator wants."""
-        outcome = change(
-            self.shard.coordinator.handle(request, now_ms=self.now_ms, client_id=client_id)
-        )
         self._operations += 1
         operation = self._operations
+        outcome = change(
+            self.shard.coordinator.handle(
+                request, now_ms=self.now_ms, client_id=client_id, token=operation
+            )
+        )
+        self.parked[operation] = request
         self.take(outcome)
         self.show(
             StepKind.COORDINATOR_REQUEST,
@@ -135,10 +144,12 @@ class CoordinatorWorld:
             timers=outcome.timers,
             operation=operation,
         )
+        self.complete(outcome)
         if self.commits_at_once:
             self.commit()
-            self.release(request, outcome.response, operation)
-        return outcome.response
+            if outcome.response is not None:
+                self.release(request, outcome.response, operation)
+        return self.answers.get(operation) if outcome.response is None else outcome.response
 
     def heartbeat(
         self,
@@ -199,6 +210,7 @@ class CoordinatorWorld:
             records=outcome.records,
             timers=outcome.timers,
         )
+        self.complete(outcome)
         if self.commits_at_once:
             self.commit()
         return outcome
@@ -245,6 +257,7 @@ class CoordinatorWorld:
         """The shard loses its memory and loads ``log``, or what it had."""
         self.shard.is_active = False
         self.show(StepKind.COORDINATOR_UNLOADED, shard=self.shard)
+        self.held.clear()
         self.shard.coordinator = self.new_coordinator()
         self.shard.armed_timers.clear()
         if log is not None:
@@ -258,6 +271,38 @@ class CoordinatorWorld:
         if self.shard.high_watermark < self.shard.log_end_offset:
             self.shard.high_watermark = self.shard.log_end_offset
             self.show(StepKind.LOG_COMMITTED, shard=self.shard)
+        held, self.held = self.held, []
+        for on_commit in held:
+            self.written(on_commit, self.shard.coordinator.committed(on_commit, now_ms=self.now_ms))
+
+    def fail_writes(self) -> None:
+        """What waits for its commit times out; its records stay in the log."""
+        held, self.held = self.held, []
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        for on_commit in held:
+            outcome = self.shard.coordinator.write_failed(on_commit, error, now_ms=self.now_ms)
+            self.written(on_commit, outcome, "timed out")
+
+    def written(self, on_commit: Any, outcome: Outcome, detail: str = "") -> None:
+        """The coordinator has heard what became of a write."""
+        self.take(outcome)
+        self.show(
+            StepKind.COORDINATOR_WRITTEN,
+            shard=self.shard,
+            event=on_commit,
+            records=outcome.records,
+            timers=outcome.timers,
+            detail=detail,
+        )
+        self.complete(outcome)
+        if outcome.records and self.commits_at_once:
+            self.commit()
+
+    def complete(self, outcome: Outcome) -> None:
+        """Answers to parked requests leave at once."""
+        for operation, response in outcome.completions:
+            self.answers[operation] = response
+            self.release(self.parked.pop(operation), response, operation)
 
     def release(self, request: Any, response: Any, operation: int) -> None:
         """An answer leaves the broker."""
@@ -292,6 +337,8 @@ class CoordinatorWorld:
             self.shard.log.append(record)
             self.shard.coordinator.replay(record, strict=False)
         self.obey(outcome.timers)
+        if outcome.on_commit is not None:
+            self.held.append(outcome.on_commit)
 
     def obey(self, commands: Any) -> None:
         """Arm and cancel timers."""

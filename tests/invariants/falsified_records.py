@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client_world import ClientWorld
-from falsified_clients import FALSIFIED
+from falsified_classic import FALSIFIED
 from falsified_coordinator import mutant
 
 from protocol.errors import ErrorCode

@@ -1,0 +1,196 @@
+"""A coordinator with classic members under a checker: one verb for each request, one step each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from coordinator_world import GROUP, CoordinatorWorld
+
+from protocol.classic_group.group import ClassicGroup
+from protocol.config import CoordinatorConfig
+from protocol.embedded import Assignment, NamedPartitions, Subscription
+from protocol.errors import ErrorCode
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+)
+from protocol.messages_offsets import OffsetCommitRequest
+from protocol.outcome import Outcome
+from protocol.topics import TopicPartition
+
+__all__ = ["CLASSIC_CONFIG", "ClassicWorld", "assignment", "subscription"]
+
+CLASSIC_CONFIG = CoordinatorConfig(
+    group_consumer_assignment_interval_ms=0,
+    group_min_session_timeout_ms=1_000,
+    group_initial_rebalance_delay_ms=0,
+)
+
+
+def subscription(
+    topics: Iterable[str] = ("orders",),
+    owned: Mapping[str, tuple[int, ...]] | None = None,
+    generation: int = -1,
+) -> Subscription:
+    """Embedded metadata."""
+    return Subscription(
+        topics=tuple(topics),
+        owned_partitions=tuple(NamedPartitions(t, ns) for t, ns in (owned or {}).items()),
+        generation_id=generation,
+    )
+
+
+def assignment(*numbers: int) -> Assignment:
+    """Partitions of ``orders``."""
+    return Assignment(partitions=(NamedPartitions("orders", numbers),) if numbers else ())
+
+
+class ClassicWorld(CoordinatorWorld):
+    """Members go by names, and get their ids from the coordinator."""
+
+    def __init__(self, semantics: Any = "kafka-4.3", **options: Any) -> None:
+        self.ids: dict[str, str] = {}
+        self.joins: dict[int, str] = {}
+        options.setdefault("config", CLASSIC_CONFIG)
+        super().__init__(semantics, **options)
+
+    @property
+    def classic(self) -> ClassicGroup:
+        """The coordinator's classic group."""
+        return self.shard.coordinator.classic_groups[GROUP]
+
+    def classic_or_none(self) -> ClassicGroup | None:
+        """The same, where there may be none."""
+        return self.shard.coordinator.classic_groups.get(GROUP)
+
+    def join_group(
+        self,
+        name: str,
+        *,
+        instance: str | None = None,
+        member_id: str | None = None,
+        protocols: Iterable[str] = ("range",),
+        metadata: Subscription | None = None,
+        change: Any = lambda outcome: outcome,
+        **fields: Any,
+    ) -> Any:
+        """One JoinGroup; None if it is parked."""
+        fields = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, **fields}
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            member_id=self.ids.get(name, "") if member_id is None else member_id,
+            group_instance_id=instance,
+            protocols=tuple(JoinGroupProtocol(p, metadata or subscription()) for p in protocols),
+            **fields,
+        )
+        self.joins[self._operations + 1] = name
+        response = self.request(request, change=change, client_id=name)
+        self._bind(name, response)
+        return response
+
+    def enter(self, name: str, **fields: Any) -> Any:
+        """Join as a client does: a dynamic newcomer fetches its id first."""
+        response = self.join_group(name, **fields)
+        if response is not None and response.error_code is ErrorCode.MEMBER_ID_REQUIRED:
+            response = self.join_group(name, **fields)
+        return response
+
+    def _bind(self, name: str, response: Any) -> None:
+        if response is not None and response.error_code in (
+            ErrorCode.NONE,
+            ErrorCode.MEMBER_ID_REQUIRED,
+        ):
+            self.ids[name] = response.member_id
+
+    def complete(self, outcome: Outcome) -> None:
+        """Parked members learn their ids, too."""
+        for operation, response in outcome.completions:
+            if operation in self.joins:
+                self._bind(self.joins.pop(operation), response)
+        super().complete(outcome)
+
+    def sync_group(
+        self,
+        name: str,
+        give: Mapping[str, tuple[int, ...]] | None = None,
+        *,
+        generation: int | None = None,
+        instance: str | None = None,
+        change: Any = lambda outcome: outcome,
+    ) -> Any:
+        """One SyncGroup; None if it is parked."""
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation if generation is None else generation,
+            member_id=self.ids.get(name, name),
+            group_instance_id=instance,
+            assignments={self.ids.get(n, n): assignment(*ps) for n, ps in (give or {}).items()},
+        )
+        return self.request(request, change=change)
+
+    def beat(
+        self,
+        name: str,
+        *,
+        generation: int | None = None,
+        instance: str | None = None,
+        change: Any = lambda outcome: outcome,
+    ) -> ErrorCode:
+        """One Heartbeat."""
+        request = HeartbeatRequest(
+            group_id=GROUP,
+            generation_id=self.generation if generation is None else generation,
+            member_id=self.ids.get(name, name),
+            group_instance_id=instance,
+        )
+        return ErrorCode(self.request(request, change=change).error_code)
+
+    def leave_group(self, name: str, *, instance: str | None = None) -> ErrorCode:
+        """One LeaveGroup."""
+        identity = MemberIdentity(self.ids.get(name, name), instance)
+        response = self.request(LeaveGroupRequest(group_id=GROUP, members=(identity,)))
+        return ErrorCode(response.members[0].error_code if response.members else 0)
+
+    def commit_offset(self, name: str, generation: int, *, change: Any = lambda o: o) -> ErrorCode:
+        """One OffsetCommit for the first partition of ``orders``."""
+        partition = TopicPartition("id-orders", 0)
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            member_id=self.ids.get(name, name),
+            generation_id_or_member_epoch=generation,
+            offsets={partition: 5},
+        )
+        return ErrorCode(self.request(request, change=change).errors[partition])
+
+    @property
+    def generation(self) -> int:
+        """Generation of the classic group; 0 without one."""
+        group = self.classic_or_none()
+        return 0 if group is None else group.generation_id
+
+    def stable(self, *names: str, **fields: Any) -> ClassicWorld:
+        """These members, led by the first, in a stable group; partitions of ``orders`` go round."""
+        for name in names:
+            self.enter(name, **fields)
+            for other in sorted(self.ids):
+                member = self.classic.members.get(self.ids[other])
+                if member is not None and member.awaiting_join is None and other != name:
+                    self.join_group(other, **fields)
+        give = {name: tuple(range(4))[n :: len(names)] for n, name in enumerate(names)}
+        leader = next(n for n in names if self.ids[n] == self.classic.leader_id)
+        for name in [*(n for n in names if n != leader), leader]:
+            self.sync_group(name, give if name == leader else None)
+        assert self.classic.state.value == "Stable"
+        assert self.broken == []
+        return self
+
+
+def refused(error: ErrorCode) -> Any:
+    """Turns an outcome's answer into an error."""
+    return lambda outcome: replace(outcome, response=replace(outcome.response, error_code=error))

@@ -1,0 +1,288 @@
+"""Mutants of the coordinator of classic groups that exist in these tests only.
+
+Each returns a world in which a group had come to rest without a breach, and was then reached into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from classic_world import ClassicWorld, assignment, refused
+from falsified_clients import FALSIFIED
+from falsified_coordinator import mutant
+
+from protocol.classic_group.states import ClassicGroupState
+from protocol.errors import ErrorCode
+from protocol.messages_classic import JoinGroupResponseMember
+from protocol.messages_offsets import OffsetCommitResponse
+from protocol.outcome import Completion, Outcome, TimerKey
+from protocol.semantics import SEMANTICS
+
+__all__ = ["FALSIFIED"]
+
+
+def world(**options: Any) -> ClassicWorld:
+    """A (who leads) and B in a stable group."""
+    return ClassicWorld(stop_at_first=False, **options).stable("A", "B")
+
+
+def completed(change: Callable[[Any], Any]) -> Callable[[Outcome], Outcome]:
+    """Changes what parked requests are told."""
+
+    def falsify(outcome: Outcome) -> Outcome:
+        told = tuple(Completion(t, change(response)) for t, response in outcome.completions)
+        return replace(outcome, completions=told)
+
+    return falsify
+
+
+# -- C1, C2 ----------------------------------------------------------------------------------
+
+
+@mutant
+def classic_generation_skipped() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.classic.generation_id += 1
+    bench.join_group("A")
+    return bench
+
+
+@mutant
+def classic_generation_back() -> ClassicWorld:
+    bench = world()
+    bench.classic.generation_id -= 1
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_stable_without_commit() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A")
+    bench.classic.state = ClassicGroupState.STABLE
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_empty_with_members() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.classic.state = ClassicGroupState.EMPTY
+    bench.beat("A")
+    return bench
+
+
+# -- C3, C4 ----------------------------------------------------------------------------------
+
+
+@mutant
+def classic_awaiting_miscounted() -> ClassicWorld:
+    bench = world()
+    bench.classic.num_awaiting_join += 1
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_forgotten_join() -> ClassicWorld:
+    """The phase ended and a follower was not answered."""
+    bench = world()
+    bench.classic.members[bench.ids["B"]].awaiting_join = 999
+    bench.classic.num_awaiting_join += 1
+    bench.beat("B")
+    return bench
+
+
+@mutant
+def classic_pending_member() -> ClassicWorld:
+    bench = world()
+    bench.classic.pending_join.add(bench.ids["A"])
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_instance_lost() -> ClassicWorld:
+    bench = ClassicWorld(stop_at_first=False)
+    bench.enter("A", instance="i")
+    bench.sync_group("A", {"A": (0,)}, instance="i")
+    bench.classic.static_members["i"] = "somebody"
+    bench.beat("A")
+    return bench
+
+
+# -- C5, C6 ----------------------------------------------------------------------------------
+
+
+@mutant
+def classic_leader_gone() -> ClassicWorld:
+    bench = world()
+    bench.classic.leader_id = "somebody"
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_two_leaders() -> ClassicWorld:
+    """Everybody is told that it leads."""
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A", change=completed(lambda told: replace(told, leader="somebody")))
+    return bench
+
+
+@mutant
+def classic_list_to_follower() -> ClassicWorld:
+    bench = world()
+    bench.join_group("A")
+    rows = (JoinGroupResponseMember("x", None, b""),)
+
+    def tell_everybody(told: Any) -> Any:
+        return replace(told, members=rows)
+
+    bench.join_group("B", change=completed(tell_everybody))
+    return bench
+
+
+@mutant
+def classic_protocols_miscounted() -> ClassicWorld:
+    bench = world()
+    bench.classic.supported_protocols["sticky"] = 1
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_foreign_protocol() -> ClassicWorld:
+    bench = world()
+    bench.classic.protocol_name = "sticky"
+    bench.beat("A")
+    return bench
+
+
+# -- C7, C8, C15 -----------------------------------------------------------------------------
+
+
+@mutant
+def classic_sync_before_commit() -> ClassicWorld:
+    """The coordinator does not wait for the record of its leader."""
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A")
+    bench.commits_at_once = False
+    operation = bench._operations + 1
+
+    def answer_at_once(outcome: Outcome) -> Outcome:
+        told = Outcome(None, (), (), ())
+        assert outcome.on_commit is not None
+        told = bench.shard.coordinator.committed(outcome.on_commit, now_ms=bench.now_ms)
+        assert [token for token, _ in told.completions] == [operation]
+        return replace(outcome, completions=told.completions, on_commit=None)
+
+    bench.sync_group("A", {"A": (0, 1)}, change=answer_at_once)
+    return bench
+
+
+@mutant
+def classic_sync_of_another() -> ClassicWorld:
+    bench = world()
+    bench.sync_group("B", change=completed(lambda told: replace(told, assignment=assignment(0))))
+    return bench
+
+
+def store(outcome: Outcome) -> Outcome:
+    """A refused commit is stored all the same."""
+    response: Any = outcome.response
+    accepted = dict.fromkeys(response.errors, ErrorCode.NONE)
+    return replace(outcome, response=OffsetCommitResponse(errors=accepted))
+
+
+@mutant
+def classic_commit_unfenced() -> ClassicWorld:
+    bench = world()
+    bench.commit_offset("A", bench.generation - 1, change=store)
+    return bench
+
+
+@mutant
+def classic_commit_while_completing() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A")
+    bench.commit_offset("A", bench.generation, change=store)
+    return bench
+
+
+@mutant
+def classic_ghost_heartbeat() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.beat("B", change=refused(ErrorCode.NONE))
+    return bench
+
+
+@mutant
+def classic_ghost_sync() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    bench.sync_group("B", change=completed(lambda told: replace(told, error_code=ErrorCode.NONE)))
+    return bench
+
+
+# -- C12, C14 --------------------------------------------------------------------------------
+
+
+@mutant
+def classic_no_sync_deadline() -> ClassicWorld:
+    """KAFKA-12890."""
+    semantics = SEMANTICS["kafka-4.3"].with_defects("KAFKA-12890")
+    bench = ClassicWorld(semantics, stop_at_first=False)
+    bench.enter("A")
+    return bench
+
+
+@mutant
+def classic_join_timer_lost() -> ClassicWorld:
+    bench = world()
+    bench.leave_group("B")
+    del bench.shard.armed_timers[TimerKey("classic-join", bench.group_id)]
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_session_lost() -> ClassicWorld:
+    bench = world()
+    bench.beat("A", change=lambda outcome: replace(outcome, timers=()))
+    del bench.shard.armed_timers[TimerKey("classic-session", bench.group_id, bench.ids["A"])]
+    bench.beat("A", change=lambda outcome: replace(outcome, timers=()))
+    return bench
+
+
+@mutant
+def classic_load_forgets() -> ClassicWorld:
+    """A load leaves a member out."""
+    bench = world()
+    load = bench.new_coordinator
+
+    def forgetful() -> Any:
+        coordinator = load()
+        replay = coordinator.replay
+
+        def replay_less(record: Any, **options: Any) -> None:
+            value = record.value
+            if getattr(value, "members", None):
+                record = replace(record, value=replace(value, members=value.members[1:]))
+            replay(record, **options)
+
+        coordinator.replay = replay_less  # type: ignore[method-assign]
+        return coordinator
+
+    bench.new_coordinator = forgetful  # type: ignore[method-assign]
+    bench.restart()
+    return bench
