@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.member import ClassicMember
-from protocol.classic_group.operation import Operation, join_key, sync_key
-from protocol.classic_group.operation import session_key as classic_session_key
+from protocol.classic_group.operation import Operation
 from protocol.consumer_group.context import CoordinatorContext, metadata_hash
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.member import Member
@@ -16,7 +15,7 @@ from protocol.consumer_group.timers import session_key
 from protocol.embedded import Assignment, EmbeddedMetadata, Subscription, partitions_of
 from protocol.errors import ErrorCode, GroupError
 from protocol.messages_classic import ClassicMemberMetadata
-from protocol.outcome import CancelTimer, ScheduleTimer, TimerCommand
+from protocol.outcome import ScheduleTimer, TimerCommand
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -162,11 +161,12 @@ def _records(
 
 
 def _timers(classic: ClassicGroup, now_ms: int) -> list[TimerCommand]:
-    group_id = classic.group_id
-    timers: list[TimerCommand] = [CancelTimer(join_key(group_id)), CancelTimer(sync_key(group_id))]
-    for member_id in sorted({*classic.members, *classic.pending_join}):
-        timers.append(CancelTimer(classic_session_key(group_id, member_id)))
-    for member_id in sorted(classic.members):
-        at_ms = now_ms + classic.members[member_id].session_timeout_ms
-        timers.append(ScheduleTimer(session_key(group_id, member_id), at_ms))
-    return timers
+    """Those of the classic group are left to fire without effect (section 7.3, step 5): if the
+    conversion cannot be written, the group still needs them."""
+    return [
+        ScheduleTimer(
+            session_key(classic.group_id, member_id),
+            now_ms + classic.members[member_id].session_timeout_ms,
+        )
+        for member_id in sorted(classic.members)
+    ]

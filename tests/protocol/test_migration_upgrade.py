@@ -14,6 +14,7 @@ from protocol.embedded import Assignment, NamedPartitions
 from protocol.errors import ErrorCode
 from protocol.messages_classic import SyncGroupRequest
 from protocol.messages_offsets import OffsetFetchRequest
+from protocol.outcome import Outcome, TimerKey
 from protocol.records import MemberState
 from protocol.semantics import SEMANTICS
 from protocol.topics import TopicPartition
@@ -61,6 +62,10 @@ def test_sessions_go_on_with_each_members_own_timeout_and_classic_timers_stop() 
     bench.wait(1_000)
     bench.consume("X")
     assert bench.due_ms("session", "A") == bench.shard.now_ms + 7_000
+    assert bench.timers() >= {"session A", "session B", "session X"}
+    for name in "ABC":
+        key = TimerKey("classic-session", GROUP_ID, bench.id(name))
+        assert bench.shard.fire(key) == Outcome(), "it dies on the kind of group that it finds"
     assert bench.timers() == {"session A", "session B", "session X"}
 
 
