@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from invariants.classic_book import ClassicBook
+from invariants.classic_entry import ClassicClientEntry
 from invariants.clients import ClientEntry
 from invariants.computations import Computations
 from invariants.config_history import ConfigHistory
@@ -61,6 +62,8 @@ class Books:
         self.expelled_unheard_ms = -1
         """When a member was last removed for keeping what its client had never heard of."""
         self.clients: dict[str, ClientEntry] = {}
+        self.classic_clients: dict[str, ClassicClientEntry] = {}
+        """Clients of the classic protocol, apart from the others."""
         self.by_member_id: dict[str, ClientEntry] = {}
         """Member id -> the living client that uses it."""
         self.fetchers: dict[TopicPartition, dict[str, None]] = {}
@@ -206,7 +209,22 @@ class Books:
 
     # -- clients ---------------------------------------------------------------------------
 
-    def refresh_fetchers(self, entry: ClientEntry, fetchable: frozenset[TopicPartition]) -> None:
+    def member_of(self, client_name: str) -> GroupMember | None:
+        """The machine of a living client, of whatever kind."""
+        entry = self.clients.get(client_name) or self.classic_clients.get(client_name)
+        return None if entry is None else entry.member
+
+    def user_of(self, member_id: str) -> GroupMember | None:
+        """The living client that uses a member id, of whatever kind."""
+        entry = self.by_member_id.get(member_id)
+        if entry is not None:
+            return entry.member
+        members = (entry.member for entry in self.classic_clients.values())
+        return next((m for m in members if m.member_id == member_id), None)
+
+    def refresh_fetchers(
+        self, entry: ClientEntry | ClassicClientEntry, fetchable: frozenset[TopicPartition]
+    ) -> None:
         """Enter what a client may fetch now; ``entry.fetchable`` is what it was before."""
         fetchers = self.fetchers
         for partition in entry.fetchable - fetchable:

@@ -386,6 +386,7 @@ class Checker:
         entry = self._entries.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
             if client.member.kind not in CLIENT_KINDS:
+                self._classic.on_client_event(step, client)
                 return
             entry = self._open_client(step, client)
         kind = type(step.event)
@@ -516,10 +517,12 @@ class Checker:
             # A process that comes back in the calm, as a supervisor sees to after a fatal error,
             # has all the time that a rebalance may take.
             self.liveness.on_disturbance(step.at_ms)
+            self._classic.on_client_gone(step.client.name)
             if step.client.member.kind in CLIENT_KINDS:
                 self._open_client(step, step.client)
             else:
                 self._close_client(step.client.name)
+                self._classic.on_client_started(step.client)
 
     def _client_crashed(self, step: Step) -> None:
         if step.client is None:
@@ -528,6 +531,7 @@ class Checker:
         if entry is not None:
             self._ask(entry.listeners.of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
+        self._classic.on_client_gone(step.client.name)
 
     # -- findings --------------------------------------------------------------------------
 

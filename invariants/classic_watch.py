@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from invariants.books import Books
 from invariants.classic_book import CLASSIC_REQUESTS, ClassicBook
+from invariants.classic_entry import ClassicClientEntry
 from invariants.listeners import Listener
-from invariants.step import ShardView, Step, shard_of
+from invariants.step import ClientView, ShardView, Step, shard_of
 from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
 
 __all__ = ["ClassicWatch"]
@@ -62,6 +63,37 @@ class ClassicWatch:
             return
         book.parked.pop(step.operation, None)
         self._ask(self._on["on_classic_answer"], step, book)
+
+    # -- clients ---------------------------------------------------------------------------
+
+    def on_client_started(self, client: ClientView) -> None:
+        """A process of the classic protocol has started."""
+        self.on_client_gone(client.name)
+        self._books.classic_clients[client.name] = ClassicClientEntry(client)
+
+    def on_client_gone(self, name: str) -> None:
+        """A process has ended, if it was one of the classic protocol."""
+        entry = self._books.classic_clients.pop(name, None)
+        if entry is not None:
+            self._books.refresh_fetchers(entry, frozenset())
+
+    def on_client_event(self, step: Step, client: ClientView) -> None:
+        """A client of the classic protocol took an event."""
+        books = self._books
+        entry = books.classic_clients.get(client.name)
+        if entry is None or entry.incarnation != client.incarnation:
+            self.on_client_started(client)
+            entry = books.classic_clients[client.name]
+        member = client.member
+        if member.ownership_version != entry.version:
+            entry.version = member.ownership_version
+            if member.fetchable is not entry.fetchable:
+                books.refresh_fetchers(entry, member.fetchable)
+        self._ask(self._on["on_classic_client"], step, entry)
+        if books.contested:
+            self._ask(self._on["on_ownership"], step)
+
+    # -- commits ---------------------------------------------------------------------------
 
     def on_commit(self, step: Step, shard: ShardView) -> None:
         """Offsets of a classic group were committed, or refused."""

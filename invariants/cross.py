@@ -47,7 +47,8 @@ class ExclusiveConsumption(Invariant):
             names = [
                 name
                 for name in sorted(self.books.fetchers[partition])
-                if is_registered(self.books.clients[name].member, ledger)
+                if name in self.books.clients
+                and is_registered(self.books.clients[name].member, ledger)
             ]
             if len(names) > 1:
                 return self._found(partition, names)
@@ -110,6 +111,8 @@ class OnlyZombiesShare(Invariant):
             return None
         for partition in sorted(self.books.contested):
             for name in sorted(self.books.fetchers[partition]):
+                if name not in self.books.clients:
+                    continue  # Of the classic protocol, which has a promise of its own.
                 member = self.books.clients[name].member
                 if is_registered(member, ledger) or member.state in _RELEASING:
                     continue

@@ -101,6 +101,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",
         "on_classic_commit": "a shard stored offsets of a commit for a classic group",
+        "on_classic_client": "a client of the classic protocol took an event",
         "on_ownership": "ownership moved, at the coordinator or at a client",
     }
 )

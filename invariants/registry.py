@@ -8,6 +8,7 @@ from types import MappingProxyType
 from invariants import (
     assignors,
     classic_answers,
+    classic_clients,
     classic_state,
     client_assignment,
     client_heartbeat,
@@ -114,6 +115,10 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     classic_answers.ClassicSyncIsDurable,
     classic_answers.ClassicCommitFenced,
     classic_answers.ClassicGoneStaysGone,
+    classic_clients.EagerRevokesFirst,
+    classic_clients.ExclusiveAmongKinds,
+    classic_clients.ClassicDisjointAssignment,
+    classic_clients.CooperativeTransfer,
     client_states.LegalTransition,
     client_states.EpochFitsState,
     client_states.EpochRises,

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from coordinator_world import GROUP, CoordinatorWorld
 
+from invariants.step import StepKind
 from protocol.classic_group.group import ClassicGroup
 from protocol.config import CoordinatorConfig
 from protocol.embedded import Assignment, NamedPartitions, Subscription
 from protocol.errors import ErrorCode
+from protocol.member import Tick
 from protocol.messages_classic import (
     HeartbeatRequest,
     JoinGroupProtocol,
@@ -24,7 +27,7 @@ from protocol.messages_offsets import OffsetCommitRequest
 from protocol.outcome import Outcome
 from protocol.topics import TopicPartition
 
-__all__ = ["CLASSIC_CONFIG", "ClassicWorld", "assignment", "subscription"]
+__all__ = ["CLASSIC_CONFIG", "ClassicWorld", "StubClient", "assignment", "refused", "subscription"]
 
 CLASSIC_CONFIG = CoordinatorConfig(
     group_consumer_assignment_interval_ms=0,
@@ -57,8 +60,18 @@ class ClassicWorld(CoordinatorWorld):
     def __init__(self, semantics: Any = "kafka-4.3", **options: Any) -> None:
         self.ids: dict[str, str] = {}
         self.joins: dict[int, str] = {}
+        self.stubs: dict[str, Any] = {}
         options.setdefault("config", CLASSIC_CONFIG)
         super().__init__(semantics, **options)
+
+    def clients(self) -> Mapping[str, Any]:
+        """Those that a test has put there."""
+        return getattr(self, "stubs", {})
+
+    def show_client(self, client: StubClient) -> None:
+        """A client is as a test says."""
+        self.stubs[client.name] = client
+        self.show(StepKind.CLIENT_EVENT, client=client, event=Tick())
 
     @property
     def classic(self) -> ClassicGroup:
@@ -189,6 +202,22 @@ class ClassicWorld(CoordinatorWorld):
         assert self.classic.state.value == "Stable"
         assert self.broken == []
         return self
+
+
+class StubClient:
+    """A client process that does nothing by itself: its machine is what a test says."""
+
+    intake = None
+    is_alive = True
+    incarnation = 0
+
+    def __init__(self, name: str, **fields: Any) -> None:
+        fields.setdefault("kind", "classic")
+        fields.setdefault("ownership_version", 1)
+        fields.setdefault("assigned", {})
+        fields.setdefault("fetchable", frozenset())
+        self.name = name
+        self.member: Any = SimpleNamespace(**fields)
 
 
 def refused(error: ErrorCode) -> Any:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
-from classic_world import ClassicWorld, assignment, refused
+from classic_world import ClassicWorld, StubClient, assignment, refused, subscription
+from coordinator_world import orders
 from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
 from protocol.classic_group.states import ClassicGroupState
+from protocol.classic_member.states import ClassicState
 from protocol.errors import ErrorCode
 from protocol.messages_classic import JoinGroupResponseMember
 from protocol.messages_offsets import OffsetCommitResponse
@@ -285,4 +288,65 @@ def classic_load_forgets() -> ClassicWorld:
 
     bench.new_coordinator = forgetful  # type: ignore[method-assign]
     bench.restart()
+    return bench
+
+
+# -- C9 to C11 -------------------------------------------------------------------------------
+
+
+@mutant
+def classic_eager_keeps() -> ClassicWorld:
+    """It has sent JoinGroup, and not given up what it had."""
+    bench = world()
+    config = SimpleNamespace(is_cooperative=False)
+    state = ClassicState.PREPARING_REBALANCE
+    kept = dict.fromkeys(orders(0))
+    bench.show_client(StubClient("A", config=config, classic_state=state, assigned=kept))
+    return bench
+
+
+@mutant
+def classic_double_consumption() -> ClassicWorld:
+    bench = world()
+    for name in "AB":
+        bench.show_client(
+            StubClient(
+                name,
+                member_id=bench.ids[name],
+                member_epoch=bench.generation,
+                fetchable=orders(0),
+            )
+        )
+    return bench
+
+
+def given(**shares: tuple[int, ...]) -> ClassicWorld:
+    """A leads another generation, and gives this."""
+    bench = world()
+    bench.join_group("A")
+    bench.join_group("B")
+    bench.sync_group("A", shares)
+    return bench
+
+
+@mutant
+def classic_double_assignment() -> ClassicWorld:
+    return given(A=(0, 1), B=(1, 2, 3))
+
+
+@mutant
+def classic_gap_in_assignment() -> ClassicWorld:
+    return given(A=(0,), B=(2, 3))
+
+
+@mutant
+def classic_transfer_at_once() -> ClassicWorld:
+    """B claims orders-1, and A is given it."""
+    bench = ClassicWorld(stop_at_first=False)
+    cooperative: dict[str, Any] = {"protocols": ("cooperative-sticky",)}
+    bench.stable("A", "B", **cooperative)
+    bench.join_group("A", **cooperative)
+    owned = subscription(owned={"orders": (1, 3)}, generation=bench.generation)
+    bench.join_group("B", metadata=owned, **cooperative)
+    bench.sync_group("A", {"A": (0, 1, 2), "B": (3,)})
     return bench

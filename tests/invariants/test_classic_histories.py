@@ -48,7 +48,9 @@ def play(world: ClassicWorld, action: tuple[str, str, int]) -> None:
         case "enter":
             world.enter(name, **fields)
         case "sync":
-            give = {other: (n,) for n, other in enumerate(NAMES[: number % 5])}
+            group = world.classic_or_none()
+            ids = sorted(group.members) if group and number else []
+            give = {i: tuple(range(4))[n :: len(ids)] for n, i in enumerate(ids)}
             world.sync_group(name, give, instance=instance)
         case "beat":
             world.beat(name, generation=world.generation - (number == 0), instance=instance)

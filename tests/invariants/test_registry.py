@@ -26,7 +26,7 @@ CLAUSES = (
     *(f"client O{n}" for n in range(1, 7)),
     *(f"zoo S{n}" for n in range(1, 10)),
     *(f"zoo L{n}" for n in range(1, 9)),
-    *(f"classic C{n}" for n in (*range(1, 9), 12, 14, 15)),
+    *(f"classic C{n}" for n in (*range(1, 13), 14, 15)),
     "TLA+ TypeOK",
     "TLA+ LegalTargetAssignment",
     "TLA+ NoDoubleClientAssignment",

@@ -1,0 +1,21 @@
+"""What the checker remembers of one process of the classic protocol between its events."""
+
+from __future__ import annotations
+
+from invariants.step import ClientView
+from protocol.topics import TopicPartition
+
+__all__ = ["ClassicClientEntry"]
+
+
+class ClassicClientEntry:
+    """A classic client as it was after its last event."""
+
+    __slots__ = ("fetchable", "incarnation", "member", "name", "version")
+
+    def __init__(self, client: ClientView) -> None:
+        self.name = client.name
+        self.incarnation = client.incarnation
+        self.member = client.member
+        self.fetchable: frozenset[TopicPartition] = frozenset()
+        self.version = -1
