@@ -8,12 +8,18 @@ that a defect which is off costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from protocol.assignors.classic.defects import STICKY_DEFECTS
+from protocol.assignors.classic.defects import (
+    assignors_with_defects as classic_assignors_with_defects,
+)
 from protocol.assignors.client_side import StreamsAssignor
 from protocol.assignors.client_side.defects import STREAMS_DEFECTS
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS, assignors_with_defects
+from protocol.classic_member import CLASSIC_MEMBER_DEFECTS, ClassicMemberRules
 from protocol.consumer_group.defects import COORDINATOR_DEFECTS
 from protocol.consumer_group.kip848 import Kip848Rules
 from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
@@ -25,7 +31,16 @@ _MIXED = "WithDefects"
 ASSIGNOR_DEFECTS = frozenset({*UNIFORM_DEFECTS, *RANGE_DEFECTS})
 
 ZOO: tuple[str, ...] = tuple(
-    sorted({*COORDINATOR_DEFECTS, *MEMBER_DEFECTS, *ASSIGNOR_DEFECTS, *STREAMS_DEFECTS})
+    sorted(
+        {
+            *COORDINATOR_DEFECTS,
+            *MEMBER_DEFECTS,
+            *ASSIGNOR_DEFECTS,
+            *STREAMS_DEFECTS,
+            *CLASSIC_MEMBER_DEFECTS,
+            *STICKY_DEFECTS,
+        }
+    )
 )
 """Every defect and mutant that can be switched on."""
 
@@ -37,12 +52,18 @@ class Semantics:
     """A protocol version: clean rules, the defects it shipped with, and those switched on in it.
 
     ``streams`` is the client-side assignor of that name, where the version has such assignors.
+    ``classic_member`` and ``classic_assignors`` are the rules of clients that speak the classic
+    protocol, and by name the assignors of their leaders.
     """
 
     name: str
     coordinator: type[ConsumerGroupRules]
     member: type[MemberRules]
     streams: type[StreamsAssignor] = StreamsAssignor
+    classic_member: type[ClassicMemberRules] = ClassicMemberRules
+    classic_assignors: Mapping[str, ClassicAssignor] = field(
+        default_factory=lambda: CLASSIC_ASSIGNORS
+    )
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
 
@@ -71,6 +92,12 @@ class Semantics:
                 result = replace(result, member=_mix(MEMBER_DEFECTS[name], result.member))
             if name in STREAMS_DEFECTS:
                 result = replace(result, streams=_mix(STREAMS_DEFECTS[name], result.streams))
+            if name in CLASSIC_MEMBER_DEFECTS:
+                classic_member = _mix(CLASSIC_MEMBER_DEFECTS[name], result.classic_member)
+                result = replace(result, classic_member=classic_member)
+        of_classic = [n for n in (*self.defects, *names) if n in STICKY_DEFECTS]
+        if of_classic:
+            result = replace(result, classic_assignors=classic_assignors_with_defects(of_classic))
         of_assignors = [n for n in (*self.defects, *names) if n in ASSIGNOR_DEFECTS]
         if of_assignors:
             assignors = {"assignors": assignors_with_defects(of_assignors)}

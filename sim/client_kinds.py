@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
 from protocol.librdkafka import LibrdkafkaMember
 from protocol.member import ConsumerConfig, ConsumerMember, GroupMember
@@ -105,12 +104,14 @@ def _make_classic(
 ) -> GroupMember:
     """Its member id comes from the coordinator."""
     config = ClassicConsumerConfig(
-        assignors=tuple(CLASSIC_ASSIGNORS[name] for name in spec.assignors),
+        assignors=tuple(semantics.classic_assignors[name] for name in spec.assignors),
         session_timeout_ms=spec.session_timeout_ms,
         heartbeat_interval_ms=spec.heartbeat_interval_ms,
         **settings,
     )
-    return ClassicConsumer(config=config, jitter=jitter, now_ms=now_ms)
+    return ClassicConsumer(
+        config=config, rules=semantics.classic_member, jitter=jitter, now_ms=now_ms
+    )
 
 
 _MAKERS: Mapping[str, Callable[..., GroupMember]] = MappingProxyType(

@@ -271,7 +271,12 @@ class ClassicCommits:
             return
         is_outdated = commit.sent_in != core.generation
         is_preparing = core.classic_state is ClassicState.PREPARING_REBALANCE
-        if is_outdated and is_preparing and reaction.then is not Then.REJOIN:
+        if (
+            is_outdated
+            and is_preparing
+            and reaction.then is not Then.REJOIN
+            and core.classic_rules.overlooks_outdated_commit_errors()
+        ):
             # It is about a generation that is over; the rebalance under way takes care.
             if reaction.reset is not Reset.NOTHING or reaction.then is Then.RAISE:
                 error_code = ErrorCode.REBALANCE_IN_PROGRESS

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from protocol.assignors.classic import ClaimingMember
+from protocol.assignors.classic import ClaimingMember, EndlessAssignmentError
 from protocol.causes import REASONS, RebalanceCause
 from protocol.classic_member.commits import ClassicCommits, CommitResult
 from protocol.classic_member.core import ClassicCore, Generation
@@ -70,6 +70,7 @@ class Rebalance:
         "_heartbeats",
         "_in_flight",
         "_in_flight_api",
+        "_is_stuck",
         "_joined_topics",
         "_prepare",
         "_prepare_deadline_ms",
@@ -102,6 +103,7 @@ class Rebalance:
         self._in_flight: int | None = None  # a JoinGroup, or the SyncGroup that follows on it
         self._in_flight_api = Api.JOIN_GROUP
         self._sent_in = core.generation
+        self._is_stuck = False  # in an assignor that never ends
         self._assigned: tuple[NamedPartitions, ...] | None = None  # synced, not completed yet
         self._waits_for_names = False
         self._completing = False  # callbacks of the completion are to run, or run
@@ -116,6 +118,7 @@ class Rebalance:
         """Whether nothing of a rebalance is under way, or wanted."""
         return not (
             self._core.rejoin_needed
+            or self._is_stuck
             or self._in_flight is not None
             or self._assigned is not None
             or self._completing
@@ -143,7 +146,7 @@ class Rebalance:
     def wants_join(self) -> bool:
         """The rejoin conditions of section 4.2."""
         core = self._core
-        if not core.subscription.exists or core.is_fatal:
+        if not core.subscription.exists or core.is_fatal or self._is_stuck:
             return False
         if core.rejoin_needed:
             return True
@@ -393,7 +396,13 @@ class Rebalance:
         if core.is_leader:
             self._watch(response)
             if not response.skip_assignment:
-                assignments = self._assign(response)
+                try:
+                    assignments = self._assign(response)
+                except EndlessAssignmentError:
+                    # The client computes for ever, and does nothing else any more.
+                    self._is_stuck = True
+                    self._heartbeats.disable()
+                    return
         self._send_sync(assignments)
 
     def _watch(self, response: JoinGroupResponse) -> None:

@@ -16,10 +16,10 @@ class ClassicMemberRules:
         """A join that is to be repeated goes out with the member id that the client has."""
         return True
 
-    def claims_generation(self) -> bool:
-        """A claim to partitions says in which generation they were got (KIP-792)."""
-        return True
-
     def stops_fetching_before_commit(self) -> bool:
         """EAGER: what is about to be revoked is not fetched while it is committed."""
+        return True
+
+    def overlooks_outdated_commit_errors(self) -> bool:
+        """A refused commit of a generation that is over says nothing about the present one."""
         return True
