@@ -4,23 +4,54 @@ Times of partitions are summed over partitions: two partitions without an owner 
 are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
 Records are counted when they are handed to an application: again if it, or another, had them
 before, and skipped if nobody ever gets them. Clients keep up with whatever is produced. Each group
-has owners and deliveries of its own; the numbers of all groups are added up.
+has owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost
+is the same number for every protocol (``rebalances.py``, ``ownership.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from invariants.step import ClientView, ShardView
-from protocol.member import ClientState, RunCallback, SendCommit, SendHeartbeat, StateChanged
+from invariants.step import ClientView, ShardView, WorldView
+from protocol.member import (
+    ClientState,
+    FindCoordinator,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendSyncGroup,
+    StateChanged,
+)
 from protocol.outcome import TimerKey
 from protocol.records import ConsumerGroupMetadata, Record
 from protocol.topics import TopicPartition
 from sim.clock import Clock
 from sim.epoch_delays import EpochDelays
+from sim.ownership import Ownership
+from sim.rebalances import Rebalances
+from sim.record_size import record_bytes
+from sim.waits import Waits
 
 __all__ = ["Metrics"]
+
+_SENT: Mapping[type, str] = {
+    SendHeartbeat: "heartbeats_sent",
+    SendClassicHeartbeat: "heartbeats_sent",
+    SendCommit: "commits_sent",
+    SendJoinGroup: "joins_sent",
+    SendSyncGroup: "syncs_sent",
+    SendLeaveGroup: "leaves_sent",
+    SendOffsetFetch: "offset_fetches_sent",
+    FindCoordinator: "coordinator_searches_sent",
+}
+"""Requests that a member wants sent, and what they are counted as."""
+
+_OF_MEMBERSHIP = frozenset({"heartbeats_sent", "joins_sent", "syncs_sent", "leaves_sent"})
 
 
 class Metrics:
@@ -28,19 +59,26 @@ class Metrics:
 
     def __init__(self, clock: Clock, group_ids: Iterable[str]) -> None:
         self._clock = clock
-        self.heartbeats_sent = 0
-        self.commits_sent = 0
+        self._sent = dict.fromkeys(_SENT.values(), 0)
         self.callbacks_run = 0
         self.fences = 0
         self.records_written = 0
-        self.rebalances = 0
+        self.group_records_written = 0
+        self.group_bytes_written = 0
+        self.epoch_bumps = 0
         self.session_timeouts = 0
         self.rebalance_timeouts = 0
         self.last_fault_ms = 0
         self.last_unrest_ms = 0
-        self.ownership = {group_id: _Ownership(clock) for group_id in group_ids}
+        self.ownership = {group_id: Ownership(clock) for group_id in group_ids}
         self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
         self.epoch_delays = EpochDelays()
+        self._groups: dict[str, WorldView] = {}
+        self.rebalances = Rebalances(clock, self._groups, self.ownership)
+
+    def watch(self, groups: Mapping[str, WorldView]) -> None:
+        """These are the groups; to be told once, before anything happens."""
+        self._groups.update(groups)
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
         """A leader wrote records."""
@@ -49,9 +87,11 @@ class Metrics:
         if not of_groups:
             return
         self.last_unrest_ms = self._clock.now_ms
+        self.group_records_written += len(of_groups)
         for record in of_groups:
+            self.group_bytes_written += record_bytes(record)
             if type(record) is ConsumerGroupMetadata and record.value is not None:
-                self.rebalances += 1
+                self.epoch_bumps += 1
         self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
 
     def on_timer(self, key: TimerKey) -> None:
@@ -61,25 +101,39 @@ class Metrics:
         elif key.kind == "rebalance":
             self.rebalance_timeouts += 1
 
+    def on_client_started(self, client: ClientView) -> None:
+        """A client has a new process."""
+        self.ownership[client.member.config.group_id].on_started(client)
+
     def on_client_event(self, client: ClientView, effects: tuple[Any, ...]) -> None:
         """A client took an event."""
+        request_count = 0
         for effect in effects:
             kind = type(effect)
-            if kind is SendHeartbeat:
-                self.heartbeats_sent += 1
-            elif kind is SendCommit:
-                self.commits_sent += 1
+            name = _SENT.get(kind)
+            if name is not None:
+                self._sent[name] += 1
+                request_count += name in _OF_MEMBERSHIP
             elif kind is RunCallback:
                 self.callbacks_run += 1
             elif kind is StateChanged:
                 self.last_unrest_ms = self._clock.now_ms
                 if effect.to_state is ClientState.FENCED:
                     self.fences += 1
+                self.rebalances.on_state(client, effect.to_state)
         self.ownership[client.member.config.group_id].look_at(client)
+        if self.rebalances.is_watching:
+            self.rebalances.on_event(client, request_count)
+
+    def on_client_crashed(self, client: ClientView) -> None:
+        """A client process was killed."""
+        self.rebalances.on_crashed(client)
+        self.on_client_gone(client)
 
     def on_client_gone(self, client: ClientView) -> None:
         """A client process ended."""
         self.ownership[client.member.config.group_id].drop(client)
+        self.rebalances.on_gone(client)
 
     def on_partition_deleted(self, partition: TopicPartition) -> None:
         """Nobody need own this partition any more."""
@@ -92,24 +146,42 @@ class Metrics:
 
     def as_dict(self, *, is_stable: bool) -> dict[str, float]:
         """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
-        change of a group or a client; -1 if some group is not stable at the end."""
+        change of a group or a client; -1 if some group is not stable at the end. A mean, or the
+        longest of several, is left out where there is none."""
         owned = self.ownership.values()
         for ownership in owned:
             ownership.close()
+        moves = [group.episode_moves() for group in owned]
         delivered = self.deliveries.values()
         settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
-        delays = self.epoch_delays
-        return {
+        delays, rebalances = self.epoch_delays, self.rebalances
+        found: dict[str, float] = {
+            **self._sent,
             "assignment_delay_ms": delays.assignment_ms,
             "assignment_delay_ms_max": delays.longest_assignment_ms,
             "callbacks_run": self.callbacks_run,
-            "commits_sent": self.commits_sent,
             "fences": self.fences,
-            "heartbeats_sent": self.heartbeats_sent,
+            "group_bytes_written": self.group_bytes_written,
+            "group_records_written": self.group_records_written,
+            "group_stopped_ms": sum(group.group_stopped_ms for group in owned),
+            "member_rebalance_ms": rebalances.at_member.sum_ms,
+            "member_rebalance_ms_max": rebalances.at_member.longest_ms,
+            "member_stopped_ms": sum(group.member_stopped_ms for group in owned),
+            "needless_revocations": sum(group.needless_revocations for group in owned),
             "overlap_partition_ms": sum(group.overlap_ms for group in owned),
             "partition_moves": sum(group.move_count for group in owned),
+            "partition_moves_beyond_need": sum(moved - needed for moved, needed in moves),
+            "partition_moves_needed": sum(needed for _, needed in moves),
+            "rebalance_coordinator_ms": rebalances.at_coordinator.sum_ms,
+            "rebalance_coordinator_ms_max": rebalances.at_coordinator.longest_ms,
+            "rebalance_episodes": rebalances.episodes.count,
+            "rebalance_episodes_open": rebalances.open_count,
+            "rebalance_ms": rebalances.episodes.sum_ms,
+            "rebalance_ms_max": rebalances.episodes.longest_ms,
+            "rebalance_requests": rebalances.requests,
             "rebalance_timeouts": self.rebalance_timeouts,
-            "rebalances": self.rebalances,
+            "rebalance_unowned_partition_ms": rebalances.unowned_area,
+            "rebalances": self.epoch_bumps,
             "reconciliation_delay_ms": delays.reconciliation_ms,
             "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
             "records_delivered": sum(group.delivered for group in delivered),
@@ -122,6 +194,15 @@ class Metrics:
             "unowned_partition_ms": sum(group.unowned_ms for group in owned),
             "unowned_partition_ms_max": max(group.longest_unowned_ms for group in owned),
         }
+        if rebalances.partition_area:
+            share = rebalances.unowned_area / rebalances.partition_area
+            found["availability_loss_percent"] = 100 * share
+        first = Waits()
+        for group in owned:
+            first.merge(group.first_assignment)
+        found |= first.as_dict("first_assignment_ms")
+        found |= rebalances.crash_detection.as_dict("crash_detection_ms")
+        return found
 
 
 class _Deliveries:
@@ -140,96 +221,3 @@ class _Deliveries:
         self.redelivered += max(0, min(end, expected) - start)
         self.skipped += max(0, start - expected)
         self._next_offset[partition] = max(expected, end)
-
-
-class _Ownership:
-    """Who may fetch what, integrated over time."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._seen_versions: dict[str, tuple[int, int]] = {}
-        self._fetchable: dict[str, frozenset[TopicPartition]] = {}
-        self._owner_count: dict[TopicPartition, int] = {}
-        self._since_ms: dict[TopicPartition, int] = {}
-        self._unowned_since_ms: dict[TopicPartition, int] = {}
-        self._last_owner: dict[TopicPartition, str] = {}
-        self.unowned_ms = 0
-        self.longest_unowned_ms = 0
-        self.overlap_ms = 0
-        self.move_count = 0
-        self.unowned_count = 0
-        self.overlap_count = 0
-
-    @property
-    def partition_count(self) -> int:
-        """Partitions that ought to have an owner now."""
-        return len(self._owner_count)
-
-    def add(self, partition: TopicPartition) -> None:
-        """From now on this partition ought to have an owner."""
-        if partition not in self._owner_count:
-            self._owner_count[partition] = 0
-            self._since_ms[partition] = self._clock.now_ms
-            self._unowned_since_ms[partition] = self._clock.now_ms
-            self.unowned_count += 1
-
-    def remove(self, partition: TopicPartition) -> None:
-        """The partition is deleted."""
-        if partition in self._owner_count:
-            self._account(partition)
-            count = self._owner_count.pop(partition)
-            self.unowned_count -= count == 0
-            self.overlap_count -= count > 1
-            del self._since_ms[partition]
-            del self._unowned_since_ms[partition]
-
-    def look_at(self, client: ClientView) -> None:
-        """Has this client's set changed?"""
-        version = (client.incarnation, client.member.ownership_version)
-        if self._seen_versions.get(client.name) == version:
-            return
-        self._seen_versions[client.name] = version
-        self._change(client.name, client.member.fetchable)
-
-    def drop(self, client: ClientView) -> None:
-        """The client is gone, and fetches nothing."""
-        self._change(client.name, frozenset())
-
-    def close(self) -> None:
-        """Account for everything up to now."""
-        for partition in self._owner_count:
-            self._account(partition)
-
-    def _change(self, name: str, fetchable: frozenset[TopicPartition]) -> None:
-        before = self._fetchable.get(name, frozenset())
-        self._fetchable[name] = fetchable
-        for partition in before - fetchable:
-            self._count(partition, -1)
-        for partition in fetchable - before:
-            self._count(partition, 1)
-            if partition in self._owner_count:
-                if self._last_owner.get(partition, name) != name:
-                    self.move_count += 1
-                self._last_owner[partition] = name
-
-    def _count(self, partition: TopicPartition, by: int) -> None:
-        if partition in self._owner_count:
-            self._account(partition)
-            self._unowned_since_ms[partition] = self._clock.now_ms
-            before = self._owner_count[partition]
-            after = self._owner_count[partition] = before + by
-            self.unowned_count += (after == 0) - (before == 0)
-            self.overlap_count += (after > 1) - (before > 1)
-
-    def _account(self, partition: TopicPartition) -> None:
-        now_ms = self._clock.now_ms
-        span_ms = now_ms - self._since_ms[partition]
-        self._since_ms[partition] = now_ms
-        count = self._owner_count[partition]
-        if count == 0:
-            self.unowned_ms += span_ms
-            # Not the span: whoever looks in between must not cut the longest one in two.
-            unowned_ms = now_ms - self._unowned_since_ms[partition]
-            self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
-        elif count > 1:
-            self.overlap_ms += span_ms * (count - 1)

@@ -14,22 +14,9 @@ from dataclasses import dataclass
 from protocol.topics import TopicPartition
 from sim.flows import Flow
 from sim.poll_clock import PARTS
+from sim.waits import Waits
 
 __all__ = ["PartitionProgress", "Totals"]
-
-
-@dataclass(slots=True)
-class _Waits:
-    """Times of which the longest and the mean are wanted."""
-
-    count: int = 0
-    sum_ms: int = 0
-    longest_ms: int = 0
-
-    def add(self, wait_ms: int) -> None:
-        self.count += 1
-        self.sum_ms += wait_ms
-        self.longest_ms = max(self.longest_ms, wait_ms)
 
 
 class Totals:
@@ -41,8 +28,8 @@ class Totals:
         self.lost = 0
         self.area = 0
         self.highest_lag = 0
-        self.after_loss = _Waits()
-        self.after_assignment = _Waits()
+        self.after_loss = Waits()
+        self.after_assignment = Waits()
 
     def as_dict(self) -> dict[str, float]:
         """By name. Without a move there is no wait, and so no metric of it."""
@@ -57,9 +44,7 @@ class Totals:
             ("first_record_after_assignment_ms", self.after_assignment),
             ("first_record_after_loss_ms", self.after_loss),
         ):
-            if waits.count:
-                found[f"{name}_max"] = waits.longest_ms
-                found[f"{name}_mean"] = waits.sum_ms / waits.count
+            found |= waits.as_dict(name)
         return found
 
 

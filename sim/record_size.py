@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from protocol.embedded import Assignment, NamedPartitions, Subscription
 from protocol.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
+    GroupMetadata,
     OffsetCommit,
     Record,
 )
+from protocol.records_classic import ClassicMemberValue
 from protocol.topics import TopicPartition
 
 __all__ = ["batch_bytes", "record_bytes"]
@@ -66,6 +69,12 @@ def record_bytes(record: Record) -> int:
                     *meta.subscribed_topic_names,
                 )
                 size += _VERSION + 4 + sum(_text(text or "") for text in texts)
+        case GroupMetadata():
+            if record.value is not None:
+                group = record.value
+                names = (group.protocol_type, group.protocol or "", group.leader or "")
+                size += _VERSION + 4 + 8 + 4 + sum(map(_text, names))
+                size += sum(map(_classic_member, group.members))
         case ConsumerGroupRegularExpression():
             size += _text(record.regular_expression)
             if record.value is not None:
@@ -73,6 +82,28 @@ def record_bytes(record: Record) -> int:
         case _:
             size += _VERSION + 12  # Epochs, hashes, timestamps.
     return size
+
+
+def _classic_member(member: ClassicMemberValue) -> int:
+    """A member of a classic group, with its subscription and its assignment in their own
+    encoding (classic-group-and-migration.md, sections 1.7 and 8.1)."""
+    texts = (member.member_id, member.group_instance_id, member.client_id, member.client_host)
+    size = 8 + sum(_text(text or "") for text in texts)
+    for embedded in (member.subscription, member.assignment):
+        size += 4
+        match embedded:
+            case bytes():
+                size += len(embedded)
+            case Subscription():
+                size += _VERSION + 4 + sum(map(_text, embedded.topics)) + 4
+                size += _named(embedded.owned_partitions) + 4 + _text(embedded.rack_id or "")
+            case Assignment():
+                size += _VERSION + _named(embedded.partitions) + 4
+    return size
+
+
+def _named(topics: Iterable[NamedPartitions]) -> int:
+    return 4 + sum(_text(topic) + 4 + 4 * len(partitions) for topic, partitions in topics)
 
 
 def _text(text: str) -> int:

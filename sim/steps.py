@@ -42,6 +42,7 @@ class Steps:
         self._clock = clock
         self._trace = trace
         self._metrics = metrics
+        self._rebalances = metrics.rebalances
         self._coverage = coverage
         self._kept = {kind.value: Step() for kind in StepKind}
         for kind in StepKind:
@@ -65,6 +66,8 @@ class Steps:
         self._coverage.on_request(request, outcome)
         if outcome.records:
             self._metrics.on_records(shard, outcome.records)
+        if outcome.rebalances or self._rebalances.is_watching:
+            self._rebalances.on_operation(shard, getattr(request, "group_id", None), outcome)
 
     def timer(self, shard: ShardView, key: TimerKey, outcome: Outcome) -> None:
         """A shard's timer fired."""
@@ -78,6 +81,8 @@ class Steps:
         if outcome.records:
             self._metrics.on_timer(key)
             self._metrics.on_records(shard, outcome.records)
+        if outcome.rebalances or self._rebalances.is_watching:
+            self._rebalances.on_operation(shard, key.group_id, outcome)
 
     def written(self, shard: ShardView, on_commit: object, outcome: Outcome, detail: str) -> None:
         """A shard's coordinator was told what became of a write; ``detail``: why it failed."""
@@ -91,6 +96,9 @@ class Steps:
         self._coverage.on_rebalances(outcome)
         if outcome.records:
             self._metrics.on_records(shard, outcome.records)
+        if outcome.rebalances or self._rebalances.is_watching:
+            group_id = getattr(on_commit, "group_id", None)
+            self._rebalances.on_operation(shard, group_id, outcome)
 
     def released(
         self, shard: ShardView, operation: int, request: Request, response: Response
@@ -107,6 +115,8 @@ class Steps:
         """A shard finished loading and is active."""
         self._shard(StepKind.COORDINATOR_LOADED, shard, timers=timers)
         self._coverage.on_loaded(shard.coordinator)
+        if self._rebalances.is_watching:
+            self._rebalances.on_loaded(shard)
 
     def unloaded(self, shard: ShardView, detail: str) -> None:
         """A shard gave up, crashed, or could not load."""
@@ -149,11 +159,12 @@ class Steps:
     def client_started(self, client: ClientView) -> None:
         """A new process."""
         self._client(StepKind.CLIENT_STARTED, client)
+        self._metrics.on_client_started(client)
 
     def client_crashed(self, client: ClientView) -> None:
         """A process is gone without a word."""
         self._client(StepKind.CLIENT_CRASHED, client)
-        self._metrics.on_client_gone(client)
+        self._metrics.on_client_crashed(client)
 
     def fault(self, detail: str) -> None:
         """A fault began or ended."""

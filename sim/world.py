@@ -114,6 +114,7 @@ class World:
         self.controller.brokers = self.brokers
         self.data_plane = DataPlane(self)
         self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
+        self.metrics.watch(self.groups)
         self.fleet = Fleet(self)
         self.injector = Injector(self)
         self.admin = AdminTasks(self)

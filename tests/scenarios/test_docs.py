@@ -21,4 +21,6 @@ def test_the_example_is_a_scenario_in_which_every_promise_holds() -> None:
 
 def test_every_metric_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \| ", PAGE.split("## Metrics")[1].split("##")[0], re.M)
-    assert sorted(explained) == sorted(run(generate("calm", 1)).metrics)
+    # A mean, or the longest of several, is left out where there is none; over some seeds, all are.
+    measured = {name for seed in range(4) for name in run(generate("faulty", seed)).metrics}
+    assert sorted(explained) == sorted(measured)
