@@ -76,10 +76,12 @@ class ClassicCoordinatorSearch:
         return self._pacer.backoff_until_ms or self._core.now_ms
 
     def on_found(self, correlation_id: int, node_id: int) -> None:
-        """A search was answered."""
+        """A search was answered. Of several answers the first counts: requests are under way to that
+        broker by now, and if it is the wrong one, they will tell."""
         self._take(correlation_id)
         self._pacer.reset()
-        self._core.coordinator_id = node_id
+        if self._core.coordinator_id is None:
+            self._core.coordinator_id = node_id
 
     def on_error(self, correlation_id: int, error_code: ErrorCode) -> None:
         """A search was answered with an error; a fatal one is raised, but the search goes on."""
