@@ -76,8 +76,8 @@ class ClassicCoordinatorSearch:
         return self._pacer.backoff_until_ms or self._core.now_ms
 
     def on_found(self, correlation_id: int, node_id: int) -> None:
-        """A search was answered. Of several answers the first counts: requests are under way to that
-        broker by now, and if it is the wrong one, they will tell."""
+        """A search was answered. Of several answers the first counts: requests are under way to
+        that broker by now, and if it is the wrong one, they will tell."""
         self._take(correlation_id)
         self._pacer.reset()
         if self._core.coordinator_id is None:
