@@ -18,7 +18,7 @@ from scenarios.compare import split_label, with_protocol
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast
 from scenarios.generate_assignors import AssignorCast
-from scenarios.generate_classic import ClassicCast, speaks_classic
+from scenarios.generate_classic import ClassicCast, may_rebalance_as_one, speaks_classic
 from scenarios.generate_coincidences import draw_coincidences, draw_takeovers
 from scenarios.generate_faults import draw_faults
 from scenarios.generate_records import draw_records, longest_batch_ms
@@ -351,5 +351,8 @@ def _calm_ms(
     computing_ms = 0
     if any(client.client_assignors is not None for client in clients):
         computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS
+    if may_rebalance_as_one(clients, faults):
+        # A whole group waits until the slowest has committed what it can, and until all are there.
+        slack_ms += 2 * rebalance_ms
     session_ms = config.group_consumer_max_session_timeout_ms
     return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS

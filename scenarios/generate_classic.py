@@ -18,7 +18,7 @@ from sim.faults import Fault, RollingMigration
 from sim.spec import ClientSpec
 from sim.streams import Streams
 
-__all__ = ["CLASSIC_MAKERS", "ClassicCast", "speaks_classic"]
+__all__ = ["CLASSIC_MAKERS", "ClassicCast", "may_rebalance_as_one", "speaks_classic"]
 
 COOPERATIVE = "cooperative-sticky"
 _EAGER_LISTS = (("range",), ("roundrobin",), ("sticky",), ("range", COOPERATIVE))
@@ -32,6 +32,13 @@ _METADATA_AGES_MS = (1_000, 5_000, 10_000)
 def speaks_classic(features: frozenset[str]) -> bool:
     """Whether anybody in the scenario may speak the classic protocol."""
     return not features.isdisjoint(("classic_clients", "mixed_protocols"))
+
+
+def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
+    """Whether there may be a classic group at any time."""
+    return any(client.kind == CLASSIC for client in clients) or any(
+        isinstance(fault, RollingMigration) and fault.to_kind == CLASSIC for fault in faults
+    )
 
 
 class ClassicCast:

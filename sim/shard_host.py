@@ -409,7 +409,9 @@ class ShardHost:
             self._replica.pump_both_ways()
 
     def _resign(self) -> None:
-        completions = self.coordinator.on_unloaded(now_ms=self._clock.now_ms)
+        completions: Sequence[Completion] = ()
+        if self.is_active:
+            completions = self.coordinator.on_unloaded(now_ms=self._clock.now_ms)
         for answer in self._unload("resigned"):
             if answer.asked is not None:
                 self._refuse(answer.asked, ErrorCode.NOT_COORDINATOR)
