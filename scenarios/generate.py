@@ -80,7 +80,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     duration_ms = draw.timing.between(profile.timings.duration_ms)
     config = draw.config()
     clients = draw.clients(topics, duration_ms)
-    if speaks_classic(draw.features):
+    if speaks_classic(draw.features, profile.faults):
         classic = ClassicCast(draw.features, draw.streams)
         config = classic.config(config)
         clients = classic.clients(clients, config)

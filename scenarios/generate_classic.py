@@ -29,9 +29,11 @@ _INITIAL_DELAYS_MS = (0, 0, 1_000, 3_000)
 _METADATA_AGES_MS = (1_000, 5_000, 10_000)
 
 
-def speaks_classic(features: frozenset[str]) -> bool:
-    """Whether anybody in the scenario may speak the classic protocol."""
-    return not features.isdisjoint(("classic_clients", "mixed_protocols"))
+def speaks_classic(features: frozenset[str], rules: Iterable[FaultRule]) -> bool:
+    """Whether anybody in the scenario may speak the classic protocol, now or later."""
+    return not features.isdisjoint(("classic_clients", "mixed_protocols")) or any(
+        rule.kind == "rolling_migration" for rule in rules
+    )
 
 
 def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
@@ -74,12 +76,17 @@ class ClassicCast:
 
     def _client(self, client: ClientSpec, index: int, config: CoordinatorConfig) -> ClientSpec:
         draw = Draw(self._streams.get(f"generate/classic-client/{index}"))
-        is_classic = "mixed_protocols" not in self._features or draw.chance(_CLASSIC_SHARE)
+        is_classic = "classic_clients" in self._features
+        if "mixed_protocols" in self._features:
+            is_classic = draw.chance(_CLASSIC_SHARE)
         ready = replace(
             client,
             assignors=self._assignors(draw, client.assignors),
             session_timeout_ms=config.group_consumer_session_timeout_ms,
-            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            # Who hears of a rebalance later than it may take is thrown out, again and again.
+            heartbeat_interval_ms=min(
+                config.group_consumer_heartbeat_interval_ms, client.max_poll_interval_ms // 3
+            ),
         )
         if not is_classic:
             return ready

@@ -116,6 +116,7 @@ class ClientProcess:
         self._next_own_id = -1
         self._looks_at_topics = looks_at_topics(spec)
         self._matches: Callable[[str], bool] | None = None
+        self._effects: tuple[Any, ...] = ()
 
     @property
     def request_timeout_ms(self) -> int:
@@ -208,6 +209,7 @@ class ClientProcess:
         """The first half of ``take``, for an event that another one follows at once."""
         effects = self.member.on_event(event, now_ms=self._clock.now_ms)
         self._world.steps.client_event(self, event, effects)
+        self._effects = effects
         for effect in effects:
             carry_out = _EFFECTS.get(type(effect))
             if carry_out is not None:
@@ -317,8 +319,8 @@ class ClientProcess:
     def _send(self, effect: Any, timeout_ms: int | None = None) -> None:
         node_id = self.member.coordinator_id
         if node_id is None:
-            if self.member.watches_connection:
-                return  # the member has given the connection up in the same event
+            if any(type(other) is CloseConnection for other in self._effects):
+                return  # the member gives the connection up in the same event
             raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
         request = effect.request
         purpose = Purpose.COORDINATOR

@@ -103,7 +103,8 @@ def _convert(context: CoordinatorContext, classic: ClassicGroup, member: Classic
 def _selected_metadata(
     context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember
 ) -> EmbeddedMetadata:
-    if classic.protocol_name is not None:
+    # In a join phase the last generation's protocol may be one that a newcomer does not offer.
+    if classic.protocol_name in member.protocol_names():
         return member.metadata_for(classic.protocol_name)
     if not context.rules.converts_in_first_join_phase:
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
