@@ -144,6 +144,21 @@ def test_in_the_very_first_join_phase_nothing_is_selected_yet(
     assert (GROUP_ID in bench.shard.coordinator.groups) == (code is ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [("kafka-4.3", ErrorCode.UNKNOWN_SERVER_ERROR), ("kip-848", ErrorCode.NONE)],
+)
+def test_in_a_join_phase_the_last_generation_may_have_used_what_a_newcomer_does_not_offer(
+    version: str, code: ErrorCode
+) -> None:
+    bench = ClassicBench(SEMANTICS[version]).stable("A", protocols=("range", "sticky"))
+    assert bench.group.protocol_name == "range"
+    bench.join("B", protocols=("sticky",))
+    assert bench.state is PREPARING
+    assert bench.consume("X").error_code is code
+    assert (GROUP_ID in bench.shard.coordinator.groups) == (code is ErrorCode.NONE)
+
+
 # -- what forbids it -----------------------------------------------------------------------
 
 

@@ -217,6 +217,23 @@ def test_a_coordinator_that_resigns_answers_whoever_is_parked() -> None:
     assert story.group.state is ClassicGroupState.STABLE, "the rebalance is forgotten"
 
 
+def test_a_coordinator_that_resigns_while_it_loads_has_nobody_to_answer() -> None:
+    """It had resigned before: whoever was parked then has been answered then."""
+    moves = [
+        CoordinatorMove(at_ms=at_ms, to_broker=broker)
+        for at_ms, broker in ((10_000, 1), (10_100, 0), (10_110, 2))
+    ]
+    story = Story(*moves)
+    story.stable("a", "b")
+    story.wait_until(10_200)
+    shard = story.world.acting_shard()
+    assert shard is not None
+    assert shard.node_id == 2
+    unloaded = [step["shard"] for step in story.steps(StepKind.COORDINATOR_UNLOADED)]
+    assert unloaded == ["broker-0", "broker-1"]
+    assert story.group.state is ClassicGroupState.STABLE
+
+
 def test_while_it_loads_a_coordinator_calms_who_sends_heartbeats_and_puts_off_all_others() -> None:
     story = Story(CoordinatorMove(at_ms=10_000, to_broker=1))
     leader, follower = story.stable("a", "b")
