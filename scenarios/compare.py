@@ -1,6 +1,6 @@
 """The same scenario for another rebalance protocol: what a comparison runs, protocol by protocol.
 
-``with_protocol(scenario, "consumer-range")`` changes what clients speak, and nothing else: topics,
+``with_protocol(scenario, "cooperative")`` changes what clients speak, and nothing else: topics,
 clients, their times and callbacks, faults, network, brokers and seed stay. Random streams belong
 to a concern and an actor, so that the draws of the one protocol are those of the other.
 
@@ -9,9 +9,18 @@ compared (classic-group-and-migration.md, section 9):
 
 - All clients are Java's. Librdkafka's are played by Java's.
 - All members have the same assignor, that of the protocol: votes on assignors of the broker and
-  assignors that clients bring along are dropped.
+  assignors that clients bring along are dropped. A pattern is matched by whoever matches patterns
+  in the protocol: the broker, or each client.
+- Session timeout, heartbeat interval and the largest size of a group are those that the scenario's
+  brokers have for consumer groups.
+- Clients that have to look for new partitions themselves do so every ten seconds, if not more
+  often: with Kafka's five minutes a run of one or two would be over before that.
+- Offset requests name topics neither by id nor by name (``ClientSpec.uses_topic_ids`` None).
+- A rolling deployment that would change the protocol restarts clients and changes nothing.
 - Records flow (``data_plane``): lag and repeated work are half of what is asked.
-- Session timeout and heartbeat interval are those of the scenario's brokers.
+
+Changes of settings that are those of consumer groups (``group_config_change``) stay in the schedule
+and mean nothing to classic groups.
 """
 
 from __future__ import annotations
@@ -21,9 +30,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from protocol.config import CoordinatorConfig
-from protocol.member.kinds import JAVA
+from protocol.member.kinds import CLASSIC, JAVA
 from scenarios.errors import ScenarioError, did_you_mean
 from scenarios.scenario import Scenario
+from sim.faults import ClientBounce, Fault, RollingMigration
 from sim.spec import ClientSpec
 
 __all__ = [
@@ -35,6 +45,8 @@ __all__ = [
     "with_protocol",
 ]
 
+_METADATA_MAX_AGE_MS = 10_000
+
 _MARK = "+"
 """Between a profile and a protocol: ``faulty+consumer-range``."""
 
@@ -43,25 +55,46 @@ _MARK = "+"
 class ComparedProtocol:
     """What all clients of a scenario speak.
 
-    ``title`` is for headings. ``server_assignor`` is the one that the broker uses,
-    ``assignment_interval_ms`` how long it waits between two targets (None: as the scenario has
-    it; KIP-1263).
+    ``title`` is for headings. ``classic_assignors`` is ``partition.assignment.strategy`` of
+    clients that speak the classic protocol; without it they speak the consumer protocol, where the
+    broker uses ``server_assignor`` and waits ``assignment_interval_ms`` between two targets (None:
+    as long as the scenario says; KIP-1263).
     """
 
     name: str
     title: str
-    server_assignor: str
+    classic_assignors: tuple[str, ...] = ()
+    server_assignor: str = "uniform"
     assignment_interval_ms: int | None = None
 
-    def client(self, client: ClientSpec) -> ClientSpec:
-        """A client that speaks it."""
-        return replace(client, kind=JAVA, server_assignor=None, client_assignors=None)
+    def client(self, client: ClientSpec, config: CoordinatorConfig) -> ClientSpec:
+        """A client that speaks it, to brokers with these settings."""
+        alike = replace(
+            client, kind=JAVA, server_assignor=None, client_assignors=None, uses_topic_ids=None
+        )
+        if not self.classic_assignors:
+            return alike
+        return replace(
+            alike,
+            kind=CLASSIC,
+            assignors=self.classic_assignors,
+            session_timeout_ms=config.group_consumer_session_timeout_ms,
+            heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+            metadata_max_age_ms=min(client.metadata_max_age_ms, _METADATA_MAX_AGE_MS),
+        )
 
     def config(self, config: CoordinatorConfig) -> CoordinatorConfig:
         """The settings of a broker whose groups speak it."""
-        # The first one is what a group without votes gets.
+        session_ms = config.group_consumer_session_timeout_ms
+        # The first assignor is what a group without votes gets.
         others = tuple(n for n in config.group_consumer_assignors if n != self.server_assignor)
-        config = replace(config, group_consumer_assignors=(self.server_assignor, *others))
+        config = replace(
+            config,
+            group_consumer_assignors=(self.server_assignor, *others),
+            group_max_size=config.group_consumer_max_size,
+            group_min_session_timeout_ms=min(config.group_min_session_timeout_ms, session_ms),
+            group_max_session_timeout_ms=max(config.group_max_session_timeout_ms, session_ms),
+        )
         if self.assignment_interval_ms is None:
             return config
         return replace(config, group_consumer_assignment_interval_ms=self.assignment_interval_ms)
@@ -72,25 +105,32 @@ PROTOCOLS: Mapping[str, ComparedProtocol] = MappingProxyType(
         protocol.name: protocol
         for protocol in (
             ComparedProtocol(
+                name="eager",
+                title="classic protocol, eager: the client assignor `range`",
+                classic_assignors=("range",),
+            ),
+            ComparedProtocol(
+                name="cooperative",
+                title="classic protocol, cooperative: the client assignor `cooperative-sticky`",
+                classic_assignors=("cooperative-sticky",),
+            ),
+            ComparedProtocol(
                 name="consumer-uniform",
-                title="consumer protocol, assignor uniform",
-                server_assignor="uniform",
+                title="consumer protocol of KIP-848 with the broker's assignor `uniform`",
             ),
             ComparedProtocol(
                 name="consumer-range",
-                title="consumer protocol, assignor range",
+                title="consumer protocol with the broker's assignor `range`",
                 server_assignor="range",
             ),
             ComparedProtocol(
                 name="consumer-uniform-interval-0",
-                title="consumer protocol, assignor uniform, a target for each change",
-                server_assignor="uniform",
+                title="as `consumer-uniform`, with a new target for each change at once",
                 assignment_interval_ms=0,
             ),
             ComparedProtocol(
                 name="consumer-uniform-interval-1000",
-                title="consumer protocol, assignor uniform, at most one target a second",
-                server_assignor="uniform",
+                title="as `consumer-uniform`, with at most one new target a second",
                 assignment_interval_ms=1_000,
             ),
         )
@@ -98,7 +138,7 @@ PROTOCOLS: Mapping[str, ComparedProtocol] = MappingProxyType(
 )
 """Protocols that can be compared, by name."""
 
-DEFAULT_PROTOCOLS = ("consumer-uniform", "consumer-range")
+DEFAULT_PROTOCOLS = ("eager", "cooperative", "consumer-uniform", "consumer-range")
 """What is compared unless something else is asked for; the first is what the others are held
 against."""
 
@@ -111,10 +151,12 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     spoken = PROTOCOLS.get(protocol)
     if spoken is None:
         raise ScenarioError(f"no protocol {protocol!r}; {did_you_mean(protocol, PROTOCOLS)}")
+    world = scenario.world
     world = replace(
-        scenario.world,
-        clients=tuple(spoken.client(client) for client in scenario.world.clients),
-        config=spoken.config(scenario.world.config),
+        world,
+        clients=tuple(spoken.client(client, world.config) for client in world.clients),
+        config=spoken.config(world.config),
+        faults=tuple(map(_without_migration, world.faults)),
         data_plane=True,
     )
     return replace(
@@ -122,6 +164,19 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
         name=label_of(scenario.name, protocol),
         profile=label_of(scenario.profile, protocol) if scenario.profile else "",
         world=world,
+    )
+
+
+def _without_migration(fault: Fault) -> Fault:
+    """A rolling deployment keeps its times and its clients."""
+    if not isinstance(fault, RollingMigration):
+        return fault
+    return ClientBounce(
+        at_ms=fault.at_ms,
+        down_ms=fault.down_ms,
+        gap_ms=fault.gap_ms,
+        clients=fault.clients,
+        graceful=fault.graceful,
     )
 
 

@@ -7,13 +7,15 @@ from random import Random
 
 import pytest
 
-from protocol.member.kinds import JAVA, LIBRDKAFKA
+from protocol.config import CoordinatorConfig
+from protocol.member.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from scenarios import Scenario, ScenarioError, generate, run
 from scenarios.compare import PROTOCOLS as COMPARED
 from scenarios.compare import label_of, split_label, with_protocol
 from scenarios.ownership import OwnershipTrace
 from scenarios.scenario import dump_scenario, parse_scenario
 from sim.assignor_spec import ClientAssignorsSpec
+from sim.faults import ClientBounce, RollingMigration
 from sim.spec import ClientSpec, TopicSpec, WorldSpec
 from sim.world import World
 
@@ -43,7 +45,10 @@ def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> 
         assert same == replace(before, data_plane=True)
         for one, other in zip(before.clients, after.clients, strict=True):
             assert one.name == other.name
-            spoken = ("kind", "server_assignor", "client_assignors")
+            spoken = ["kind", "server_assignor", "client_assignors", "uses_topic_ids"]
+            if other.kind == CLASSIC:
+                spoken += ["assignors", "session_timeout_ms", "heartbeat_interval_ms"]
+                spoken += ["metadata_max_age_ms"]
             kept = {name: getattr(one, name) for name in spoken}
             assert replace(other, **kept) == one
 
@@ -106,6 +111,43 @@ def test_all_members_have_the_assignor_of_the_protocol() -> None:
     assert after.config.group_consumer_assignors == ("range", "uniform")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "assignors"), [("eager", ("range",)), ("cooperative", ("cooperative-sticky",))]
+)
+def test_classic_clients_have_the_timings_and_limits_of_consumer_groups(
+    protocol: str, assignors: tuple[str, ...]
+) -> None:
+    scenario = a_world(ClientSpec(name="a", topics=("orders",)))
+    config = CoordinatorConfig(
+        group_consumer_session_timeout_ms=5_000,
+        group_consumer_min_session_timeout_ms=5_000,
+        group_consumer_heartbeat_interval_ms=1_000,
+        group_consumer_min_heartbeat_interval_ms=1_000,
+        group_consumer_max_size=3,
+    )
+    scenario = replace(scenario, world=replace(scenario.world, config=config))
+    after = with_protocol(scenario, protocol).world
+    [member] = after.clients
+    assert (member.kind, member.assignors) == (CLASSIC, assignors)
+    assert (member.session_timeout_ms, member.heartbeat_interval_ms) == (5_000, 1_000)
+    assert member.metadata_max_age_ms == 10_000
+    assert after.config.group_max_size == 3
+    assert after.config.group_min_session_timeout_ms <= 5_000
+    assert run(with_protocol(scenario, protocol)).outcome == "ok"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_rolling_migration_is_a_rolling_restart(protocol: str) -> None:
+    roll = RollingMigration(
+        at_ms=9_000, to_kind=CLASSIC, down_ms=500, gap_ms=100, clients=("a",), graceful=False
+    )
+    scenario = a_world(ClientSpec(name="a", topics=("orders",)))
+    scenario = replace(scenario, world=replace(scenario.world, faults=(roll,)))
+    assert with_protocol(scenario, protocol).world.faults == (
+        ClientBounce(at_ms=9_000, down_ms=500, gap_ms=100, clients=("a",), graceful=False),
+    )
+
+
 def test_assignors_that_clients_bring_along_are_dropped() -> None:
     own = ClientAssignorsSpec(names=("range",))
     member = ClientSpec(name="a", topics=("orders",), client_assignors=own)
@@ -119,7 +161,7 @@ def test_the_assignment_interval_is_the_scenarios_own_unless_the_protocol_has_on
         name: with_protocol(scenario, name).world.config.group_consumer_assignment_interval_ms
         for name in PROTOCOLS
     }
-    assert interval["consumer-uniform"] == 1_000
+    assert interval["eager"] == interval["consumer-uniform"] == 1_000
     assert interval["consumer-uniform-interval-0"] == 0
     assert interval["consumer-uniform-interval-1000"] == 1_000
 
