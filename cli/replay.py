@@ -17,7 +17,7 @@ from cli.exit_codes import FOUND, OK
 from cli.output import say
 
 if TYPE_CHECKING:
-    from scenarios.case_studies import CaseState, ReplayedStep
+    from scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
 
 __all__ = ["replay"]
 
@@ -78,12 +78,23 @@ def _case_step(played: ReplayedStep) -> Iterator[str]:
     yield from _case_state(played.state)
     told = played.response
     if told is not None:
-        yield (
-            f"     {step.member} is told: epoch {told.epoch}, assigned {_names(told.assigned)}, "
-            f"to revoke {_names(told.revoke)}, not yet free {_names(told.pending)}"
-        )
+        yield f"     {step.member} is told: {', '.join(_told(told))}"
     for difference in played.differences:
         yield f"     DIFFERS  {difference}"
+
+
+def _told(response: CaseResponse) -> Iterator[str]:
+    if response.error is not None:
+        yield response.error
+    if response.epoch is not None:
+        yield f"epoch {response.epoch}"
+    for name, partitions in (
+        ("assigned", response.assigned),
+        ("to revoke", response.revoke),
+        ("not yet free", response.pending),
+    ):
+        if partitions is not None:
+            yield f"{name} {_names(partitions)}"
 
 
 def _case_state(state: CaseState) -> Iterator[str]:
@@ -92,9 +103,11 @@ def _case_state(state: CaseState) -> Iterator[str]:
         current = state.current[member]
         target = state.target.get(member, frozenset())
         waits = f", waits for {_names(current.pending)}" if current.pending else ""
+        classic = state.classic_members.get(member)
+        speaks = f", classic: {classic}" if classic else ""
         yield (
             f"     {member}  epoch {current.epoch}, holds {_names(current.partitions)}"
-            f"{waits}, target {_names(target)}"
+            f"{waits}, target {_names(target)}{speaks}"
         )
 
 

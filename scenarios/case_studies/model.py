@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib.resources import files
 from typing import Any
@@ -33,6 +33,7 @@ CASE_STUDIES = (
     "incremental_revocation_assignment",
     "member_failure",
     "partition_added",
+    "online_migration",
 )
 """Names of the case studies that can be replayed, in the chapter's order."""
 
@@ -55,34 +56,48 @@ class Current:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseState:
-    """A group as its coordinator holds it."""
+    """A group as its coordinator holds it.
+
+    ``is_classic``: it is a classic group, whose epoch is its generation, and whose target is what
+    its members have. ``classic_members`` are those that speak the classic protocol, with the
+    chapter's state of each.
+    """
 
     group_epoch: int
     members: frozenset[str]
     target_epoch: int
     target: Mapping[str, frozenset[str]]
     current: Mapping[str, Current]
+    is_classic: bool = False
+    classic_members: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResponse:
-    """What a member is told. ``revoke`` is the part of its partitions missing in ``assigned``."""
+    """What a member is told. ``revoke`` is the part of its partitions missing in ``assigned``.
 
-    epoch: int
-    assigned: frozenset[str]
-    revoke: frozenset[str]
-    pending: frozenset[str]
+    A classic member is told one thing at a time: a JoinGroup is answered with its ``epoch``, a
+    SyncGroup with what is ``assigned``, a heartbeat with an ``error``. The rest is None then.
+    """
+
+    epoch: int | None = None
+    assigned: frozenset[str] | None = None
+    revoke: frozenset[str] | None = None
+    pending: frozenset[str] | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseStep:
-    """One action. ``member`` or ``topic`` says whose; ``total`` is a topic's new size."""
+    """One action. ``member`` or ``topic`` says whose; ``total`` is a topic's new size, ``owned``
+    what a classic member says that it owns as it rejoins."""
 
     number: int
     action: str
     member: str = ""
     topic: str = ""
     total: int = 0
+    owned: tuple[str, ...] = ()
     narrative: str
     note: str = ""
     response: CaseResponse | None = None
@@ -133,6 +148,7 @@ def _step(number: int, row: dict[str, Any]) -> CaseStep:
         narrative=row["narrative"],
         note=row.get("source_inconsistency", row.get("derived", "")),
         response=None if told is None else _response(told),
+        owned=tuple(action.pop("owned", ())),
         eager=eager,
         lazy=_with_current(eager, row.get("lazy_promotion_current", {})),
         **action,
@@ -146,6 +162,12 @@ def _state(row: dict[str, Any]) -> CaseState:
         target_epoch=row["target"]["epoch"],
         target={m: frozenset(ps) for m, ps in row["target"]["members"].items()},
         current={m: _current(current) for m, current in row["current"].items()},
+        is_classic=row["group"]["type"] == "classic",
+        classic_members={
+            m: member["state"]
+            for m, member in row["group"]["members"].items()
+            if member["protocol"] == "classic"
+        },
     )
 
 
@@ -163,9 +185,7 @@ def _with_current(state: CaseState, replaced: dict[str, Any]) -> CaseState:
 
 
 def _response(row: dict[str, Any]) -> CaseResponse:
-    return CaseResponse(
-        epoch=row["epoch"],
-        assigned=frozenset(row["assigned"]),
-        revoke=frozenset(row["revoke"]),
-        pending=frozenset(row["pending"]),
-    )
+    named = {
+        name: frozenset(row[name]) for name in ("assigned", "revoke", "pending") if name in row
+    }
+    return CaseResponse(epoch=row.get("epoch"), error=row.get("error"), **named)

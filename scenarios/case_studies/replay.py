@@ -7,6 +7,9 @@ coordinator has armed. After each step the coordinator's state is projected to t
 - ``pending`` is the part of its target that it has been promised and not been given, which the
   chapter shows from the moment the member has reached the target epoch.
 
+A member that comes back with the other protocol, and loses nothing by it, is a static one here:
+only those keep their place in real groups (classic-group-and-migration.md, section 7.9).
+
 One thing is not compared. The chapter lets an old target name a removed member until the next
 target is computed; brokers, and we, drop its share with the member (section 4.2 of
 consumer-group-coordinator.md). Nothing depends on it: the share of a member that is gone is given
@@ -15,13 +18,17 @@ to nobody.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from protocol.assignors import Assignor, GroupSpec
 from protocol.config import CoordinatorConfig
 from protocol.consumer_group.group import ConsumerGroup
 from protocol.consumer_group.kip848 import Kip848Rules, LazyKip848Rules
+from protocol.consumer_group.member import Member
+from protocol.consumer_group.timers import sync_key
+from protocol.embedded import Assignment, Subscription
+from protocol.embedded import partitions_of as embedded_partitions
 from protocol.errors import ErrorCode
 from protocol.messages import (
     JOIN_EPOCH,
@@ -29,23 +36,34 @@ from protocol.messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from protocol.outcome import Outcome, TimerKey
-from protocol.records import (
-    ConsumerGroupCurrentMemberAssignment,
-    ConsumerGroupMemberMetadata,
-    ConsumerGroupMetadata,
-    ConsumerGroupTargetAssignmentMember,
-    ConsumerGroupTargetAssignmentMetadata,
-    CurrentAssignmentValue,
-    GroupMetadataValue,
-    MemberMetadataValue,
-    MemberState,
-    Record,
-    TargetMetadataValue,
+from protocol.messages_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
+from protocol.outcome import Outcome, TimerKey
+from protocol.records import MemberState, Record
 from protocol.semantics import SEMANTICS
 from protocol.shard import Shard
-from protocol.topics import MetadataImage, Topic, TopicPartition
+from protocol.topics import TopicPartition
+from scenarios.case_studies.initial import (
+    CLIENT_ASSIGNOR,
+    GROUP_ID,
+    REBALANCE_TIMEOUT_MS,
+    SESSION_TIMEOUT_MS,
+    classic_id,
+    image_of,
+    initial_records,
+    names_of,
+    owned_by_name,
+    partitions_of,
+)
 from scenarios.case_studies.model import (
     CaseResponse,
     CaseState,
@@ -57,9 +75,7 @@ from scenarios.case_studies.model import (
 
 __all__ = ["GROUP_ID", "CaseStudyReplay", "ReplayedStep", "differences", "replay"]
 
-GROUP_ID = "case-study"
 _ASSIGNOR = "scripted"
-_REBALANCE_TIMEOUT_MS = 300_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +111,17 @@ class CaseStudyReplay:
         self.assignor = _ScriptedAssignor()
         self._topics = dict(case.topics)
         self._told: dict[str, frozenset[TopicPartition]] = {}
+        self._returning = {s.member for s in case.steps if s.action == "rejoin_upgraded"}
         self.shard = Shard(
             config=CoordinatorConfig(group_consumer_assignors=(_ASSIGNOR,)),
             semantics=replace(SEMANTICS["kip-848"], coordinator=_rules(promotion, self.assignor)),
-            image=_image(self._topics),
+            image=image_of(self._topics),
         )
         if case.initial.members:
-            self.shard.take(Outcome(None, tuple(_initial_records(case.initial, self._topics))))
+            records = initial_records(case.initial, self._topics, self._returning)
+            self.shard.take(Outcome(None, tuple(records)))
             for member_id, current in case.initial.current.items():
-                self._told[member_id] = _partitions(current.partitions)
+                self._told[member_id] = partitions_of(current.partitions)
             for command in self.shard.coordinator.on_loaded(now_ms=0):
                 self.shard.take(Outcome(None, (), (command,)))
 
@@ -140,16 +158,30 @@ class CaseStudyReplay:
             pending = group.target_of(member_id) - frozenset(member.assigned) if waits else ()
             current[member_id] = Current(
                 epoch=member.member_epoch,
-                partitions=_names([*member.assigned, *member.pending_revocation]),
-                pending=_names(pending),
+                partitions=names_of([*member.assigned, *member.pending_revocation]),
+                pending=names_of(pending),
             )
         return CaseState(
             group_epoch=group.group_epoch,
             members=frozenset(group.members),
             target_epoch=target_epoch,
-            target={m: _names(ps) for m, ps in sorted(group.target_assignment.items())},
+            target={m: names_of(ps) for m, ps in sorted(group.target_assignment.items())},
             current=current,
+            classic_members={
+                member_id: self._classic_state(group.members[member_id])
+                for member_id in sorted(group.members)
+                if group.members[member_id].classic_metadata is not None
+            },
         )
+
+    def _classic_state(self, member: Member) -> str:
+        """What brokers do not store, but a timer and the epochs tell (section 7.4 of
+        classic-group-and-migration.md)."""
+        if sync_key(GROUP_ID, member.member_id) in self.shard.timers:
+            return "CompletingRebalance"
+        is_behind = member.member_epoch < self.group.target_assignment_epoch
+        is_called = is_behind or member.state is not MemberState.STABLE
+        return "PrepareRebalance" if is_called else "Stable"
 
     # -- actions ---------------------------------------------------------------------------
 
@@ -163,18 +195,27 @@ class CaseStudyReplay:
             case "ack_revocation":
                 return self._heartbeat(step.member, acknowledges=True)
             case "leave":
-                self._send(step.member, LEAVE_EPOCH, owned=None)
+                self._leave(step.member)
+            case "rejoin_upgraded":
+                self._told[step.member] = frozenset()
+                self._heartbeat(step.member)
+            case "classic_heartbeat":
+                return self._classic_heartbeat(step.member)
+            case "classic_join":
+                return self._classic_join(step.member, step.owned)
+            case "classic_sync":
+                return self._classic_sync(step.member)
             case "session_timeout":
                 self._fire(TimerKey("session", GROUP_ID, step.member))
             case "compute_target":
                 self.assignor.script = {
-                    member: _partitions(names)
+                    member: partitions_of(names)
                     for member, names in step.expect(self.promotion).target.items()
                 }
                 self._fire(TimerKey("assignment", GROUP_ID))
             case "partitions_created":
                 self._topics[step.topic] = step.total
-                self.shard.update_image(_image(self._topics))
+                self.shard.update_image(image_of(self._topics))
                 self._fire(TimerKey("metadata", GROUP_ID))
             case _:
                 raise ReplayError(f"step {step.number}: no such action: {step.action}")
@@ -193,9 +234,9 @@ class CaseStudyReplay:
         held = frozenset([*after.assigned, *after.pending_revocation])
         return CaseResponse(
             epoch=answer.member_epoch,
-            assigned=_names(assigned),
-            revoke=_names(held - assigned),
-            pending=_names(answer.pending_topic_partitions or ()),
+            assigned=names_of(assigned),
+            revoke=names_of(held - assigned),
+            pending=names_of(answer.pending_topic_partitions or ()),
         )
 
     def _send(
@@ -206,8 +247,9 @@ class CaseStudyReplay:
             ConsumerGroupHeartbeatRequest(
                 group_id=GROUP_ID,
                 member_id=member_id,
+                instance_id=member_id if member_id in self._returning else None,
                 member_epoch=epoch,
-                rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS if joins else -1,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS if joins else -1,
                 subscribed_topic_names=tuple(self._topics) if joins else None,
                 topic_partitions=owned,
             )
@@ -217,6 +259,61 @@ class CaseStudyReplay:
         if answer.error_code is not ErrorCode.NONE:
             raise ReplayError(f"member {member_id}: {answer.error_code.name}")
         return answer
+
+    def _leave(self, member: str) -> None:
+        """With the request of its own protocol."""
+        if self.group.members[member].classic_metadata is None:
+            self._send(member, LEAVE_EPOCH, owned=None)
+            return
+        leaver = MemberIdentity(member)
+        self.shard.request(LeaveGroupRequest(group_id=GROUP_ID, members=(leaver,)))
+
+    # -- classic members -------------------------------------------------------------------
+
+    def _classic_heartbeat(self, member: str) -> CaseResponse:
+        answer = self.shard.request(
+            HeartbeatRequest(
+                group_id=GROUP_ID,
+                generation_id=self.group.members[member].member_epoch,
+                member_id=classic_id(member, self._returning),
+            )
+        )
+        assert isinstance(answer, HeartbeatResponse)
+        return CaseResponse(error=answer.error_code.name)
+
+    def _classic_join(self, member: str, owned: tuple[str, ...]) -> CaseResponse:
+        metadata = Subscription(
+            topics=tuple(sorted(self._topics)),
+            owned_partitions=owned_by_name(owned, self._topics),
+            generation_id=self.group.members[member].member_epoch,
+        )
+        answer = self.shard.request(
+            JoinGroupRequest(
+                group_id=GROUP_ID,
+                member_id=classic_id(member, self._returning),
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                protocols=(JoinGroupProtocol(CLIENT_ASSIGNOR, metadata),),
+            ),
+            token=member,
+        )
+        assert isinstance(answer, JoinGroupResponse)
+        return CaseResponse(epoch=answer.generation_id)
+
+    def _classic_sync(self, member: str) -> CaseResponse:
+        answer = self.shard.request(
+            SyncGroupRequest(
+                group_id=GROUP_ID,
+                generation_id=self.group.members[member].member_epoch,
+                member_id=classic_id(member, self._returning),
+            ),
+            token=member,
+        )
+        assert isinstance(answer, SyncGroupResponse)
+        assignment = answer.assignment
+        assert isinstance(assignment, Assignment)
+        image = self.shard.coordinator.image
+        return CaseResponse(assigned=names_of(embedded_partitions(assignment.partitions, image)))
 
     def _fire(self, key: TimerKey) -> None:
         if key not in self.shard.timers:
@@ -229,7 +326,7 @@ class CaseStudyReplay:
 
 def differences(expected: CaseState, actual: CaseState) -> Iterator[str]:
     """One line for each thing in which two states differ."""
-    for name in ("group_epoch", "members", "target_epoch"):
+    for name in ("group_epoch", "members", "target_epoch", "classic_members"):
         want, have = getattr(expected, name), getattr(actual, name)
         if want != have:
             yield f"{name}: expected {_shown(want)}, got {_shown(have)}"
@@ -263,59 +360,6 @@ class _ScriptedAssignor:
 def _rules(promotion: Promotion, assignor: Assignor) -> type[Kip848Rules]:
     base = Kip848Rules if promotion is Promotion.EAGER else LazyKip848Rules
     return type("ScriptedRules", (base,), {"assignors": {_ASSIGNOR: assignor}})
-
-
-def _initial_records(state: CaseState, topics: Mapping[str, int]) -> Iterator[Record]:
-    metadata = MemberMetadataValue(
-        instance_id=None,
-        rack_id=None,
-        client_id="",
-        client_host="",
-        subscribed_topic_names=tuple(sorted(topics)),
-        subscribed_topic_regex="",
-        rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
-        server_assignor=None,
-    )
-    for member_id in sorted(state.members):
-        yield ConsumerGroupMemberMetadata(GROUP_ID, member_id, metadata)
-    yield ConsumerGroupMetadata(
-        GROUP_ID, GroupMetadataValue(epoch=state.group_epoch, metadata_hash=0)
-    )
-    for member_id, names in sorted(state.target.items()):
-        yield ConsumerGroupTargetAssignmentMember(GROUP_ID, member_id, _partitions(names))
-    yield ConsumerGroupTargetAssignmentMetadata(
-        GROUP_ID,
-        TargetMetadataValue(assignment_epoch=state.target_epoch, assignment_timestamp=None),
-    )
-    for member_id, current in sorted(state.current.items()):
-        yield ConsumerGroupCurrentMemberAssignment(
-            GROUP_ID,
-            member_id,
-            CurrentAssignmentValue(
-                member_epoch=current.epoch,
-                previous_member_epoch=current.epoch,
-                state=MemberState.STABLE,
-                assigned=dict.fromkeys(sorted(_partitions(current.partitions)), current.epoch),
-                pending_revocation={},
-                with_epochs=False,
-            ),
-        )
-
-
-def _image(topics: Mapping[str, int]) -> MetadataImage:
-    # The topic id is the name: the chapter knows no ids.
-    return MetadataImage(
-        Topic(topic_id=name, name=name, partition_count=count) for name, count in topics.items()
-    )
-
-
-def _partitions(names: frozenset[str]) -> frozenset[TopicPartition]:
-    pairs = (name.rsplit("-", 1) for name in names)
-    return frozenset(TopicPartition(topic, int(number)) for topic, number in pairs)
-
-
-def _names(partitions: Iterable[TopicPartition]) -> frozenset[str]:
-    return frozenset(f"{p.topic_id}-{p.partition}" for p in partitions)
 
 
 def _shown(value: object) -> str:

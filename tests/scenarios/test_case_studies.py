@@ -14,6 +14,7 @@ STEP_COUNTS = {
     "incremental_revocation_assignment": 10,
     "member_failure": 4,
     "partition_added": 4,
+    "online_migration": 16,
 }
 
 
@@ -35,6 +36,7 @@ def test_the_two_readings_differ_where_a_release_meets_a_waiting_member() -> Non
     assert steps("incremental_revocation_assignment") == [7, 9]
     assert steps("member_failure") == []
     assert steps("partition_added") == []
+    assert steps("online_migration") == [13, 14, 15]
 
 
 def test_a_replay_under_the_other_reading_does_not_agree() -> None:
@@ -43,6 +45,38 @@ def test_a_replay_under_the_other_reading_does_not_agree() -> None:
     swapped = replace(case, steps=tuple(replace(s, eager=s.lazy, lazy=s.eager) for s in case.steps))
     played = replay(swapped, Promotion.EAGER)
     assert [p.step.number for p in played if p.differences] == [8, 15]
+
+
+def test_classic_members_are_called_back_rejoin_and_fetch_what_they_may_have() -> None:
+    played = list(replay(load_case_study("online_migration")))
+    states = [step.state.classic_members for step in played]
+    assert states[0] == {"B": "Stable", "C": "Stable"}
+    assert [state["C"] for state in states[1:9]] == [
+        "Stable",
+        "PrepareRebalance",
+        "PrepareRebalance",
+        "CompletingRebalance",
+        "CompletingRebalance",
+        "Stable",
+        "Stable",
+        "PrepareRebalance",
+    ]
+    told = {step.step.number: step.response for step in played if step.step.member == "C"}
+    assert [told[number].error for number in (4, 12) if told[number]] == [
+        "REBALANCE_IN_PROGRESS",
+        "REBALANCE_IN_PROGRESS",
+    ]
+
+
+def test_a_classic_member_that_keeps_what_it_owns_does_not_advance_yet() -> None:
+    """The chapter's C is eager. A cooperative one must be told first what to give up."""
+    case = load_case_study("online_migration")
+    owned = ("foo-2", "foo-4", "foo-5")
+    steps = tuple(replace(s, owned=owned) if s.number == 13 else s for s in case.steps)
+    played = list(replay(replace(case, steps=steps[:13])))
+    assert [p.step.number for p in played if p.differences] == [13]
+    assert played[12].response is not None
+    assert played[12].response.epoch == 23
 
 
 def test_no_partition_is_held_twice_on_the_way() -> None:
