@@ -6,7 +6,7 @@ give the partition up, the interval is of kind ``REVOKING``; the time between tw
 time without an owner. It is about the consumer protocol alone.
 
 ``OwnershipTrace`` is the clients' view, whatever protocol they speak: a client holds a partition
-while it may fetch it.
+while it may fetch it (``sim.ownership``).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from protocol.records import (
     Record,
 )
 from protocol.topics import TopicPartition
+from sim.ownership import owned_partitions, ownership_version
 from sim.trace import Trace
 
 __all__ = ["Holding", "OwnershipInterval", "OwnershipTrace", "ownership_intervals"]
@@ -54,7 +55,7 @@ class OwnershipTrace(Trace):
 
     def __init__(self) -> None:
         super().__init__()
-        self._seen: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, object] = {}
         self._since_ms: dict[tuple[TopicPartition, str], int] = {}
         self._held: dict[str, frozenset[TopicPartition]] = {}
         self._closed: list[OwnershipInterval] = []
@@ -71,10 +72,10 @@ class OwnershipTrace(Trace):
         if step.kind is StepKind.CLIENT_CRASHED:
             self._hold(client.name, frozenset(), step.at_ms)
             return
-        version = (client.incarnation, client.member.ownership_version)
+        version = ownership_version(client)
         if self._seen.get(client.name) != version:
             self._seen[client.name] = version
-            self._hold(client.name, client.member.fetchable, step.at_ms)
+            self._hold(client.name, owned_partitions(client), step.at_ms)
 
     def intervals(self, until_ms: int) -> list[OwnershipInterval]:
         """By partition and time; what is still held lasts until ``until_ms``."""

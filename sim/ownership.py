@@ -1,19 +1,38 @@
 """Who may fetch what in a group, integrated over time.
 
-A partition has an owner while some client may fetch it, as that client sees it. Source of the
-definitions: classic-group-and-migration.md, section 9.2.
+A partition has an owner while some client may fetch it, as that client sees it, and no callback
+about it is running. Source of the definitions: classic-group-and-migration.md, section 9.
 """
 
 from __future__ import annotations
 
 from invariants.step import ClientView
+from protocol.member import RunCallback
 from protocol.topics import TopicPartition
 from sim.clock import Clock
 from sim.waits import Waits
 
-__all__ = ["Ownership"]
+__all__ = ["Ownership", "owned_partitions", "ownership_version"]
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+OwnershipVersion = tuple[int, int, RunCallback | None]
+"""As long as it is the same, so is what a client owns."""
+
+
+def ownership_version(client: ClientView) -> OwnershipVersion:
+    """What has to change before ``owned_partitions`` does."""
+    member = client.member
+    return client.incarnation, member.ownership_version, member.running_callback
+
+
+def owned_partitions(client: ClientView) -> frozenset[TopicPartition]:
+    """What a client may fetch, but for what a callback is running about: a partition is owned from
+    the end of the callback that assigns it to the beginning of the one that revokes it."""
+    running = client.member.running_callback
+    fetchable = client.member.fetchable
+    return fetchable if running is None else fetchable - running.partitions
 
 
 class Ownership:
@@ -21,7 +40,7 @@ class Ownership:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen_versions: dict[str, tuple[int, int]] = {}
+        self._seen_versions: dict[str, OwnershipVersion] = {}
         self._fetchable: dict[str, frozenset[TopicPartition]] = {}
         self._owner_count: dict[TopicPartition, int] = {}
         self._since_ms: dict[TopicPartition, int] = {}
@@ -98,11 +117,11 @@ class Ownership:
 
     def look_at(self, client: ClientView) -> None:
         """Has this client's set changed?"""
-        version = (client.incarnation, client.member.ownership_version)
+        version = ownership_version(client)
         if self._seen_versions.get(client.name) == version:
             return
         self._seen_versions[client.name] = version
-        fetchable = client.member.fetchable
+        fetchable = owned_partitions(client)
         given_up = self._change(client.name, fetchable)
         for partition in given_up:
             self._given_up[partition] = client.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
 
+from protocol.member import RunCallback
 from protocol.topics import TopicPartition
 from sim.clock import Clock
 from sim.faults import ClientClose, ClientCrash, ClientPartition, TopicDelete, TopicGrow
@@ -16,6 +17,7 @@ class StubMember:
     def __init__(self) -> None:
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.ownership_version = 0
+        self.running_callback: RunCallback | None = None
 
     def may_fetch(self, *numbers: int) -> None:
         self.fetchable = orders(*numbers)

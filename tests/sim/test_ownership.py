@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from worlds import orders
 
+from protocol.member import CallbackKind, RunCallback
 from protocol.topics import TopicPartition
 from sim.clock import Clock
 from sim.ownership import Ownership
@@ -14,6 +15,7 @@ class StubMember:
     def __init__(self) -> None:
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.ownership_version = 0
+        self.running_callback: RunCallback | None = None
 
 
 class StubClient:
@@ -94,6 +96,23 @@ def test_a_member_that_never_gets_anything_back_did_not_stop_but_leave(story: St
     story.drop("a", 300)
     story.at(500, a=(0, 1))  # the next process of that name
     assert story.owned.member_stopped_ms == 0
+
+
+def test_a_partition_is_owned_from_the_end_of_one_callback_to_the_beginning_of_the_other(
+    story: Story,
+) -> None:
+    member = story.clients["a"].member
+    member.running_callback = RunCallback(kind=CallbackKind.ASSIGNED, partitions=orders(0, 1))
+    story.at(100, a=(0, 1))
+    member.running_callback = None
+    story.at(130)
+    story.owned.look_at(story.clients["a"])  # type: ignore[arg-type]
+    member.running_callback = RunCallback(kind=CallbackKind.REVOKED, partitions=orders(1))
+    story.at(200)
+    story.owned.look_at(story.clients["a"])  # type: ignore[arg-type]
+    story.at(250, a=(0,))
+    unowned_ms, _ = story.owned.areas()
+    assert unowned_ms == 4 * 250 - (200 - 130) - (250 - 130)
 
 
 def test_the_group_stands_still_while_nobody_owns_anything(story: Story) -> None:

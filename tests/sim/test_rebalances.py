@@ -5,8 +5,12 @@ Sources: classic-group-and-migration.md, section 9.2 for what is measured, 9.3 f
 
 from __future__ import annotations
 
+from typing import Any
+
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
+from protocol.config import CoordinatorConfig
+from protocol.member.kinds import CLASSIC
 from sim.faults import ClientCrash, PollStall
 from sim.spec import ClientSpec, DelaySpec, WorldSpec
 
@@ -18,6 +22,8 @@ WRITE_MS = 2
 
 POLL_MS = 100
 """From one poll to the next."""
+
+CALLBACK_MS = 40
 
 POSITION_MS = 3 * DELTA_MS + 2 * POLL_MS
 """Until a new owner knows where to start: committed offsets, then the end of the log."""
@@ -46,8 +52,8 @@ def scale_out(*clients: ClientSpec) -> Watched:
 def test_a_newcomer_costs_what_the_critical_path_says() -> None:
     """Consumer protocol: δ + w + (H + δ) + r + (δ + w) + (H + δ) + a, and each moved partition has
     no owner for r + δ + w + (H + δ) + a."""
-    revoke_ms = assign_ms = 40
-    slow = DelaySpec(min_ms=revoke_ms)
+    revoke_ms = assign_ms = CALLBACK_MS
+    slow = DelaySpec(min_ms=CALLBACK_MS)
     clients = [client(name, callback=slow) for name in "ab"]
     watched = scale_out(*clients, client("c", start_ms=30_000, callback=slow))
     cost = gained(watched, 59_000)
@@ -75,6 +81,60 @@ def test_round_trips_of_a_newcomer() -> None:
     assert cost["rebalance_requests"] == learns + acknowledges + for_freed_partitions + (
         acknowledges_them
     )
+
+
+def classic_scale_out(assignor: str) -> dict[str, float]:
+    """What a third classic client costs that comes to two at rest."""
+    classic: dict[str, Any] = {
+        "kind": CLASSIC,
+        "assignors": (assignor,),
+        "heartbeat_interval_ms": HEARTBEAT_INTERVAL_MS,
+        "callback": DelaySpec(min_ms=CALLBACK_MS),
+    }
+    members = [client(name, **classic) for name in "ab"]
+    config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
+    newcomer = client("c", start_ms=30_000, **classic)
+    watched = Watched(spec(*members, newcomer, partition_count=12, config=config))
+    watched.advance_to(29_999)
+    return gained(watched, 59_000)
+
+
+def test_a_newcomer_to_an_eager_group_stops_everybody() -> None:
+    """Eager: δ + max(h + g + r) + δ + c + δ + w + a. Every partition, moved or kept, has no owner
+    from its owner's revocation until the end of the sync."""
+    cost = classic_scale_out("range")
+    heard_ms = HEARTBEAT_INTERVAL_MS + DELTA_MS + POLL_MS + CALLBACK_MS
+    longest_ms = DELTA_MS + heard_ms + 2 * DELTA_MS + WRITE_MS + POLL_MS + CALLBACK_MS
+    assert cost["rebalance_episodes"] == 1
+    assert 0 < cost["rebalance_ms"] <= longest_ms
+    unowned_ms = heard_ms + 2 * DELTA_MS + WRITE_MS + POLL_MS + CALLBACK_MS + POSITION_MS
+    assert 12 * 2 * CALLBACK_MS <= cost["unowned_partition_ms"] <= 12 * unowned_ms
+    assert cost["group_stopped_ms"] >= CALLBACK_MS
+    assert cost["member_stopped_ms"] >= 2 * 2 * CALLBACK_MS
+    # Each of two has six, and range gives them 0-3 and 4-7 of 0-11; the newcomer's four, and two
+    # that need not have moved.
+    assert cost["partition_moves_needed"] == 4
+    assert cost["partition_moves_beyond_need"] == 2
+    assert cost["needless_revocations"] == 12 - 4 - 2
+    # Join for an id, Join and Sync of the newcomer; Join and Sync of each of the others.
+    assert (cost["joins_sent"], cost["syncs_sent"]) == (2 + 2, 1 + 2)
+    assert cost["group_records_written"] == 1
+
+
+def test_a_newcomer_to_a_cooperative_group_stops_nobody_and_takes_two_generations() -> None:
+    """Cooperative: a moved partition has no owner for r and the second of two rounds; a kept one
+    has one all the time."""
+    cost = classic_scale_out("cooperative-sticky")
+    round_ms = HEARTBEAT_INTERVAL_MS + DELTA_MS + POLL_MS + 2 * DELTA_MS + WRITE_MS + POLL_MS
+    assert cost["rebalance_episodes"] == 1
+    assert cost["rebalance_ms"] <= 2 * DELTA_MS + 2 * (round_ms + CALLBACK_MS)
+    assert cost["partition_moves"] == cost["partition_moves_needed"] == 4
+    unowned_ms = CALLBACK_MS + round_ms + CALLBACK_MS + POSITION_MS
+    assert 4 * CALLBACK_MS <= cost["unowned_partition_ms"] <= 4 * unowned_ms
+    assert cost["needless_revocations"] == 0
+    assert cost["member_stopped_ms"] == cost["group_stopped_ms"] == 0
+    assert (cost["joins_sent"], cost["syncs_sent"]) == (2 + 2 + 3, 3 + 3)
+    assert cost["group_records_written"] == 2
 
 
 def test_what_begins_before_the_last_has_ended_is_one_episode() -> None:
