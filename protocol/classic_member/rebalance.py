@@ -202,14 +202,15 @@ class Rebalance:
             if core.now_ms < self._retry_due_ms:
                 return
             self._retry_due_ms = None
-        if core.needs_prepare and not self._prepare_to_join():
-            return
-        self._send_join()
+        if core.needs_prepare or self._prepare is not _Prepare.IDLE:
+            self._prepare_to_join()
+        else:
+            self._send_join()
 
     # --- prepare (section 3.2) --------------------------------------------------------------------
 
-    def _prepare_to_join(self) -> bool:
-        """Go on with *prepare*. Whether it is over."""
+    def _prepare_to_join(self) -> None:
+        """Go on with *prepare*; at its end the JoinGroup leaves."""
         core = self._core
         if self._prepare is _Prepare.IDLE:
             self._prepare_deadline_ms = core.now_ms + core.config.max_poll_interval_ms
@@ -228,8 +229,10 @@ class Rebalance:
             self._prepare = _Prepare.COMMITTED
         if self._prepare is _Prepare.COMMITTED:
             self._prepare = _Prepare.CALLING_BACK
+            # A reset during the callback asks for another one, which comes with the next JoinGroup:
+            # the one in hand leaves as it is.
+            core.needs_prepare = False
             self._give_up()
-        return not core.needs_prepare
 
     def _commit(self) -> None:
         self._prepare = _Prepare.COMMITTING
@@ -270,19 +273,14 @@ class Rebalance:
             if partitions:
                 self._core.subscription.assign(kept, added_await_callback=False)
             self._core.is_leader = False
-            self._core.needs_prepare = False
             self._prepare = _Prepare.IDLE
+            if not failed and self._core.coordinator_id is not None:
+                self._send_join()
 
         if if_any and not partitions:
             done(False)
-            return
-
-        def done_and_join(failed: bool) -> None:
-            done(failed)
-            if not failed:
-                self._join()
-
-        self._call_back(kind, partitions, done_and_join)
+        else:
+            self._call_back(kind, partitions, done)
 
     def _call_back(
         self,

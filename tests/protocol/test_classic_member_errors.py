@@ -1,0 +1,597 @@
+"""The table of classic-group-and-migration.md, section 4.3, cell by cell on a member in hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.classic_member import (
+    LEGAL_CLASSIC_TRANSITIONS,
+    REACTIONS,
+    Api,
+    ClassicConsumer,
+    ClassicConsumerConfig,
+    ClassicState,
+    Then,
+)
+from protocol.embedded import Assignment, NamedPartitions
+from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
+from protocol.member import (
+    CallbackCompleted,
+    CallbackKind,
+    ClassicHeartbeatAnswered,
+    ClientState,
+    Close,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    CoordinatorFound,
+    CoordinatorSearchFailed,
+    Disconnected,
+    Effect,
+    Event,
+    FindCoordinator,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    MetadataKnown,
+    OffsetFetchAnswered,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    PositionsKnown,
+    RaiseError,
+    ResetPositions,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendSyncGroup,
+    Subscribe,
+    SyncGroupAnswered,
+    Tick,
+    Unsubscribe,
+)
+from protocol.messages_classic import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
+from protocol.topics import TopicPartition
+
+E = ErrorCode
+FOO = frozenset(TopicPartition("foo", number) for number in range(2))
+
+
+class Hand:
+    """A member whose host does what a test says, and nothing else."""
+
+    def __init__(self, assignor: str = "range", **settings: Any) -> None:
+        config = ClassicConsumerConfig(
+            group_id="group",
+            assignors=(CLASSIC_ASSIGNORS[assignor],),
+            **({"session_timeout_ms": 10_000, "heartbeat_interval_ms": 1_000} | settings),
+        )
+        self.now_ms = 0
+        self.member = ClassicConsumer(config=config, now_ms=0)
+        self.effects: list[Effect] = []
+        known = MetadataKnown(topic_names={"foo": "foo"}, partition_counts={"foo": 2})
+        for event in (known, Subscribe(topic_names=frozenset({"foo"})), PollingResumed()):
+            self.tell(event)
+
+    def tell(self, event: Event) -> list[Effect]:
+        new = list(self.member.on_event(event, now_ms=self.now_ms))
+        self.effects += new
+        return new
+
+    def wait(self, duration_ms: int) -> None:
+        """Time passes, with ticks and polls when they are due."""
+        end_ms = self.now_ms + duration_ms
+        for _ in range(1_000):
+            due = [at for at in (self.member.next_deadline_ms, self._poll_due_ms) if at is not None]
+            at_ms = max(min(due, default=end_ms + 1), self.now_ms)
+            if at_ms > end_ms:
+                self.now_ms = end_ms
+                return
+            self.now_ms = at_ms
+            poll_due_ms = self._poll_due_ms
+            self.tell(Poll() if poll_due_ms is not None and poll_due_ms <= at_ms else Tick())
+            running = self.member.running_callback
+            if running is not None:
+                self.tell(CallbackCompleted())
+        raise AssertionError("the member does not come to rest")
+
+    @property
+    def _poll_due_ms(self) -> int | None:
+        return self.member.poll_due_ms if self.member.is_polling else None
+
+    def last(self, kind: type) -> Any:
+        return next(e for e in reversed(self.effects) if isinstance(e, kind))
+
+    def count(self, kind: type) -> int:
+        return sum(isinstance(e, kind) for e in self.effects)
+
+    def find(self, node_id: int = 0) -> None:
+        search = self.last(FindCoordinator)
+        self.tell(CoordinatorFound(correlation_id=search.correlation_id, node_id=node_id))
+
+    def answer_join(self, **fields: Any) -> None:
+        number = self.last(SendJoinGroup).correlation_id
+        self.tell(JoinGroupAnswered(correlation_id=number, response=JoinGroupResponse(**fields)))
+
+    def answer_sync(self, **fields: Any) -> None:
+        number = self.last(SendSyncGroup).correlation_id
+        self.tell(SyncGroupAnswered(correlation_id=number, response=SyncGroupResponse(**fields)))
+
+    def answer_heartbeat(self, code: ErrorCode = E.NONE) -> None:
+        number = self.last(SendClassicHeartbeat).correlation_id
+        response = HeartbeatResponse(error_code=code)
+        self.tell(ClassicHeartbeatAnswered(correlation_id=number, response=response))
+
+    def answer_commit(self, code: ErrorCode = E.NONE) -> None:
+        commit = self.last(SendCommit)
+        response = OffsetCommitResponse(errors=dict.fromkeys(commit.request.offsets, code))
+        self.tell(CommitAnswered(correlation_id=commit.correlation_id, response=response))
+
+    def joins(self) -> Hand:
+        """Up to a JoinGroup that carries a member id."""
+        self.wait(0)
+        self.find()
+        self.wait(0)
+        self.answer_join(error_code=E.MEMBER_ID_REQUIRED, member_id="A")
+        self.wait(0)
+        return self
+
+    def syncs(self) -> Hand:
+        """Up to the SyncGroup of a follower in generation 5."""
+        self.joins()
+        self.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
+        return self
+
+    def is_member(self) -> Hand:
+        """Up to STABLE, with positions."""
+        self.syncs()
+        self.answer_sync(assignment=Assignment(partitions=(NamedPartitions("foo", (0, 1)),)))
+        self.wait(0)
+        fetch = self.last(SendOffsetFetch)
+        self.tell(
+            OffsetFetchAnswered(
+                correlation_id=fetch.correlation_id, response=OffsetFetchResponse(offsets={})
+            )
+        )
+        self.tell(PositionsKnown(positions=dict.fromkeys(self.last(ResetPositions).partitions, 3)))
+        assert self.member.state is ClientState.STABLE
+        return self
+
+    def commits(self) -> Hand:
+        """Up to a commit of the application in flight."""
+        self.is_member().tell(CommitOffsets(commit_id=1, is_sync=False))
+        return self
+
+    def callbacks(self) -> list[CallbackKind]:
+        return [effect.kind for effect in self.effects if isinstance(effect, RunCallback)]
+
+
+# --- JoinGroup -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR])
+def test_a_join_at_the_wrong_broker_is_repeated_after_a_search_and_a_backoff(
+    code: ErrorCode,
+) -> None:
+    hand = Hand().joins()
+    searches, joins = hand.count(FindCoordinator), hand.count(SendJoinGroup)
+    hand.answer_join(error_code=code, member_id="A")
+    assert hand.member.coordinator_id is None
+    assert hand.count(FindCoordinator) == searches + 1
+    hand.find(node_id=1)
+    hand.wait(99)
+    assert hand.count(SendJoinGroup) == joins
+    hand.wait(1)
+    assert hand.last(SendJoinGroup).request.member_id == "A"
+
+
+def test_a_join_while_the_coordinator_loads_is_repeated_after_a_backoff() -> None:
+    hand = Hand().joins()
+    joins = hand.count(SendJoinGroup)
+    hand.answer_join(error_code=E.COORDINATOR_LOAD_IN_PROGRESS, member_id="A")
+    assert hand.member.coordinator_id == 0
+    hand.wait(99)
+    assert hand.count(SendJoinGroup) == joins
+    hand.wait(1)
+    assert hand.count(SendJoinGroup) == joins + 1
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.REBALANCE_IN_PROGRESS, "A")]
+)
+def test_a_join_is_repeated_at_once(code: ErrorCode, member_id: str) -> None:
+    hand = Hand().joins()
+    hand.answer_join(error_code=code, member_id="A")
+    hand.wait(0)
+    assert hand.last(SendJoinGroup).request.member_id == member_id
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        E.FENCED_INSTANCE_ID,
+        E.INCONSISTENT_GROUP_PROTOCOL,
+        E.INVALID_SESSION_TIMEOUT,
+        E.INVALID_GROUP_ID,
+        E.GROUP_MAX_SIZE_REACHED,
+        E.GROUP_AUTHORIZATION_FAILED,
+        E.UNKNOWN_SERVER_ERROR,
+    ],
+)
+@pytest.mark.parametrize("api", [Api.JOIN_GROUP, Api.SYNC_GROUP])
+def test_a_fatal_error_is_raised_in_poll_and_nothing_goes_on(api: Api, code: ErrorCode) -> None:
+    if api is Api.JOIN_GROUP:
+        hand = Hand().joins()
+        hand.answer_join(error_code=code, member_id="A")
+    else:
+        hand = Hand().syncs()
+        hand.answer_sync(error_code=code)
+    joins = hand.count(SendJoinGroup)
+    hand.wait(20_000)
+    assert hand.last(RaiseError).error_code is code
+    assert hand.member.state is ClientState.FATAL
+    assert hand.count(SendJoinGroup) == joins
+    assert hand.count(SendClassicHeartbeat) == 0
+
+
+def test_a_lost_join_is_repeated_with_the_same_id_after_a_search_and_a_backoff() -> None:
+    hand = Hand().joins()
+    joins = hand.count(SendJoinGroup)
+    hand.tell(Disconnected(correlation_ids=(hand.last(SendJoinGroup).correlation_id,)))
+    assert hand.member.coordinator_id is None
+    hand.find()
+    hand.wait(99)
+    assert hand.count(SendJoinGroup) == joins
+    hand.wait(1)
+    request = hand.last(SendJoinGroup).request
+    assert (request.member_id, request.reason) == (
+        "A",
+        "rebalance failed due to DisconnectException",
+    )
+
+
+# --- SyncGroup -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id", "callbacks"),
+    [
+        (E.UNKNOWN_MEMBER_ID, "", [CallbackKind.LOST]),
+        (E.ILLEGAL_GENERATION, "A", [CallbackKind.LOST]),
+        (E.REBALANCE_IN_PROGRESS, "A", []),
+    ],
+)
+def test_a_refused_sync_leads_to_a_join_at_once_and_a_reset_to_a_loss(
+    code: ErrorCode, member_id: str, callbacks: list[CallbackKind]
+) -> None:
+    hand = Hand("cooperative-sticky", enable_auto_commit=False).is_member()
+    hand.wait(1_000)
+    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    hand.wait(0)
+    hand.answer_join(
+        generation_id=6, protocol_name="cooperative-sticky", leader="other", member_id="A"
+    )
+    before = len(hand.callbacks())
+    hand.answer_sync(error_code=code)
+    hand.wait(0)
+    request = hand.last(SendJoinGroup).request
+    metadata = request.protocols[0].metadata
+    assert request.member_id == member_id
+    assert hand.callbacks()[before:] == callbacks
+    assert metadata.generation_id == (6 if code is E.REBALANCE_IN_PROGRESS else -1)
+    assert bool(metadata.owned_partitions) is (code is E.REBALANCE_IN_PROGRESS)
+
+
+def test_a_sync_is_not_retried_while_the_coordinator_loads() -> None:
+    """A quirk: this request's list of errors lacks COORDINATOR_LOAD_IN_PROGRESS."""
+    hand = Hand().syncs()
+    hand.answer_sync(error_code=E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert hand.member.state is ClientState.FATAL
+
+
+# --- Heartbeat -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "A")]
+)
+def test_a_heartbeat_that_is_refused_resets_and_the_loss_is_told_in_the_next_poll(
+    code: ErrorCode, member_id: str
+) -> None:
+    hand = Hand().is_member()
+    hand.wait(1_000)
+    hand.tell(PollingStopped())
+    hand.answer_heartbeat(code)
+    assert hand.member.classic_state is ClassicState.UNJOINED
+    assert hand.member.member_id == member_id
+    assert hand.member.assigned.keys() == FOO, "a zombie until the application comes back"
+    hand.tell(PollingResumed())
+    hand.wait(0)
+    assert hand.callbacks()[-1] is CallbackKind.LOST
+    assert hand.last(SendJoinGroup).request.member_id == member_id
+
+
+def test_a_refusal_of_a_generation_that_is_over_is_ignored() -> None:
+    hand = Hand(enable_auto_commit=False).is_member()
+    hand.wait(1_000)
+    outdated = hand.last(SendClassicHeartbeat)
+    hand.wait(1_000)
+    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    hand.wait(0)
+    hand.answer_join(generation_id=6, protocol_name="range", leader="other", member_id="A")
+    hand.tell(
+        ClassicHeartbeatAnswered(
+            correlation_id=outdated.correlation_id,
+            response=HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID),
+        )
+    )
+    assert hand.member.member_id == "A"
+    assert hand.member.classic_state is ClassicState.COMPLETING_REBALANCE
+
+
+def test_rebalance_in_progress_counts_as_a_good_heartbeat_and_asks_to_join_in_poll() -> None:
+    hand = Hand(enable_auto_commit=False).is_member()
+    hand.tell(PollingStopped())
+    hand.wait(1_000)
+    joins = hand.count(SendJoinGroup)
+    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    hand.wait(500)
+    assert hand.count(SendJoinGroup) == joins
+    assert hand.member.next_heartbeat_due_ms == 2_000
+    hand.tell(PollingResumed())
+    hand.wait(0)
+    assert hand.count(SendJoinGroup) == joins + 1
+
+
+@pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.UNKNOWN_SERVER_ERROR])
+def test_any_other_error_lets_the_heartbeat_be_repeated_after_a_backoff(code: ErrorCode) -> None:
+    hand = Hand().is_member()
+    hand.wait(1_000)
+    hand.answer_heartbeat(code)
+    assert hand.member.next_heartbeat_due_ms == 1_100
+    hand.wait(100)
+    hand.answer_heartbeat(code)
+    assert hand.member.next_heartbeat_due_ms == 1_300
+
+
+def test_a_fenced_instance_is_told_in_poll() -> None:
+    hand = Hand(group_instance_id="one").is_member()
+    hand.wait(1_000)
+    hand.answer_heartbeat(E.FENCED_INSTANCE_ID)
+    assert hand.member.state is ClientState.FATAL
+    hand.wait(0)
+    assert hand.last(RaiseError).error_code is E.FENCED_INSTANCE_ID
+
+
+def test_heartbeats_go_out_on_the_interval_whether_they_are_answered_or_not() -> None:
+    hand = Hand().is_member()
+    hand.wait(4_500)
+    assert hand.count(SendClassicHeartbeat) == 4
+
+
+def test_a_silent_coordinator_is_given_up_after_the_session_timeout_and_partitions_are_kept() -> (
+    None
+):
+    hand = Hand().is_member()
+    hand.wait(9_999)
+    assert hand.member.coordinator_id == 0
+    searches = hand.count(FindCoordinator)
+    hand.wait(1)
+    assert hand.member.coordinator_id is None
+    hand.wait(1_000)
+    # The heartbeat thread does not wait for answers: ten more, a backoff apart.
+    assert hand.count(FindCoordinator) - searches == 11
+    assert hand.member.assigned.keys() == FOO
+    assert CallbackKind.LOST not in hand.callbacks()
+
+
+# --- OffsetCommit --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "forgets"),
+    [
+        (E.COORDINATOR_NOT_AVAILABLE, True),
+        (E.NOT_COORDINATOR, True),
+        (E.REQUEST_TIMED_OUT, True),
+        (E.COORDINATOR_LOAD_IN_PROGRESS, False),
+        (E.UNKNOWN_TOPIC_OR_PARTITION, False),
+    ],
+)
+def test_a_retriable_error_ends_an_asynchronous_commit_and_not_a_synchronous_one(
+    code: ErrorCode, forgets: bool
+) -> None:
+    hand = Hand().commits()
+    hand.answer_commit(code)
+    assert (hand.member.coordinator_id is None) is forgets
+    if forgets:
+        hand.find()
+    hand.wait(0)
+    assert hand.last(CommitReturned).error_code is code
+    sent = hand.count(SendCommit)
+    hand.tell(CommitOffsets(commit_id=2, is_sync=True))
+    hand.answer_commit(code)
+    if forgets:
+        hand.find()
+    hand.wait(99)
+    assert hand.count(SendCommit) == sent + 1
+    hand.wait(1)
+    assert hand.count(SendCommit) == sent + 2
+    hand.answer_commit()
+    assert hand.last(CommitReturned) == CommitReturned(commit_id=2, error_code=None)
+
+
+@pytest.mark.parametrize(
+    ("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "A")]
+)
+def test_a_refused_commit_resets(code: ErrorCode, member_id: str) -> None:
+    hand = Hand().commits()
+    hand.answer_commit(code)
+    assert hand.member.classic_state is ClassicState.UNJOINED
+    assert hand.member.member_id == member_id
+    hand.wait(0)
+    assert hand.last(CommitReturned).error_code is code
+    request = hand.last(SendJoinGroup).request
+    assert request.reason == f"encountered {code.name} from OFFSET_COMMIT response"
+
+
+def test_a_commit_during_a_rebalance_asks_to_join_and_resets_nothing() -> None:
+    hand = Hand(enable_auto_commit=False).commits()
+    hand.answer_commit(E.REBALANCE_IN_PROGRESS)
+    assert hand.member.member_id == "A"
+    hand.wait(0)
+    assert hand.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
+    assert hand.callbacks()[-1] is CallbackKind.REVOKED
+
+
+def test_a_commit_outside_of_stable_fails_without_a_request() -> None:
+    hand = Hand().syncs()
+    hand.tell(CommitOffsets(commit_id=1, is_sync=True, offsets={TopicPartition("foo", 0): 3}))
+    assert hand.count(SendCommit) == 0
+    assert hand.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
+
+
+# --- searches ------------------------------------------------------------------------------------
+
+
+def test_searches_of_the_application_back_off_longer_and_longer() -> None:
+    hand = Hand()
+    gaps = []
+    hand.wait(0)
+    for _ in range(6):
+        number = hand.last(FindCoordinator).correlation_id
+        failed = CoordinatorSearchFailed(
+            correlation_id=number, error_code=E.COORDINATOR_NOT_AVAILABLE
+        )
+        before_ms = hand.now_ms
+        hand.tell(failed)
+        while hand.last(FindCoordinator).correlation_id == number:
+            hand.wait(1)
+        gaps.append(hand.now_ms - before_ms)
+    assert gaps == [100, 200, 400, 800, 1_000, 1_000]
+
+
+def test_nobody_searches_while_the_application_is_away_and_the_member_has_not_joined() -> None:
+    hand = Hand()
+    hand.tell(PollingStopped())
+    hand.wait(0)
+    failed = hand.last(FindCoordinator).correlation_id
+    hand.tell(Disconnected(correlation_ids=(failed,)))
+    hand.wait(5_000)
+    assert hand.count(FindCoordinator) == 1
+    hand.tell(PollingResumed())
+    hand.wait(0)
+    assert hand.count(FindCoordinator) == 2
+
+
+# --- the rest ------------------------------------------------------------------------------------
+
+
+def test_an_answer_to_a_join_waits_for_an_application_that_is_away() -> None:
+    hand = Hand().joins()
+    hand.tell(PollingStopped())
+    hand.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
+    assert hand.count(SendSyncGroup) == 0
+    hand.tell(PollingResumed())
+    assert hand.count(SendSyncGroup) == 1
+
+
+@pytest.mark.parametrize(("instance_id", "leaves"), [(None, 1), ("one", 0)])
+def test_who_stays_away_from_poll_loses_membership_and_only_dynamic_members_say_so(
+    instance_id: str | None, leaves: int
+) -> None:
+    hand = Hand(group_instance_id=instance_id, max_poll_interval_ms=5_000).is_member()
+    hand.tell(PollingStopped())
+    for _ in range(4):
+        hand.wait(1_000)
+        hand.answer_heartbeat()
+    hand.wait(1_000)
+    assert hand.count(SendLeaveGroup) == leaves
+    assert hand.member.state is ClientState.STALE
+    assert hand.member.member_id == ""
+    hand.tell(PollingResumed())
+    hand.wait(0)
+    assert hand.callbacks()[-1] is CallbackKind.LOST
+
+
+def test_unsubscribe_returns_without_waiting_and_close_waits_for_the_leave() -> None:
+    hand = Hand().is_member()
+    hand.tell(Unsubscribe())
+    hand.tell(CallbackCompleted())
+    assert hand.member.blocked_in is None
+    leave = hand.last(SendLeaveGroup)
+    assert leave.request.reason == "the consumer unsubscribed from all topics"
+    hand = Hand(enable_auto_commit=False).is_member()
+    hand.tell(Close())
+    hand.tell(CallbackCompleted())
+    assert not hand.member.is_closed
+    number = hand.last(SendLeaveGroup).correlation_id
+    hand.tell(LeaveGroupAnswered(correlation_id=number, response=LeaveGroupResponse()))
+    assert hand.member.is_closed
+
+
+def test_close_in_a_rebalance_loses_what_a_cooperative_member_still_owns() -> None:
+    hand = Hand("cooperative-sticky", enable_auto_commit=False).is_member()
+    hand.wait(1_000)
+    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    hand.wait(0)
+    assert hand.member.classic_state is ClassicState.PREPARING_REBALANCE
+    hand.tell(Close())
+    assert hand.callbacks()[-1] is CallbackKind.LOST
+
+
+def test_no_entry_of_the_table_is_left_without_a_meaning() -> None:
+    assert set(REACTIONS) == set(Api)
+    joins = {reaction.then for reaction in REACTIONS[Api.JOIN_GROUP].values()}
+    assert joins == {Then.BACK_OFF, Then.RETRY, Then.ADOPT_MEMBER_ID}
+
+
+def test_an_illegal_change_of_state_is_refused() -> None:
+    hand = Hand()
+    assert ClassicState.STABLE not in LEGAL_CLASSIC_TRANSITIONS[ClassicState.UNJOINED]
+    with pytest.raises(IllegalTransition, match="from UNJOINED to STABLE"):
+        hand.member.set_classic_state(ClassicState.STABLE)
+
+
+def test_an_answer_to_nothing_is_a_bug_of_the_host() -> None:
+    hand = Hand()
+    with pytest.raises(ProtocolBug, match="JoinGroup 7, not in flight"):
+        hand.tell(JoinGroupAnswered(correlation_id=7, response=JoinGroupResponse()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"assignors": ()}, "assignors must not be empty"),
+        ({"heartbeat_interval_ms": 0}, "heartbeat_interval_ms must be >= 1"),
+        ({"session_timeout_ms": 3_000}, "session_timeout_ms must be greater"),
+        ({"group_remote_assignor": "uniform"}, "belong to the consumer protocol"),
+    ],
+)
+def test_a_configuration_that_no_consumer_starts_with_is_refused(
+    settings: dict[str, Any], message: str
+) -> None:
+    values = {"group_id": "group", "assignors": (CLASSIC_ASSIGNORS["range"],)} | settings
+    with pytest.raises(ValueError, match=message):
+        ClassicConsumerConfig(**values)
+
+
+def test_the_mode_is_the_most_advanced_that_all_assignors_support() -> None:
+    def mode(*names: str) -> bool:
+        assignors = tuple(CLASSIC_ASSIGNORS[name] for name in names)
+        return ClassicConsumerConfig(group_id="group", assignors=assignors).is_cooperative
+
+    assert mode("cooperative-sticky")
+    assert not mode("range", "cooperative-sticky")
+    assert not mode("sticky")
