@@ -109,6 +109,9 @@ class Checker:
             kinds: ViewOfKinds(view, kinds) for kinds in {i.promise.kinds for i in invariants}
         }
         self._on = self._listeners.of
+        mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
+        self._on_mixed = Listeners(mixed, self.visits).of
+        """Whom a step of a consumer group with classic members concerns."""
         self._ledgers = self.books.ledgers
         self._entries = self.books.clients
         self._classic = ClassicWatch(self.books, self._on, self._ask)
@@ -150,11 +153,12 @@ class Checker:
         """Let every promise about a state judge the whole world."""
         self.full_count += 1
         ledger = self.books.acting_ledger()
-        if ledger is not None and ledger.classic_count:
-            return
+        is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         for invariant in self._invariants:
+            if is_mixed and not invariant.judges_mixed:
+                continue
             finding = invariant.full(self._view_of_kinds[invariant.promise.kinds])
             if finding is not None:
                 self._report(step, invariant, finding)
@@ -265,26 +269,24 @@ class Checker:
             self._change(step, ledger, shard)
             if not is_refused and request.member_epoch >= JOIN_EPOCH:
                 ledger.heard_ms[sender] = step.at_ms
-        if ledger.classic_count:
-            return
-        self._ask(self._on["on_refused" if is_refused else "on_heartbeat"], step, before)
+        on = self._on_mixed if ledger.classic_count else self._on
+        self._ask(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:
             self.books.computations.note_told(shard.name, sender, ledger, step.at_ms)
         if step.timers:
-            self._ask(self._on["on_timers"], step)
+            self._ask(on["on_timers"], step)
 
     def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
         change = ledger.apply(step.records)
         change.group = self.books.group_in(shard)
         change.is_by_client = type(step.request) is ConsumerGroupInstallAssignmentRequest
         ledger.note_states(change, step.at_ms)
-        if change.is_mixed:
-            return change
+        on = self._on_mixed if change.is_mixed else self._on
         if change.moved:
             request = step.request
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
             self.books.note_releases(change, by_full_request=is_full)
-        self._ask(self._on["on_change"], step, change)
+        self._ask(on["on_change"], step, change)
         self.books.computations.note_change(shard.name, change)
         if self.books.contested:
             self._ask(self._on["on_ownership"], step)
@@ -305,11 +307,11 @@ class Checker:
             return
         if step.event.kind == "computation" and change is None:
             self.books.computations.note_expired(shard.name, ledger)
-        if ledger.classic_count or (change is not None and change.is_mixed):
-            return
-        self._ask(self._on["on_timer_fired"], step, change)
+        is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
+        on = self._on_mixed if is_mixed else self._on
+        self._ask(on["on_timer_fired"], step, change)
         if step.timers:
-            self._ask(self._on["on_timers"], step)
+            self._ask(on["on_timers"], step)
 
     def _written(self, step: Step) -> None:
         shard = shard_of(step)
@@ -330,8 +332,8 @@ class Checker:
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
         self.liveness.on_disturbance(step.at_ms)
-        if not ledger.classic_count:
-            self._ask(self._on["on_loaded"], step, ledger)
+        on = self._on_mixed if ledger.classic_count else self._on
+        self._ask(on["on_loaded"], step, ledger)
         self._classic.on_loaded(step, shard)
         if self.books.contested:
             self._ask(self._on["on_ownership"], step)

@@ -26,6 +26,7 @@ class StaticMembers(Invariant):
         clauses=("coordinator C13", "zoo S7"),
         broken_by=("test:corrupt-counts",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the touched instance ids, and the size."""
@@ -82,6 +83,7 @@ class Counts(Invariant):
         clauses=("coordinator C14",),
         broken_by=("test:corrupt-counts",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the touched names and votes, and the sizes."""
@@ -164,6 +166,7 @@ class GroupSize(Invariant):
         clauses=("coordinator C24",),
         broken_by=("test:oversized",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Did the group grow beyond its limit?"""

@@ -32,6 +32,7 @@ class TargetEpochBounded(Invariant):
         clauses=("coordinator C4", "zoo S3"),
         broken_by=("test:target-ahead",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the two after each batch."""
@@ -60,6 +61,7 @@ class GroupEpochsRise(Invariant):
         clauses=("coordinator C4", "zoo S3"),
         broken_by=("test:epoch-falls",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare before and after; deletion starts anew."""
@@ -86,6 +88,7 @@ class MemberEpochBounded(Invariant):
         clauses=("coordinator C5", "zoo S3"),
         broken_by=("test:member-ahead",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at touched members; at all of them should the target epoch have fallen."""
@@ -132,6 +135,7 @@ class MemberEpochRises(Invariant):
         clauses=("coordinator C5", "zoo S3", "TLA+ GcSideMemberEpochIsMonotonic"),
         broken_by=("test:member-epoch-falls",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare before and after."""
@@ -158,6 +162,7 @@ class OwnerEpochUnique(Invariant):
         clauses=("zoo S2",),
         broken_by=("test:grant-while-revoking",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)

@@ -171,6 +171,8 @@ class GroupLedger:
         """Of the settings in force at this shard; kept by the books."""
         self.classic: ClassicGroupValue | None = None
         """The last record of a classic group; None if there is none, or it is gone."""
+        self.converted_epoch = -1
+        """Epoch of the target that the last conversion took over from a classic group."""
         self._clear()
 
     def _clear(self) -> None:
@@ -206,6 +208,11 @@ class GroupLedger:
         """Whether any member ever changed its instance id (defect D2 makes that visible)."""
 
     # -- reading ---------------------------------------------------------------------------
+
+    @property
+    def has_converted_target(self) -> bool:
+        """Whether the target is still what the leader of a classic group gave to its members."""
+        return self.has_group and self.target_epoch == self.converted_epoch
 
     def state(self) -> GroupState:
         """The function of section 6.1."""
@@ -258,6 +265,7 @@ class GroupLedger:
         )
         was_mixed = self.classic_count > 0 or any(type(r) is GroupMetadata for r in records)
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
+        is_converted = False
         for record in records:
             if record.group_id != self.group_id:
                 continue
@@ -286,7 +294,11 @@ class GroupLedger:
                     else:
                         self.target_epoch = record.value.assignment_epoch
                         self.target_timestamp = record.value.assignment_timestamp
+                        if is_converted and self.target_timestamp is None:
+                            self.converted_epoch = self.target_epoch
+                        is_converted = False
                 case GroupMetadata():
+                    is_converted = record.value is None
                     self.classic = record.value
                 case ConsumerGroupRegularExpression():
                     change.patterns[record.regular_expression] = None
@@ -298,6 +310,7 @@ class GroupLedger:
                     if record.value is None:
                         change.is_group_removed = True
                         change.left_behind = self._left_behind()
+                        self._move_targets(change)
                         for member_id in list(self.members):
                             self._put(member_id, self.members[member_id], None, change)
                         self._clear()
@@ -305,7 +318,7 @@ class GroupLedger:
                         self.has_group = True
                         self.group_epoch = record.value.epoch
                         self.metadata_hash = record.value.metadata_hash
-        if change.targets:
+        if change.targets and not change.is_group_removed:
             self._move_targets(change)
         change.is_mixed = was_mixed or self.classic_count > 0
         change.group_epoch = group_epoch, self.group_epoch

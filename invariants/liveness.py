@@ -392,8 +392,8 @@ class Liveness:
                 )
 
     def _has_user(self, member_id: str) -> bool:
-        entry = self._books.by_member_id.get(member_id)
-        return entry is not None and not entry.member.is_closed
+        member = self._books.user_of(member_id)
+        return member is not None and not member.is_closed
 
     def _blocked(self, at_ms: int) -> Iterator[Stuck]:
         for name, entry in sorted(self._books.clients.items()):
@@ -463,19 +463,19 @@ class Liveness:
             if wanted_by is None:
                 return "is held by nobody and stands in no target"
             return f"is held by nobody; the target gives it to {self._books.who(wanted_by)}"
-        entry = self._books.by_member_id.get(holder)
-        if entry is None:
+        member, name = self._books.user_of(holder), self._books.who(holder)
+        if member is None:
             return f"is held by {holder}, which no living client uses"
-        if partition in entry.member.fetchable:
+        if partition in member.fetchable:
             return None
-        state = entry.member.assigned.get(partition)
+        state = member.assigned.get(partition)
         if state is None:
-            return f"is held by {entry.name}, which is not assigned it"
+            return f"is held by {name}, which is not assigned it"
         if state.pending_revocation:
-            return f"is being revoked by {entry.name}"
+            return f"is being revoked by {name}"
         if state.awaiting_assigned_callback:
-            return f"waits for the assigned callback of {entry.name}"
-        return f"has no position at {entry.name} yet ({state.fetch_state.value})"
+            return f"waits for the assigned callback of {name}"
+        return f"has no position at {name} yet ({state.fetch_state.value})"
 
 
 def _longest_batch_ms(client: ClientView) -> int:

@@ -116,6 +116,7 @@ class BatchWhole(Invariant):
         clauses=("coordinator C17",),
         broken_by=("test:torn-batch",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -159,6 +160,7 @@ class BoundedRewrites(Invariant):
         clauses=("coordinator 14.3 L5", "zoo L7"),
         broken_by=("test:rewrites-for-ever",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)

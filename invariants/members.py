@@ -52,6 +52,7 @@ class PendingMeansUnrevoked(Invariant):
         clauses=("coordinator C6", "TLA+ ValidStableGroupState"),
         broken_by=("test:pending-while-stable",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""
@@ -102,6 +103,7 @@ class StableMeansTarget(Invariant):
         clauses=("coordinator C7", "TLA+ ValidStableGroupState"),
         broken_by=("test:stable-without-target", "test:target-without-epoch"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member of which the target or the assignment was touched."""
@@ -192,6 +194,7 @@ class RevokeBeforeAssign(Invariant):
         clauses=("coordinator 3.3", "coordinator 3.5"),
         broken_by=("test:grant-while-revoking",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that is to revoke something after this batch."""
@@ -222,6 +225,7 @@ class AcknowledgementHeeded(Invariant):
         clauses=("coordinator 3.4", "coordinator 3.5", "zoo L1"),
         broken_by=("KAFKA-16249-ack",),
     )
+    judges_mixed = True
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Is anything that was acknowledged still to be revoked?"""
@@ -257,6 +261,7 @@ class FreeIsGranted(Invariant):
         clauses=("coordinator 3.3", "coordinator 3.5", "zoo L2"),
         broken_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
     )
+    judges_mixed = True
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """What does the sender still wait for?"""
@@ -297,6 +302,7 @@ class GroupStateCorrect(Invariant):
         clauses=("coordinator C15", "coordinator 6.1", "TLA+ ValidStableGroupState"),
         broken_by=("test:corrupt-state",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare with the books."""

@@ -34,6 +34,7 @@ class ExclusiveOwnership(Invariant):
         clauses=("coordinator C1", "zoo S1"),
         broken_by=("mut-early-grant", "KAFKA-16147"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Does a partition have a second holder?"""
@@ -72,6 +73,7 @@ class DisjointAssignment(Invariant):
         clauses=("coordinator C2",),
         broken_by=("test:pending-and-assigned",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""
@@ -109,6 +111,7 @@ class OwnershipMap(Invariant):
         clauses=("coordinator C3", "TLA+ ValidPartitionEpoch"),
         broken_by=("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the entries of every touched member, and the size."""
@@ -177,6 +180,7 @@ class GrantOnlyFree(Invariant):
         clauses=("coordinator C8",),
         broken_by=("mut-early-grant", "KAFKA-16147"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Did a record give out what another member held at that moment?"""

@@ -126,12 +126,14 @@ class Invariant:
     A subclass defines ``promise`` and some of the methods of ``TRIGGERS``, each of which returns a
     ``Finding`` or None. A promise about a state (not about a change) also defines ``full``, which
     looks at everything, knows nothing of the books, and must agree with the triggers. With
-    ``needs_data_plane`` it watches only worlds that have one.
+    ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
+    consumer group with classic members too, and when a group is converted.
     """
 
     promise: ClassVar[Promise]
     heeds: ClassVar[Heeds] = Heeds()
     needs_data_plane: ClassVar[bool] = False
+    judges_mixed: ClassVar[bool] = False
 
     def __init__(self, books: Books) -> None:
         self.books = books

@@ -45,6 +45,7 @@ class ReplayEquivalence(Invariant):
         clauses=("coordinator C18", "zoo S5"),
         broken_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -130,6 +131,7 @@ class RollbackExact(Invariant):
         clauses=("coordinator C19", "zoo S5"),
         broken_by=("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only"),
     )
+    judges_mixed = True
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Compare an active shard with its log."""
@@ -180,6 +182,7 @@ class CommitBeforeResponse(Invariant):
         clauses=("coordinator C20", "client E2", "zoo S5"),
         broken_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -227,6 +230,7 @@ class CommittedKept(Invariant):
         clauses=("coordinator C21", "zoo S5"),
         broken_by=("test:lost-commit",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)

@@ -34,6 +34,7 @@ class TargetExclusive(Invariant):
         clauses=("coordinator C10", "zoo S8", "TLA+ LegalTargetAssignment"),
         broken_by=("test:double-target",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Does a partition stand in two targets?"""
@@ -73,6 +74,7 @@ class TargetMembersOnly(Invariant):
         clauses=("coordinator C10",),
         broken_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at the targets and the members that were touched."""
@@ -101,6 +103,7 @@ class TargetSubscribed(Invariant):
         clauses=("coordinator C10", "zoo S6", "zoo S8"),
         broken_by=("test:target-of-other-topic",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -129,7 +132,7 @@ class TargetSubscribed(Invariant):
                 self._suspects[shard.name] = suspects = None
         if change.is_by_client:
             self._suspects[shard.name] = None
-        if not change.is_new_target or change.is_by_client:
+        if not change.is_new_target or change.is_by_client or ledger.has_converted_target:
             return None
         if suspects is None:
             ids = set(ledger.targets)
@@ -172,10 +175,13 @@ class TargetComplete(Invariant):
         clauses=("coordinator C11", "zoo S8", "TLA+ LegalTargetAssignment"),
         broken_by=("sim-stale-subscription-type", "test:incomplete-target"),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count a target when it is installed."""
         if not change.is_new_target or change.is_by_client:
+            return None
+        if change.ledger.has_converted_target:
             return None
         return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
 
@@ -197,6 +203,7 @@ class TargetCurrent(Invariant):
             "sim-stale-subscription-type",
         ),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -229,6 +236,8 @@ class TargetCurrent(Invariant):
         ledger = self.books.ledger_of(shard)
         if ledger.group_epoch > ledger.target_epoch or not ledger.members:
             return None
+        if ledger.has_converted_target:
+            return None
         return _incomplete(ledger, step.records, shard.coordinator.image)
 
 
@@ -242,6 +251,7 @@ class InvertedTarget(Invariant):
         clauses=("coordinator C12",),
         broken_by=("test:corrupt-inverse",),
     )
+    judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the touched partitions with the books, and the size."""

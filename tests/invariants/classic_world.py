@@ -35,6 +35,8 @@ CLASSIC_CONFIG = CoordinatorConfig(
     group_initial_rebalance_delay_ms=0,
 )
 
+FIRST = TopicPartition("id-orders", 0)
+
 
 def subscription(
     topics: Iterable[str] = ("orders",),
@@ -170,9 +172,15 @@ class ClassicWorld(CoordinatorWorld):
         response = self.request(LeaveGroupRequest(group_id=GROUP, members=(identity,)))
         return ErrorCode(response.members[0].error_code if response.members else 0)
 
-    def commit_offset(self, name: str, generation: int, *, change: Any = lambda o: o) -> ErrorCode:
-        """One OffsetCommit for the first partition of ``orders``."""
-        partition = TopicPartition("id-orders", 0)
+    def commit_offset(
+        self,
+        name: str,
+        generation: int,
+        *,
+        partition: TopicPartition = FIRST,
+        change: Any = lambda outcome: outcome,
+    ) -> ErrorCode:
+        """One OffsetCommit, for the first partition of ``orders`` unless told otherwise."""
         request = OffsetCommitRequest(
             group_id=GROUP,
             member_id=self.ids.get(name, name),
