@@ -22,7 +22,7 @@ from protocol.records import (
     Record,
 )
 from protocol.topics import TopicPartition
-from sim.ownership import owned_partitions, ownership_version
+from sim.ownership import owned_partitions
 from sim.trace import Trace
 
 __all__ = ["Holding", "OwnershipInterval", "OwnershipTrace", "ownership_intervals"]
@@ -72,7 +72,8 @@ class OwnershipTrace(Trace):
         if step.kind is StepKind.CLIENT_CRASHED:
             self._hold(client.name, frozenset(), step.at_ms)
             return
-        version = ownership_version(client)
+        member = client.member
+        version = (client.incarnation, member.ownership_version, member.running_callback)
         if self._seen.get(client.name) != version:
             self._seen[client.name] = version
             self._hold(client.name, owned_partitions(client), step.at_ms)

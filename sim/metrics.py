@@ -116,6 +116,7 @@ class Metrics:
                 request_count += name in _OF_MEMBERSHIP
             elif kind is RunCallback:
                 self.callbacks_run += 1
+                self.ownership[client.member.config.group_id].on_callback(client)
             elif kind is StateChanged:
                 self.last_unrest_ms = self._clock.now_ms
                 if effect.to_state is ClientState.FENCED:

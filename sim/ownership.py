@@ -7,24 +7,13 @@ about it is running. Source of the definitions: classic-group-and-migration.md, 
 from __future__ import annotations
 
 from invariants.step import ClientView
-from protocol.member import RunCallback
 from protocol.topics import TopicPartition
 from sim.clock import Clock
 from sim.waits import Waits
 
-__all__ = ["Ownership", "owned_partitions", "ownership_version"]
+__all__ = ["Ownership", "owned_partitions"]
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
-
-
-OwnershipVersion = tuple[int, int, RunCallback | None]
-"""As long as it is the same, so is what a client owns."""
-
-
-def ownership_version(client: ClientView) -> OwnershipVersion:
-    """What has to change before ``owned_partitions`` does."""
-    member = client.member
-    return client.incarnation, member.ownership_version, member.running_callback
 
 
 def owned_partitions(client: ClientView) -> frozenset[TopicPartition]:
@@ -40,7 +29,8 @@ class Ownership:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen_versions: dict[str, OwnershipVersion] = {}
+        self._seen_versions: dict[str, tuple[int, int]] = {}
+        self._calling_back: set[str] = set()
         self._fetchable: dict[str, frozenset[TopicPartition]] = {}
         self._owner_count: dict[TopicPartition, int] = {}
         self._since_ms: dict[TopicPartition, int] = {}
@@ -115,13 +105,19 @@ class Ownership:
         """A process starts, and waits for its first partition."""
         self._started_ms[client.name] = self._clock.now_ms
 
+    def on_callback(self, client: ClientView) -> None:
+        """A callback begins: until it is over, what is owned may change without a word."""
+        self._calling_back.add(client.name)
+
     def look_at(self, client: ClientView) -> None:
         """Has this client's set changed?"""
-        version = ownership_version(client)
-        if self._seen_versions.get(client.name) == version:
+        version = (client.incarnation, client.member.ownership_version)
+        if self._seen_versions.get(client.name) == version and not self._calling_back:
             return
         self._seen_versions[client.name] = version
         fetchable = owned_partitions(client)
+        if client.member.running_callback is None:
+            self._calling_back.discard(client.name)
         given_up = self._change(client.name, fetchable)
         for partition in given_up:
             self._given_up[partition] = client.name
@@ -134,6 +130,7 @@ class Ownership:
         """The client is gone, and fetches nothing."""
         name = client.name
         self._change(name, _NOTHING)
+        self._calling_back.discard(name)
         self._stopped_since_ms.pop(name, None)
         self._started_ms.pop(name, None)
         for partition in [p for p, owner in self._given_up.items() if owner == name]:

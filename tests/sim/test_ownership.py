@@ -103,11 +103,13 @@ def test_a_partition_is_owned_from_the_end_of_one_callback_to_the_beginning_of_t
 ) -> None:
     member = story.clients["a"].member
     member.running_callback = RunCallback(kind=CallbackKind.ASSIGNED, partitions=orders(0, 1))
+    story.owned.on_callback(story.clients["a"])  # type: ignore[arg-type]
     story.at(100, a=(0, 1))
     member.running_callback = None
     story.at(130)
     story.owned.look_at(story.clients["a"])  # type: ignore[arg-type]
     member.running_callback = RunCallback(kind=CallbackKind.REVOKED, partitions=orders(1))
+    story.owned.on_callback(story.clients["a"])  # type: ignore[arg-type]
     story.at(200)
     story.owned.look_at(story.clients["a"])  # type: ignore[arg-type]
     story.at(250, a=(0,))
