@@ -13,7 +13,7 @@ from protocol.classic_member.core import ClassicCore
 from protocol.classic_member.heartbeats import HeartbeatThread
 from protocol.classic_member.rebalance import Rebalance
 from protocol.classic_member.search import ClassicCoordinatorSearch
-from protocol.errors import ErrorCode, ProtocolBug
+from protocol.errors import ErrorCode
 from protocol.member.application import Application, CallbackTask
 from protocol.member.effects import CallReturned
 from protocol.member.events import Close
@@ -95,9 +95,7 @@ class ClassicCalls:
             )
 
     def _block(self, call: Call, timeout_ms: int) -> None:
-        if self._application.blocked_in is not None or self._application.running is not None:
-            raise ProtocolBug(f"{call.value} while the application is blocked already")
-        self._application.blocked_in = call
+        self._application.block(call)
         self.deadline_ms = self._core.now_ms + timeout_ms
 
     def _after_commit(self, result: CommitResult, error_code: ErrorCode | None) -> None:

@@ -20,7 +20,7 @@ from protocol.member.backoff import BACKOFF_JITTER, backoff_ms
 from protocol.member.effects import CommitReturned, SendCommit
 from protocol.member.events import CommitOffsets
 from protocol.member.wire_topics import WireTopics
-from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages_offsets import OffsetCommitResponse
 from protocol.topics import TopicPartition
 
 __all__ = ["ClassicCommits", "CommitResult"]
@@ -217,21 +217,10 @@ class ClassicCommits:
         commit.sent_in = core.generation
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = commit
-        api_version, wire_topics = self._wire_topics.of(commit.offsets)
-        core.effects.append(
-            SendCommit(
-                correlation_id=correlation_id,
-                request=OffsetCommitRequest(
-                    group_id=core.config.group_id,
-                    member_id=core.generation.member_id,
-                    generation_id_or_member_epoch=core.generation.generation_id,
-                    group_instance_id=core.config.group_instance_id,
-                    offsets=commit.offsets,
-                    api_version=api_version,
-                    wire_topics=wire_topics,
-                ),
-            )
+        request = self._wire_topics.commit_request(
+            commit.offsets, member_epoch=core.generation.generation_id
         )
+        core.effects.append(SendCommit(correlation_id=correlation_id, request=request))
 
     # --- answers ----------------------------------------------------------------------------------
 

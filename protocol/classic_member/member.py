@@ -23,18 +23,17 @@ from protocol.classic_member.topics import TopicCatalogue
 from protocol.errors import ProtocolBug
 from protocol.member import events
 from protocol.member.application import Application
-from protocol.member.effects import Effect, RequestMetadata, RunCallback
+from protocol.member.effects import Effect, RequestMetadata
+from protocol.member.facade import JavaFacade
 from protocol.member.kinds import CLASSIC
 from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.topic_names import TopicNames
-from protocol.member.values import Call, PartitionState
 from protocol.member.wire_topics import WireTopics
-from protocol.topics import TopicPartition
 
 __all__ = ["ClassicConsumer"]
 
 
-class ClassicConsumer(ClassicCore):
+class ClassicConsumer(ClassicCore, JavaFacade):
     """One consumer process, from its creation to ``close`` or its crash.
 
     The host's duties are those of ``GroupMember``; it says with ``MetadataKnown`` how many
@@ -52,6 +51,9 @@ class ClassicConsumer(ClassicCore):
     watches_connection: ClassVar[bool] = False
     commits_without_poll: ClassVar[bool] = False
     polls_at_once: ClassVar[bool] = True
+
+    _commits: ClassicCommits
+    _calls: ClassicCalls
 
     __slots__ = (
         "_application",
@@ -176,39 +178,11 @@ class ClassicConsumer(ClassicCore):
             self._commits.on_poll()
             self._lookup.on_poll()
 
-    def _on_tick(self, event: events.Tick) -> None:
-        """Only time has passed; the managers look at it."""
-
     def _on_subscribe(self, event: events.Subscribe) -> None:
         self.subscription.subscribe(event)
         self.matches_pattern = event.matches_locally
         if event.matches_locally:
             self.effects.append(RequestMetadata())
-
-    def _on_unsubscribe(self, event: events.Unsubscribe) -> None:
-        self._calls.unsubscribe()
-
-    def _on_close(self, event: events.Close) -> None:
-        self._calls.close(event)
-
-    def _on_poll(self, event: events.Poll) -> None:
-        if self.subscription.exists:
-            self._application.poll()
-
-    def _on_polling_resumed(self, event: events.PollingResumed) -> None:
-        self._application.set_polling(True)
-
-    def _on_polling_stopped(self, event: events.PollingStopped) -> None:
-        self._application.set_polling(False)
-
-    def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
-        self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
-
-    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
-        self._commits.commit(event)
-
-    def _on_records_returned(self, event: events.RecordsReturned) -> None:
-        self.subscription.advance(event.positions)
 
     def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
         if self._somebody_reads:
@@ -224,12 +198,6 @@ class ClassicConsumer(ClassicCore):
 
     def _on_left(self, event: events.LeaveGroupAnswered) -> None:
         self._heartbeats.on_left(event.correlation_id)
-
-    def _on_commit_answered(self, event: events.CommitAnswered) -> None:
-        self._commits.on_answered(event.correlation_id, event.response)
-
-    def _on_offset_fetch_answered(self, event: events.OffsetFetchAnswered) -> None:
-        self._lookup.on_answered(event.correlation_id, event.response)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         for correlation_id in event.correlation_ids:
@@ -273,13 +241,6 @@ class ClassicConsumer(ClassicCore):
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self._catalogue.on_metadata(event)
         self._rebalance.on_metadata()
-
-    def _on_pattern_matched(self, event: events.PatternMatched) -> None:
-        if self.subscription.exists:
-            self.subscription.topic_names = event.topic_names
-
-    def _on_positions_known(self, event: events.PositionsKnown) -> None:
-        self.subscription.set_positions(event.positions)
 
     # --- deadlines --------------------------------------------------------------------------------
 
@@ -335,26 +296,6 @@ class ClassicConsumer(ClassicCore):
         return int(self.is_reconciling)
 
     @property
-    def running_callback(self) -> RunCallback | None:
-        """The callback that blocks the application."""
-        return self._application.running
-
-    @property
-    def blocked_in(self) -> Call | None:
-        """``unsubscribe`` or ``close``, while it has not returned."""
-        return self._application.blocked_in
-
-    @property
-    def is_polling(self) -> bool:
-        """Between ``PollingResumed`` and ``PollingStopped``."""
-        return self._application.is_polling
-
-    @property
-    def last_poll_at_ms(self) -> int:
-        """When the poll timer was last restarted."""
-        return self._application.last_poll_at_ms
-
-    @property
     def heartbeat_interval_ms(self) -> int:
         """The client's own setting: the coordinator does not say one."""
         return self.config.heartbeat_interval_ms
@@ -375,44 +316,9 @@ class ClassicConsumer(ClassicCore):
         return self._calls.waits_for_leave
 
     @property
-    def is_closed(self) -> bool:
-        """``close`` has returned: the process may end."""
-        return self._calls.is_closed
-
-    @property
-    def has_subscription(self) -> bool:
-        """Whether the application is subscribed to anything."""
-        return self.subscription.exists
-
-    @property
-    def subscribed_topic_names(self) -> frozenset[str]:
-        """Topics of the subscription; with a pattern, those that match."""
-        return self.subscription.topic_names
-
-    @property
     def subscribed_topic_regex(self) -> str | None:
         """No broker matches a pattern of the classic protocol."""
         return None
-
-    @property
-    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """What ``assignment()`` of the consumer holds, with all flags."""
-        return self.subscription.assigned
-
-    @property
-    def fetchable(self) -> frozenset[TopicPartition]:
-        """Partitions that may be fetched and handed out right now."""
-        return self.subscription.fetchable
-
-    @property
-    def deliverable(self) -> frozenset[TopicPartition]:
-        """What ``poll`` hands buffered records out from."""
-        return self.subscription.deliverable
-
-    @property
-    def ownership_version(self) -> int:
-        """Grows whenever an assigned partition, or one of its flags, changes."""
-        return self.subscription.version
 
 
 _HANDLERS: Mapping[type, Callable[[ClassicConsumer, Any], None]] = {

@@ -12,18 +12,10 @@ from protocol.classic_member.core import ClassicCore
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.member.application import Application
 from protocol.member.backoff import RequestPacer
+from protocol.member.coordinator_search import RETRIABLE_SEARCH_ERRORS
 from protocol.member.effects import CloseConnection, FindCoordinator
 
 __all__ = ["ClassicCoordinatorSearch"]
-
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
 
 
 class ClassicCoordinatorSearch:
@@ -87,7 +79,7 @@ class ClassicCoordinatorSearch:
         """A search was answered with an error; a fatal one is raised, but the search goes on."""
         self._take(correlation_id)
         self._pacer.on_failure(self._core.now_ms)
-        if error_code not in _RETRIABLE:
+        if error_code not in RETRIABLE_SEARCH_ERRORS:
             self._application.queue_error(error_code, "the search for the coordinator failed")
 
     def on_lost(self, correlation_id: int) -> bool:

@@ -25,13 +25,13 @@ from protocol.member.config import ConsumerConfig
 from protocol.member.effects import (
     CallReturned,
     Effect,
-    RunCallback,
     SendCommit,
     SendHeartbeat,
     SendOffsetFetch,
 )
+from protocol.member.facade import MemberFacade
 from protocol.member.kinds import LIBRDKAFKA
-from protocol.member.values import Call, PartitionState
+from protocol.member.values import Call
 from protocol.topics import TopicPartition
 
 __all__ = ["LibrdkafkaMember"]
@@ -40,7 +40,7 @@ _TO_COORDINATOR = (SendHeartbeat, SendCommit, SendOffsetFetch)
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
 
-class LibrdkafkaMember(LibrdkafkaCore):
+class LibrdkafkaMember(LibrdkafkaCore, MemberFacade):
     """One consumer process, from its creation to ``close`` or its crash.
 
     The host's duties are those of ``GroupMember``; besides, it opens and closes the connection to
@@ -157,9 +157,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
         self._commits.lose_all(loss)
         self._assignment.lose_all()
 
-    def _on_tick(self, event: events.Tick) -> None:
-        """Only time has passed; the parts look at it."""
-
     # the application
 
     def _on_poll_event(self) -> None:
@@ -171,12 +168,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
     def _on_polling_resumed(self, event: events.PollingResumed) -> None:
         self._application.set_polling(True)
         self._polls.on_poll()
-
-    def _on_polling_stopped(self, event: events.PollingStopped) -> None:
-        self._application.set_polling(False)
-
-    def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
-        self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
 
     def _on_subscribe(self, event: events.Subscribe) -> None:
         if event.matches_locally:
@@ -191,9 +182,7 @@ class LibrdkafkaMember(LibrdkafkaCore):
     def _on_close(self, event: events.Close) -> None:
         """Callbacks run inside of it, and it returns when the leave is over: there is no timeout.
         After a fatal error it returns at once, and nothing is told to anybody."""
-        if self._application.running is not None or self._application.blocked_in is not None:
-            raise ProtocolBug("close while the application is blocked already")
-        self._application.blocked_in = Call.CLOSE
+        self._application.block(Call.CLOSE)
         if not self.is_fatal:
             self._rebalance.terminate()
 
@@ -256,9 +245,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
         self.topic_names.update(event.topic_names)
         self._rebalance.on_names_known(event.topic_names)
 
-    def _on_positions_known(self, event: events.PositionsKnown) -> None:
-        self.subscription.set_positions(event.positions)
-
     # --- deadlines --------------------------------------------------------------------------------
 
     @property
@@ -312,26 +298,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
         return int(self._rebalance.is_running)
 
     @property
-    def running_callback(self) -> RunCallback | None:
-        """The callback that blocks the application."""
-        return self._application.running
-
-    @property
-    def blocked_in(self) -> Call | None:
-        """``close``, while it has not returned."""
-        return self._application.blocked_in
-
-    @property
-    def is_polling(self) -> bool:
-        """Between ``PollingResumed`` and ``PollingStopped``."""
-        return self._application.is_polling
-
-    @property
-    def last_poll_at_ms(self) -> int:
-        """When the poll timer was last restarted."""
-        return self._application.last_poll_at_ms
-
-    @property
     def heartbeats_in_flight(self) -> int:
         """Heartbeats and leaves that have neither been answered nor failed."""
         return self._heartbeats.in_flight_count
@@ -352,21 +318,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
         return self._rebalance.has_subscription
 
     @property
-    def subscribed_topic_names(self) -> frozenset[str]:
-        """Topics of the subscription."""
-        return self.subscription.topic_names
-
-    @property
-    def subscribed_topic_regex(self) -> str | None:
-        """The pattern that the broker matches."""
-        return self.subscription.topic_regex
-
-    @property
-    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of section 12: what ``assignment()`` of the consumer holds."""
-        return self.subscription.assigned
-
-    @property
     def fetchable(self) -> frozenset[TopicPartition]:
         """F of section 12; nothing, while a rebalance callback is to run or runs."""
         return _NOTHING if self.is_paused else self.subscription.fetchable
@@ -375,11 +326,6 @@ class LibrdkafkaMember(LibrdkafkaCore):
     def deliverable(self) -> frozenset[TopicPartition]:
         """What ``poll`` hands buffered records out from."""
         return self.fetchable
-
-    @property
-    def ownership_version(self) -> int:
-        """Grows whenever an assigned partition, one of its flags, or F changes."""
-        return self.subscription.version
 
 
 _HANDLERS: Mapping[type, Callable[[LibrdkafkaMember, Any], None]] = {

@@ -171,6 +171,12 @@ class Application:
             self._start(self._queue.popleft())
         return self.running is not None
 
+    def block(self, call: Call) -> None:
+        """A blocking call begins. Raises ProtocolBug if the application is kept already."""
+        if self.blocked_in is not None or self.running is not None:
+            raise ProtocolBug(f"{call.value} while the application is blocked already")
+        self.blocked_in = call
+
     def finish_call(self) -> None:
         """A blocking call ends: callbacks of commits run, and it raises what has been queued."""
         self._report_commits()

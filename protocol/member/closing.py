@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from protocol.errors import ProtocolBug
 from protocol.member.application import Application
 from protocol.member.commits import Commits
 from protocol.member.coordinator_search import CoordinatorSearch
@@ -105,9 +104,7 @@ class BlockingCalls:
         )
 
     def _block(self, call: Call, timeout_ms: int) -> None:
-        if self._application.blocked_in is not None or self._application.running is not None:
-            raise ProtocolBug(f"{call.value} while the application is blocked already")
-        self._application.blocked_in = call
+        self._application.block(call)
         self.deadline_ms = self._core.now_ms + timeout_ms
 
     def _on_commit_done(self) -> None:

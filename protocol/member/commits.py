@@ -18,7 +18,7 @@ from protocol.member.effects import CommitReturned, SendCommit
 from protocol.member.events import CommitOffsets
 from protocol.member.values import CommitIdentity
 from protocol.member.wire_topics import WireTopics
-from protocol.messages_offsets import NO_MEMBER_EPOCH, OffsetCommitRequest, OffsetCommitResponse
+from protocol.messages_offsets import NO_MEMBER_EPOCH, OffsetCommitResponse
 from protocol.topics import TopicPartition
 
 __all__ = ["Commits"]
@@ -283,23 +283,11 @@ class Commits:
         commit.pacer.on_sent()
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = commit
-        api_version, wire_topics = self._wire_topics.of(commit.offsets)
-        core.effects.append(
-            SendCommit(
-                correlation_id=correlation_id,
-                request=OffsetCommitRequest(
-                    group_id=core.config.group_id,
-                    member_id=core.member_id,
-                    generation_id_or_member_epoch=(
-                        NO_MEMBER_EPOCH if identity is None else identity.member_epoch
-                    ),
-                    group_instance_id=core.config.group_instance_id,
-                    offsets=commit.offsets,
-                    api_version=api_version,
-                    wire_topics=wire_topics,
-                ),
-            )
+        request = self._wire_topics.commit_request(
+            commit.offsets,
+            member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
         )
+        core.effects.append(SendCommit(correlation_id=correlation_id, request=request))
 
     # --- answers ----------------------------------------------------------------------------------
 

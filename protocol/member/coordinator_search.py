@@ -11,9 +11,9 @@ from protocol.member.backoff import RequestPacer
 from protocol.member.core import MemberCore
 from protocol.member.effects import FindCoordinator
 
-__all__ = ["CoordinatorSearch"]
+__all__ = ["RETRIABLE_SEARCH_ERRORS", "CoordinatorSearch"]
 
-_RETRIABLE = frozenset(
+RETRIABLE_SEARCH_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -70,7 +70,7 @@ class CoordinatorSearch:
         """A search was answered with an error; a fatal one is raised, but the search goes on."""
         self._take(correlation_id)
         self._pacer.on_failure(self._core.now_ms)
-        if error_code not in _RETRIABLE:
+        if error_code not in RETRIABLE_SEARCH_ERRORS:
             self._application.queue_error(error_code, "the search for the coordinator failed")
 
     def on_lost(self, correlation_id: int) -> bool:

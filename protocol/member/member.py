@@ -21,7 +21,8 @@ from protocol.member.computing import Computing, ComputingState
 from protocol.member.config import ConsumerConfig
 from protocol.member.coordinator_search import CoordinatorSearch
 from protocol.member.core import MemberCore
-from protocol.member.effects import Effect, RunCallback
+from protocol.member.effects import Effect
+from protocol.member.facade import JavaFacade
 from protocol.member.heartbeat import Heartbeats
 from protocol.member.kinds import JAVA
 from protocol.member.membership import Membership
@@ -30,9 +31,7 @@ from protocol.member.reconciliation import Reconciler
 from protocol.member.rules import MemberRules
 from protocol.member.states import ClientState
 from protocol.member.topic_names import TopicNames
-from protocol.member.values import Call, PartitionState
 from protocol.member.wire_topics import WireTopics
-from protocol.topics import TopicPartition
 
 __all__ = ["ConsumerMember"]
 
@@ -42,7 +41,7 @@ def no_jitter() -> float:
     return 0.0
 
 
-class ConsumerMember(MemberCore):
+class ConsumerMember(MemberCore, JavaFacade):
     """One consumer process, from its creation to ``close`` or its crash.
 
     ``member_id`` is the client's own, for the life of the process. ``jitter`` answers a number in
@@ -63,6 +62,9 @@ class ConsumerMember(MemberCore):
     watches_connection: ClassVar[bool] = False
     commits_without_poll: ClassVar[bool] = False
     polls_at_once: ClassVar[bool] = False
+
+    _commits: Commits
+    _calls: BlockingCalls
 
     __slots__ = (
         "_acts_outside_poll",
@@ -170,48 +172,14 @@ class ConsumerMember(MemberCore):
         self._commits.on_poll()
         self._lookup.on_poll()
 
-    def _on_tick(self, event: events.Tick) -> None:
-        """Only time has passed; the managers look at it."""
-
     def _on_subscribe(self, event: events.Subscribe) -> None:
         self.subscription.subscribe(event)
         self._membership.subscription_changed = True
-
-    def _on_unsubscribe(self, event: events.Unsubscribe) -> None:
-        self._calls.unsubscribe()
-
-    def _on_close(self, event: events.Close) -> None:
-        self._calls.close(event)
-
-    def _on_poll(self, event: events.Poll) -> None:
-        if self.subscription.exists:
-            self._application.poll()
-
-    def _on_polling_resumed(self, event: events.PollingResumed) -> None:
-        self._application.set_polling(True)
-
-    def _on_polling_stopped(self, event: events.PollingStopped) -> None:
-        self._application.set_polling(False)
-
-    def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
-        self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
-
-    def _on_commit_offsets(self, event: events.CommitOffsets) -> None:
-        self._commits.commit(event)
-
-    def _on_records_returned(self, event: events.RecordsReturned) -> None:
-        self.subscription.advance(event.positions)
 
     def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
         self._heartbeats.on_answered(event.correlation_id, event.response)
         if self._computing is not None:
             self._computing.on_heartbeat(event.response)
-
-    def _on_commit_answered(self, event: events.CommitAnswered) -> None:
-        self._commits.on_answered(event.correlation_id, event.response)
-
-    def _on_offset_fetch_answered(self, event: events.OffsetFetchAnswered) -> None:
-        self._lookup.on_answered(event.correlation_id, event.response)
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         for correlation_id in event.correlation_ids:
@@ -239,13 +207,6 @@ class ConsumerMember(MemberCore):
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self._reconciler.topic_names.on_metadata(event.topic_names)
-
-    def _on_pattern_matched(self, event: events.PatternMatched) -> None:
-        if self.subscription.exists:
-            self.subscription.topic_names = event.topic_names
-
-    def _on_positions_known(self, event: events.PositionsKnown) -> None:
-        self.subscription.set_positions(event.positions)
 
     def _on_assignor_metadata_changed(self, event: events.AssignorMetadataChanged) -> None:
         by_name = {one.name: one for one in self.config.group_local_assignors}
@@ -336,26 +297,6 @@ class ConsumerMember(MemberCore):
         return self._reconciler.running_count
 
     @property
-    def running_callback(self) -> RunCallback | None:
-        """The callback that blocks the application."""
-        return self._application.running
-
-    @property
-    def blocked_in(self) -> Call | None:
-        """``unsubscribe`` or ``close``, while it has not returned."""
-        return self._application.blocked_in
-
-    @property
-    def is_polling(self) -> bool:
-        """Between ``PollingResumed`` and ``PollingStopped``."""
-        return self._application.is_polling
-
-    @property
-    def last_poll_at_ms(self) -> int:
-        """When the poll timer was last restarted."""
-        return self._application.last_poll_at_ms
-
-    @property
     def heartbeat_interval_ms(self) -> int:
         """As the coordinator set it; 0 until its first good answer."""
         return self._heartbeats.interval_ms
@@ -384,46 +325,6 @@ class ConsumerMember(MemberCore):
     def computing_state(self) -> ComputingState:
         """How far the member has come with a target for its group."""
         return ComputingState.IDLE if self._computing is None else self._computing.state
-
-    @property
-    def is_closed(self) -> bool:
-        """``close`` has returned: the process may end."""
-        return self._calls.is_closed
-
-    @property
-    def has_subscription(self) -> bool:
-        """Whether the application is subscribed to anything."""
-        return self.subscription.exists
-
-    @property
-    def subscribed_topic_names(self) -> frozenset[str]:
-        """Topics of the subscription; with a pattern matched here, those that match."""
-        return self.subscription.topic_names
-
-    @property
-    def subscribed_topic_regex(self) -> str | None:
-        """The pattern that the broker matches."""
-        return self.subscription.topic_regex
-
-    @property
-    def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of section 12: what ``assignment()`` of the consumer holds, with all flags."""
-        return self.subscription.assigned
-
-    @property
-    def fetchable(self) -> frozenset[TopicPartition]:
-        """F of section 12: partitions that may be fetched and handed out right now (section 8)."""
-        return self.subscription.fetchable
-
-    @property
-    def deliverable(self) -> frozenset[TopicPartition]:
-        """What ``poll`` hands buffered records out from: ``fetchable``, unless a defect is on."""
-        return self.subscription.deliverable
-
-    @property
-    def ownership_version(self) -> int:
-        """Grows whenever an assigned partition, one of its flags, or F changes."""
-        return self.subscription.version
 
 
 _HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from protocol.member.core import MemberCore
 from protocol.member.topic_names import TopicNames
-from protocol.messages_offsets import FIRST_VERSION_WITH_TOPIC_IDS
+from protocol.messages_offsets import FIRST_VERSION_WITH_TOPIC_IDS, OffsetCommitRequest
 from protocol.topics import TopicPartition
 
 __all__ = ["Wire", "WireTopics"]
@@ -43,6 +43,22 @@ class WireTopics:
     def refresh(self) -> None:
         """A broker does not know a topic id: look again which topics there are."""
         self._topic_names.request()
+
+    def commit_request(
+        self, offsets: Mapping[TopicPartition, int], *, member_epoch: int
+    ) -> OffsetCommitRequest:
+        """A commit by this member, in this epoch or generation."""
+        core = self._core
+        api_version, wire_topics = self.of(offsets)
+        return OffsetCommitRequest(
+            group_id=core.config.group_id,
+            member_id=core.member_id,
+            generation_id_or_member_epoch=member_epoch,
+            group_instance_id=core.config.group_instance_id,
+            offsets=offsets,
+            api_version=api_version,
+            wire_topics=wire_topics,
+        )
 
     def of(self, partitions: Iterable[TopicPartition]) -> Wire:
         """How a request for these partitions goes out."""
