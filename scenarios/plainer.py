@@ -47,6 +47,8 @@ _CLIENT_SETTINGS = (
     "callback",
     "enable_auto_commit",
     "auto_commit_interval_ms",
+    "assignors",
+    "metadata_max_age_ms",
     "poll_interval_ms",
     "max_poll_records",
     "max_partition_fetch_records",
@@ -164,6 +166,8 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
         yield {"config": replace(world.config, group_consumer_assignment_interval_ms=0)}
     if world.config.group_coordinator_append_linger_ms:
         yield {"config": replace(world.config, group_coordinator_append_linger_ms=0)}
+    if world.config.group_initial_rebalance_delay_ms:
+        yield {"config": replace(world.config, group_initial_rebalance_delay_ms=0)}
     if world.data_plane:
         at_any_rate = tuple(replace(c, processing_records_per_second=None) for c in clients)
         yield {"data_plane": False, "clients": at_any_rate}
