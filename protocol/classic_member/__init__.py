@@ -4,7 +4,8 @@
 - ``config``: the settings of a consumer of the classic protocol.
 - ``states``: its states and the table of legal changes.
 - ``reactions``: the one table of errors.
-- ``rebalance``, ``heartbeats``, ``commits``, ``search``, ``closing``, ``topics``: its parts.
+- ``rebalance``, ``prepare``, ``joining``, ``heartbeats``, ``commits``, ``search``, ``closing``,
+  ``topics``: its parts.
 - ``rules``, ``defects``: the decisions in which known defects differ.
 
 What it has in common with the consumer protocol of the same client comes from ``protocol.member``.

@@ -1,9 +1,10 @@
 """The machine of a classic group member: events in, effects out.
 
 Source: classic-group-and-migration.md, sections 3 and 4. The parts stand in files of their own:
-``rebalance`` (prepare, JoinGroup, SyncGroup, completion), ``heartbeats`` (the heartbeat thread),
-``commits``, ``search``, ``closing``; ``reactions`` is the table of errors. What ``poll`` is, and
-how committed offsets become positions, both protocols of the Java client have in common.
+``rebalance`` (what asks for one, and its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup),
+``heartbeats`` (the heartbeat thread), ``commits``, ``search``, ``closing``; ``reactions`` is the
+table of errors. What ``poll`` is, and how committed offsets become positions, both protocols of the
+Java client have in common.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from protocol.classic_member.commits import ClassicCommits
 from protocol.classic_member.config import ClassicConsumerConfig
 from protocol.classic_member.core import ClassicCore
 from protocol.classic_member.heartbeats import HeartbeatThread
+from protocol.classic_member.joining import Joining
 from protocol.classic_member.rebalance import Rebalance
 from protocol.classic_member.rules import ClassicMemberRules
 from protocol.classic_member.search import ClassicCoordinatorSearch
@@ -62,6 +64,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         "_commits",
         "_heartbeats",
         "_held",
+        "_joining",
         "_lookup",
         "_rebalance",
         "_search",
@@ -90,13 +93,11 @@ class ClassicConsumer(ClassicCore, JavaFacade):
             self, self._application, self._search, wire_topics, is_signed=False
         )
         self._heartbeats = HeartbeatThread(self, self._application, self._search)
+        self._joining = Joining(
+            self, self._application, self._search, self._heartbeats, self._catalogue
+        )
         self._rebalance = Rebalance(
-            self,
-            self._application,
-            self._search,
-            self._heartbeats,
-            self._commits,
-            self._catalogue,
+            self, self._application, self._commits, self._catalogue, self._joining
         )
         self._calls = ClassicCalls(
             self,
@@ -186,12 +187,12 @@ class ClassicConsumer(ClassicCore, JavaFacade):
 
     def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
         if self._somebody_reads:
-            self._rebalance.on_join_answered(event.correlation_id, event.response)
+            self._joining.on_join_answered(event.correlation_id, event.response)
         else:
             self._held.append(event)
 
     def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
-        self._rebalance.on_sync_answered(event.correlation_id, event.response)
+        self._joining.on_sync_answered(event.correlation_id, event.response)
 
     def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
         self._heartbeats.on_answered(event.correlation_id, event.response)
@@ -214,7 +215,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     def _on_request_lost(self, correlation_id: int) -> None:
         if not (
             self._heartbeats.on_lost(correlation_id)
-            or self._rebalance.on_lost(correlation_id)
+            or self._joining.on_lost(correlation_id)
             or self._commits.on_lost(correlation_id)
             or self._lookup.on_lost(correlation_id, was_sent=False)
         ):
@@ -225,7 +226,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         while self.connection_is_cut:
             self.connection_is_cut = False
             self._heartbeats.lose_all()
-            self._rebalance.lose_all()
+            self._joining.lose_all()
             self._commits.lose_all()
             self._lookup.lose_all()
             self._held.clear()
