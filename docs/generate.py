@@ -17,6 +17,14 @@ from protocol.assignors.client_side.defects import STREAMS_DEFECTS
 from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from protocol.classic_group.rules import ClassicGroupRules
 from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
+from protocol.classic_member import (
+    LEGAL_CLASSIC_TRANSITIONS,
+    REACTIONS,
+    ClassicState,
+    Reaction,
+    Reset,
+)
+from protocol.classic_member.reactions import UNLISTED
 from protocol.consumer_group.client_side_rules import ClientSideRules
 from protocol.consumer_group.computation import (
     COMPUTATION_TRANSITIONS,
@@ -95,6 +103,33 @@ def classic_table() -> str:
         for (state, event), row in CLASSIC_TRANSITIONS.items()
     ]
     return _table(("state", "event", "next state", "generation"), rows)
+
+
+def classic_member_table() -> str:
+    """The states of a classic member as they stand in the code."""
+    rows = [
+        (state.value, ", ".join(s.value for s in ClassicState if s in following))
+        for state, following in LEGAL_CLASSIC_TRANSITIONS.items()
+    ]
+    return _table(("state of a member", "next states"), rows)
+
+
+def reaction_table() -> str:
+    """How a classic member reacts to errors: each error that a request's list has."""
+    errors = sorted({code for row in REACTIONS.values() for code in row})
+    rows = [
+        (code.name, *(_reaction(REACTIONS[api].get(code)) for api in REACTIONS)) for code in errors
+    ]
+    others = ("any other", *(_reaction(UNLISTED[api]) for api in REACTIONS))
+    return _table(("error", *(api.value for api in REACTIONS)), [*rows, others])
+
+
+def _reaction(reaction: Reaction | None) -> str:
+    if reaction is None:
+        return "as any other"
+    what = [] if reaction.reset is Reset.NOTHING else [f"forget {reaction.reset.value}"]
+    what += ["forget the coordinator"] if reaction.forgets_coordinator else []
+    return "; ".join([*what, reaction.then.value])
 
 
 def computation_diagram() -> str:
@@ -202,6 +237,8 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "transition-table": transition_table,
     "situation-table": situation_table,
     "classic-table": classic_table,
+    "classic-member-table": classic_member_table,
+    "reaction-table": reaction_table,
     "computation-diagram": computation_diagram,
     "computation-table": computation_table,
     "computing-table": computing_table,

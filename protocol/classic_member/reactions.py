@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from protocol.errors import ErrorCode
 
-__all__ = ["REACTIONS", "Api", "Reaction", "Reset", "Then", "reaction_to"]
+__all__ = ["REACTIONS", "UNLISTED", "Api", "Reaction", "Reset", "Then", "reaction_to"]
 
 
 class Api(Enum):
@@ -38,7 +38,7 @@ class Then(Enum):
     RETRY = "join again at once"
     BACK_OFF = "try again after a backoff"
     ADOPT_MEMBER_ID = "take the member id over and join again at once"
-    REJOIN = "a good heartbeat, which asks to join again"
+    REJOIN = "nothing is wrong, but join again in the next poll"
     FAIL = "the request has failed for good, and the client goes on"
     RAISE = "the application's next call raises, and nothing goes on"
 
@@ -106,7 +106,7 @@ REACTIONS: Mapping[Api, Mapping[ErrorCode, Reaction]] = MappingProxyType(
 )
 """Request -> error -> reaction, for every error that Kafka lists."""
 
-_UNLISTED: Mapping[Api, Reaction] = MappingProxyType(
+UNLISTED: Mapping[Api, Reaction] = MappingProxyType(
     {
         Api.JOIN_GROUP: Reaction(Then.RAISE),
         Api.SYNC_GROUP: Reaction(Then.RAISE),
@@ -114,8 +114,9 @@ _UNLISTED: Mapping[Api, Reaction] = MappingProxyType(
         Api.OFFSET_COMMIT: Reaction(Then.FAIL),
     }
 )
+"""Request -> reaction to any error that Kafka does not list."""
 
 
 def reaction_to(api: Api, error_code: ErrorCode) -> Reaction:
     """The cell of the table; any error that is not listed has the request's own reaction."""
-    return REACTIONS[api].get(error_code, _UNLISTED[api])
+    return REACTIONS[api].get(error_code, UNLISTED[api])
