@@ -206,7 +206,11 @@ class Checker:
             self._change(step, ledger, shard)
         elif type(request) in _READS:
             self._ask(self._on["on_read"], step)
-        if type(request) in CLASSIC_REQUESTS or shard.coordinator.classic_groups:
+        if (
+            self.books.classic
+            or type(request) in CLASSIC_REQUESTS
+            or shard.coordinator.classic_groups
+        ):
             self._classic.on_request(step, shard)
         for listener in self._on_request:
             finding = listener(step)
@@ -322,6 +326,7 @@ class Checker:
             self._ask(self._on["on_append"], step)
             self._change(step, ledger, shard)
         self._classic.on_step(step, shard)
+        self._ask(self._on["on_written"], step)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)

@@ -73,6 +73,13 @@ class Written(NamedTuple):
     assignments: Mapping[str, EmbeddedAssignment]
 
 
+class Converted(NamedTuple):
+    """What a group was that has become a consumer group."""
+
+    generation_id: int
+    member_ids: frozenset[str]
+
+
 @dataclass(slots=True)
 class ClassicLook:
     """A group before and after a step; None: there was, or is, none. ``touched`` are the members
@@ -86,6 +93,8 @@ class ClassicLook:
     now: Picture | None
     touched: Collection[str] = ()
     gone: frozenset[str] = frozenset()
+    former: ClassicGroup | None = None
+    """The group of before, where it is another one, or gone."""
     is_same_group: bool = True
     """The group is the one of before, not a new one under the same id."""
 
@@ -108,12 +117,18 @@ class ClassicBook:
     written: dict[int, Written] = field(default_factory=dict)
     parked: dict[int, Any] = field(default_factory=dict)
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
+    converted: Converted | None = None
+    """The classic group as it was when it was converted last."""
     _before_replacement: dict[int, Written] = field(default_factory=dict)
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
         before, is_same = self.picture, group is self.group
         look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
+        if not is_same:
+            look.former = self.group
+            if group is None and self.group is not None and self.group.members:
+                self.converted = Converted(self.group.generation_id, frozenset(self.members))
         if group is None or not is_same:
             # A conversion, a deletion, or a group of the same name: ids of the old one may return.
             self._forget_group()

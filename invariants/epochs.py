@@ -29,7 +29,7 @@ class TargetEpochBounded(Invariant):
     promise = Promise(
         id="coordinator.target_epoch_bounded",
         sentence="The target epoch never exceeds the group epoch.",
-        clauses=("coordinator C4", "zoo S3"),
+        clauses=("coordinator C4", "classic H2", "zoo S3"),
         broken_by=("test:target-ahead",),
     )
     judges_mixed = True

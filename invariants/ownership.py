@@ -31,7 +31,7 @@ class ExclusiveOwnership(Invariant):
     promise = Promise(
         id="coordinator.exclusive_ownership",
         sentence="A partition is assigned to, or awaits revocation by, at most one member.",
-        clauses=("coordinator C1", "zoo S1"),
+        clauses=("coordinator C1", "classic H1", "zoo S1"),
         broken_by=("mut-early-grant", "KAFKA-16147"),
     )
     judges_mixed = True

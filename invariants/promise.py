@@ -97,6 +97,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
         "on_client_started": "a client process started",
         "on_client_gone": "a client process ended",
+        "on_written": "a coordinator heard what became of a write",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",

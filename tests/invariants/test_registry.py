@@ -27,6 +27,7 @@ CLAUSES = (
     *(f"zoo S{n}" for n in range(1, 10)),
     *(f"zoo L{n}" for n in range(1, 9)),
     *(f"classic C{n}" for n in (*range(1, 13), 14, 15)),
+    *(f"classic H{n}" for n in (*range(1, 11), 12, 13)),
     "TLA+ TypeOK",
     "TLA+ LegalTargetAssignment",
     "TLA+ NoDoubleClientAssignment",

@@ -1,0 +1,274 @@
+"""Mutants of mixed groups and of conversions that exist in these tests only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from classic_world import ClassicWorld, assignment, subscription
+from coordinator_world import GROUP, orders
+from falsified_classic import FALSIFIED
+from falsified_coordinator import epoch_record, mutant
+
+from invariants.step import StepKind
+from protocol.classic_group.operation import Operation
+from protocol.errors import ErrorCode
+from protocol.messages_classic import SyncGroupResponse
+from protocol.migration.downgrade import Downgrade
+from protocol.migration.mixed import MixedJoin
+from protocol.outcome import Outcome, ScheduleTimer, TimerKey
+from protocol.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    GroupMetadata,
+    OffsetCommit,
+)
+
+__all__ = ["FALSIFIED"]
+
+Change = Callable[[Outcome], Outcome]
+
+
+def mixed(**config: Any) -> ClassicWorld:
+    """X (consumer protocol) and A (classic) with two partitions each, at epoch 3."""
+    bench = ClassicWorld(stop_at_first=False, **config)
+    bench.join("X")
+    bench.enter("A")
+    bench.heartbeat("X", 2, owned=orders(0, 1, 2, 3))
+    bench.heartbeat("X", 2, owned=orders(0, 1))
+    bench.join_group("A", metadata=subscription(generation=3))
+    bench.sync_group("A", generation=3)
+    assert bench.broken == []
+    assert {m.member_epoch for m in bench.group.members.values()} == {3}
+    return bench
+
+
+def answered(**fields: Any) -> Change:
+    """Another answer."""
+    return lambda outcome: replace(outcome, response=replace(outcome.response, **fields))
+
+
+def recorded(change: Callable[[Any], Any]) -> Change:
+    """Other records; None leaves one out."""
+
+    def falsify(outcome: Outcome) -> Outcome:
+        records = tuple(r for r in map(change, outcome.records) if r is not None)
+        return replace(outcome, records=records)
+
+    return falsify
+
+
+# -- H3 to H5, H8, H10 -----------------------------------------------------------------------
+
+
+@mutant
+def hybrid_miscounted() -> ClassicWorld:
+    bench = mixed()
+    bench.group.classic_member_count += 1
+    bench.heartbeat("X", 3, rebalance_timeout_ms=30_000)
+    return bench
+
+
+@mutant
+def hybrid_assignors_miscounted() -> ClassicWorld:
+    bench = mixed()
+    bench.group.classic_protocols["sticky"] = 1
+    bench.join_group("A", metadata=subscription(("payments",), generation=3))
+    return bench
+
+
+@mutant
+def hybrid_session_of_group() -> ClassicWorld:
+    """A classic member is watched like any other."""
+    bench = mixed()
+
+    def longer(outcome: Outcome) -> Outcome:
+        timers = tuple(t._replace(at_ms=t.at_ms + 35_000) for t in outcome.timers)
+        return replace(outcome, timers=timers)
+
+    bench.beat("A", generation=3, change=longer)
+    return bench
+
+
+@mutant
+def hybrid_wrong_generation() -> ClassicWorld:
+    bench = mixed()
+    bench.join_group("A", change=answered(generation_id=17))
+    return bench
+
+
+@mutant
+def hybrid_target_told() -> ClassicWorld:
+    """The whole target, of which another member has a part still."""
+    bench = mixed()
+    bench.sync_group("A", generation=3, change=answered(assignment=assignment(0, 1, 2, 3)))
+    return bench
+
+
+@mutant
+def hybrid_sync_behind() -> ClassicWorld:
+    bench = mixed()
+    bench.join("Y")
+    told = SyncGroupResponse(protocol_type="consumer", assignment=assignment(2, 3))
+    refused = replace(told, error_code=ErrorCode.NONE)
+    bench.sync_group("A", generation=3, change=lambda outcome: replace(outcome, response=refused))
+    return bench
+
+
+@mutant
+def hybrid_parks() -> ClassicWorld:
+    bench = mixed()
+    bench.sync_group("A", generation=3, change=lambda outcome: replace(outcome, response=None))
+    return bench
+
+
+def arm(bench: ClassicWorld, kind: str, member_id: str) -> None:
+    key = TimerKey(kind, GROUP, member_id)
+    bench.shard.armed_timers[key] = ScheduleTimer(key, bench.now_ms + 60_000)
+
+
+@mutant
+def hybrid_join_timer_kept() -> ClassicWorld:
+    bench = mixed()
+    arm(bench, "mixed-join", bench.ids["A"])
+    done = MixedJoin(
+        group_id=GROUP,
+        member_id=bench.ids["A"],
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=20_000,
+    )
+    bench.written(done, Outcome())
+    return bench
+
+
+@mutant
+def hybrid_sync_timer_kept() -> ClassicWorld:
+    bench = mixed()
+    arm(bench, "mixed-sync", bench.ids["A"])
+
+    def keep(outcome: Outcome) -> Outcome:
+        return replace(
+            outcome, timers=tuple(t for t in outcome.timers if isinstance(t, ScheduleTimer))
+        )
+
+    bench.sync_group("A", generation=3, change=keep)
+    return bench
+
+
+@mutant
+def hybrid_timer_of_consumer() -> ClassicWorld:
+    bench = mixed()
+    arm(bench, "mixed-sync", "X")
+    bench.heartbeat("X", 3, rebalance_timeout_ms=30_000)
+    return bench
+
+
+# -- H6 to H9, H13 ---------------------------------------------------------------------------
+
+
+def classic(**config: Any) -> ClassicWorld:
+    """A (who leads) and B in a stable classic group."""
+    return ClassicWorld(stop_at_first=False, **config).stable("A", "B")
+
+
+@mutant
+def conversion_without_tombstone() -> ClassicWorld:
+    bench = classic()
+    bench.join("X", change=recorded(lambda r: None if isinstance(r, GroupMetadata) else r))
+    return bench
+
+
+@mutant
+def conversion_loses_member() -> ClassicWorld:
+    bench = classic()
+    gone = bench.ids["B"]
+    bench.join("X", change=recorded(lambda r: None if getattr(r, "member_id", None) == gone else r))
+    return bench
+
+
+@mutant
+def conversion_number_falls() -> ClassicWorld:
+    bench = classic()
+
+    def lower(record: Any) -> Any:
+        if not isinstance(record, ConsumerGroupMetadata):
+            return record
+        return replace(record, value=replace(record.value, epoch=record.value.epoch - 1))
+
+    bench.join("X", change=recorded(lower))
+    return bench
+
+
+@mutant
+def conversion_drops_offsets() -> ClassicWorld:
+    bench = classic()
+    bench.commit_offset("A", bench.generation)
+    tombstone = OffsetCommit(GROUP, "orders", 0, None)
+    bench.join("X", change=lambda o: replace(o, records=(*o.records, tombstone)))
+    return bench
+
+
+@mutant
+def conversion_forgets_parked() -> ClassicWorld:
+    """B waits for the others to join, and is never told that the group is another one."""
+    bench = classic()
+    bench.join_group("B", metadata=subscription(generation=2))
+    answer_parked = Operation.answer_parked
+    Operation.answer_parked = lambda *args: None  # type: ignore[method-assign]
+    try:
+        bench.join("X")
+    finally:
+        Operation.answer_parked = answer_parked  # type: ignore[method-assign]
+    return bench
+
+
+@mutant
+def conversion_not_back() -> ClassicWorld:
+    """The last member of the consumer protocol goes, and A stays alone in a consumer group."""
+    bench = mixed()
+    bench.write(
+        ConsumerGroupCurrentMemberAssignment(GROUP, "X", None),
+        ConsumerGroupTargetAssignmentMember(GROUP, "X", None),
+        ConsumerGroupMemberMetadata(GROUP, "X", None),
+        epoch_record(4),
+    )
+    return bench
+
+
+def cut_log(bench: ClassicWorld, end: int) -> None:
+    """The log is what it was before the last batch."""
+    bench.shard.log = bench.shard.log[:end]
+    bench.shard.high_watermark = min(bench.shard.high_watermark, end)
+    bench.show(StepKind.LOG_TRUNCATED, shard=bench.shard)
+
+
+@mutant
+def conversion_half_undone() -> ClassicWorld:
+    """The classic group is back without one of its members."""
+    bench = classic()
+    group, end = bench.classic, bench.shard.log_end_offset
+    bench.commits_at_once = False
+    bench.join("X")
+    coordinator = bench.shard.coordinator
+    del coordinator.groups[GROUP]
+    group.remove(bench.ids["B"])
+    coordinator.classic_groups[GROUP] = group  # type: ignore[index]
+    cut_log(bench, end)
+    return bench
+
+
+@mutant
+def conversion_back_half_undone() -> ClassicWorld:
+    """The consumer group is back, and so is the classic one."""
+    bench = mixed()
+    group, end = bench.group, bench.shard.log_end_offset
+    bench.commits_at_once = False
+    bench.heartbeat("X", -1)
+    bench.held.clear()
+    bench.shard.coordinator.groups[GROUP] = group
+    cut_log(bench, end)
+    bench.written(Downgrade(group_id=GROUP), Outcome(), "lost")
+    return bench
