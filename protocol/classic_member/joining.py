@@ -17,13 +17,12 @@ from protocol.classic_member.topics import TopicCatalogue
 from protocol.embedded import (
     CONSUMER_PROTOCOL_TYPE,
     Assignment,
-    EmbeddedMetadata,
     NamedPartitions,
     Subscription,
 )
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.member.application import Application
-from protocol.member.effects import SendJoinGroup, SendSyncGroup
+from protocol.member.effects import RequestMetadata, SendJoinGroup, SendSyncGroup
 from protocol.messages_classic import (
     NO_GENERATION,
     JoinGroupProtocol,
@@ -50,6 +49,7 @@ class Joining:
 
     __slots__ = (
         "_application",
+        "_awaiting_metadata",
         "_catalogue",
         "_core",
         "_heartbeats",
@@ -83,6 +83,7 @@ class Joining:
         self._in_flight: int | None = None  # a JoinGroup, or the SyncGroup that follows on it
         self._in_flight_api = Api.JOIN_GROUP
         self._sent_in = core.generation
+        self._awaiting_metadata: JoinGroupResponse | None = None  # the leader's
         self._watched_topics: tuple[str, ...] = ()  # of the group, if this is its leader
         self._watched_counts: dict[str, int] = {}
         self.assigned: tuple[NamedPartitions, ...] | None = None
@@ -94,11 +95,12 @@ class Joining:
 
     @property
     def is_in_flight(self) -> bool:
-        """Whether an answer is waited for."""
-        return self._in_flight is not None
+        """Whether an answer, or metadata for the next request, is waited for."""
+        return self._in_flight is not None or self._awaiting_metadata is not None
 
     def abandon(self) -> None:
         """The application unsubscribes or closes; an answer that still comes finds nobody."""
+        self._awaiting_metadata = None
         self.retry_due_ms = None
         self.assigned = None
         self.joined_topics = None
@@ -180,6 +182,23 @@ class Joining:
         self._heartbeats.enable()
         core.is_leader = response.leader == response.member_id
         self._unwatch()
+        if core.is_leader and not _topics_of_all(response) <= core.subscription.topic_names:
+            # Nobody but a leader needs to know what others are subscribed to.
+            self._awaiting_metadata = response
+            core.effects.append(RequestMetadata())
+        else:
+            self._go_on(response)
+
+    def _go_on(self, response: JoinGroupResponse) -> None:
+        """All that is needed for the SyncGroup is known."""
+        core = self._core
+        if (
+            core.classic_state is not ClassicState.COMPLETING_REBALANCE
+            or core.coordinator_id is None
+        ):
+            core.request_rejoin(_failed_by(ErrorCode.COORDINATOR_NOT_AVAILABLE.name))
+            self._back_off()
+            return
         assignments: dict[str, Assignment] = {}
         if core.is_leader:
             self._watch(response)
@@ -195,8 +214,7 @@ class Joining:
 
     def _watch(self, response: JoinGroupResponse) -> None:
         """The leader looks after the topics of the whole group from now on."""
-        topics = {topic for member in response.members for topic in _topics_of(member.metadata)}
-        topics |= self._core.subscription.topic_names
+        topics = _topics_of_all(response) | self._core.subscription.topic_names
         self._watched_topics = tuple(sorted(topics))
         self._watched_counts = self._catalogue.counts_of(topics)
 
@@ -207,6 +225,9 @@ class Joining:
 
     def on_metadata(self) -> None:
         """The client's metadata has been refreshed."""
+        response, self._awaiting_metadata = self._awaiting_metadata, None
+        if response is not None:
+            self._go_on(response)
         found = self._catalogue.counts_of(self._watched_topics)
         self.topics_changed = found != self._watched_counts
 
@@ -316,5 +337,11 @@ def _failed_by(error_name: str) -> str:
     return f"rebalance failed due to {words}Exception"
 
 
-def _topics_of(metadata: EmbeddedMetadata) -> tuple[str, ...]:
-    return metadata.topics if isinstance(metadata, Subscription) else ()
+def _topics_of_all(response: JoinGroupResponse) -> frozenset[str]:
+    """What the members of a generation are subscribed to; its leader is told."""
+    return frozenset(
+        topic
+        for member in response.members
+        if isinstance(member.metadata, Subscription)
+        for topic in member.metadata.topics
+    )

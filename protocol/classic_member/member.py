@@ -25,7 +25,7 @@ from protocol.classic_member.topics import TopicCatalogue
 from protocol.errors import ProtocolBug
 from protocol.member import events
 from protocol.member.application import Application
-from protocol.member.effects import Effect, RequestMetadata
+from protocol.member.effects import Effect, RequestMetadata, ResetPositions
 from protocol.member.facade import JavaFacade
 from protocol.member.kinds import CLASSIC
 from protocol.member.offset_lookup import OffsetLookup
@@ -241,6 +241,12 @@ class ClassicConsumer(ClassicCore, JavaFacade):
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self._catalogue.on_metadata(event)
+        renamed = self._catalogue.renamed(self.subscription.assigned)
+        if renamed:
+            # To this protocol a topic is its name; an old position means nothing in a new topic.
+            self.subscription.rename(renamed)
+            self._catalogue.keep_names(frozenset(self.subscription.assigned))
+            self.effects.append(ResetPositions(partitions=frozenset(renamed.values())))
         self._rebalance.on_metadata()
 
     # --- deadlines --------------------------------------------------------------------------------

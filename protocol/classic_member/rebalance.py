@@ -193,6 +193,7 @@ class Rebalance:
             core.last_assigned_generation_id = core.generation.generation_id
             self._commits.restart_interval()
             core.subscription.assign(target, added_await_callback=False)
+            self._catalogue.keep_names(target)
 
         call_back(
             core,

@@ -59,6 +59,22 @@ class TopicCatalogue:
             grouped.setdefault(name, []).append(partition.partition)
         return tuple(NamedPartitions(name, tuple(grouped[name])) for name in sorted(grouped))
 
+    def keep_names(self, partitions: frozenset[TopicPartition]) -> None:
+        """Remember the names of what is assigned from now on, should their topics be deleted."""
+        self._topic_names.resolve(partitions)
+        self._topic_names.prune()
+
+    def renamed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
+        """Partitions whose topic's name stands for another topic by now -> that topic's, as far as
+        it has as many."""
+        found: dict[TopicPartition, TopicPartition] = {}
+        for partition in sorted(partitions):
+            name = self.name_of(partition)
+            topic_id = self._ids.get(name, partition.topic_id)
+            if topic_id != partition.topic_id and partition.partition < self.counts.get(name, 0):
+                found[partition] = TopicPartition(topic_id, partition.partition)
+        return found
+
     def name_of(self, partition: TopicPartition) -> str:
         """The name of the partition's topic."""
         return self._topic_names.name_of(partition.topic_id)

@@ -117,6 +117,17 @@ class SubscriptionState:
         if marked:
             self.version += 1
 
+    def rename(self, renamed: Mapping[TopicPartition, TopicPartition]) -> None:
+        """Topics were deleted and created anew under the same names: assigned partitions are those
+        of the new ones from now on, and look for a position there."""
+        self.assigned = {
+            renamed.get(partition, partition): state for partition, state in self.assigned.items()
+        }
+        for partition in renamed.values():
+            self.assigned[partition].fetch_state = FetchState.AWAIT_RESET
+        self.assigned = {partition: self.assigned[partition] for partition in sorted(self.assigned)}
+        self.version += 1
+
     def set_positions(self, positions: Mapping[TopicPartition, int]) -> None:
         """Positions have been looked up: the partitions that wait for one are valid now."""
         for partition, position in positions.items():

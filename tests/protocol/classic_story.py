@@ -58,7 +58,7 @@ from protocol.member import (
 )
 from protocol.semantics import DEFAULT_SEMANTICS, Semantics
 from protocol.shard import Shard
-from protocol.topics import TopicPartition
+from protocol.topics import MetadataImage, TopicPartition
 
 __all__ = ["GROUP_ID", "ClassicStory"]
 
@@ -119,6 +119,7 @@ class ClassicStory:
         self.failing_callbacks: deque[CallbackKind] = deque()
         self.processes: dict[str, _Process] = {}
         self.lost: deque[tuple[str, type, str]] = deque()
+        self.hidden: frozenset[str] = frozenset()
         self.on_step: Callable[[], None] = lambda: None
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
@@ -202,10 +203,18 @@ class ClassicStory:
         member = self.member(name)
         self.tell(name, RecordsReturned(positions=dict.fromkeys(member.fetchable, position)))
 
+    def hide_topics(self, *names: str) -> None:
+        """Clients that do not ask do not hear of these topics, although they are there."""
+        self.hidden = frozenset(names)
+
     def set_topics(self, topics: Mapping[str, int]) -> None:
         """Other topics from now on; coordinator and clients see them at once."""
-        self.image = image_of(topics, version=self.image.version + 1)
-        self.shard.update_image(self.image)
+        self.set_image(image_of(topics, version=self.image.version + 1))
+
+    def set_image(self, image: MetadataImage) -> None:
+        """Other topics, perhaps with ids that are not their names."""
+        self.image = image
+        self.shard.update_image(image)
         for name in list(self.processes):
             self.tell(name, self._metadata())
 
@@ -261,8 +270,9 @@ class ClassicStory:
 
     # --- inside -----------------------------------------------------------------------------------
 
-    def _metadata(self) -> MetadataKnown:
-        topics = self.image.by_name.values()
+    def _metadata(self, *, asked: bool = False) -> MetadataKnown:
+        hidden = frozenset() if asked else self.hidden
+        topics = [topic for topic in self.image.by_name.values() if topic.name not in hidden]
         return MetadataKnown(
             topic_names={topic.topic_id: topic.name for topic in topics},
             partition_counts={topic.name: topic.partition_count for topic in topics},
@@ -323,7 +333,7 @@ class ClassicStory:
         elif kind is CloseConnection:
             process.in_flight.clear()
         elif kind is RequestMetadata:
-            self._tell_later(process, name, 1, self._metadata())
+            self._tell_later(process, name, 1, self._metadata(asked=True))
         elif kind is ResetPositions:
             known = PositionsKnown(positions=dict.fromkeys(effect.partitions, 0))
             self._tell_later(process, name, 1, known)

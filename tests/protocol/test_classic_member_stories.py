@@ -17,6 +17,7 @@ from protocol.member import (
     SendLeaveGroup,
     SendSyncGroup,
 )
+from protocol.topics import MetadataImage, Topic, TopicPartition
 
 ALL_FOO = "foo-0 foo-1 foo-2 foo-3"
 REVOKED, ASSIGNED, LOST = "onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost"
@@ -150,6 +151,36 @@ def test_a_commit_for_a_deleted_topic_holds_up_prepare_for_its_whole_time() -> N
     assert len(story.requests("A", SendCommit)) > 200
     story.run_for(2_000)
     assert story.owned() == {"A": ALL_FOO}
+
+
+def test_a_leader_asks_for_topics_that_only_others_are_subscribed_to() -> None:
+    story = ClassicStory(topics={"foo": 2, "bar": 2})
+    story.hide_topics("bar")
+    story.start("A", topics=("foo",))
+    story.run_for(3_000)
+    story.start("B", topics=("bar",))
+    story.run_for(3_000)
+    assert story.member("A").is_leader
+    assert story.owned() == {"A": "foo-0 foo-1", "B": "bar-0 bar-1"}
+
+
+def test_a_topic_that_is_created_anew_is_the_same_one_to_its_members() -> None:
+    story = ClassicStory(topics={"foo": 2})
+    story.start("A")
+    story.run_for(3_000)
+    story.consume("A", 9)
+    anew = Topic(topic_id="foo-anew", name="foo", partition_count=2)
+    story.set_image(MetadataImage([anew], version=story.image.version + 1))
+    generation = story.group.generation_id
+    story.run_for(3_000)
+    assert story.owned() == {"A": "foo-anew-0 foo-anew-1"}
+    assert {state.position for state in story.member("A").assigned.values()} == {0}
+    assert story.group.generation_id == generation
+    assert story.callbacks("A") == [(ASSIGNED, "foo-0 foo-1")]
+    story.close("A")
+    story.run_for(10)
+    commit = story.requests("A", SendCommit)[-1]
+    assert sorted(commit.offsets) == [TopicPartition("foo-anew", 0), TopicPartition("foo-anew", 1)]
 
 
 # --- lost requests and answers -------------------------------------------------------------------
