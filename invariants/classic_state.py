@@ -321,6 +321,8 @@ class ClassicTimersArmed(_OfClassicGroup):
         ),
         clauses=("classic C12", "classic 2.9"),
         broken_by=(
+            "KAFKA-12890",
+            "KAFKA-9801",
             "test:classic-no-sync-deadline",
             "test:classic-join-timer-lost",
             "test:classic-session-lost",
