@@ -20,6 +20,11 @@ _NOTES = (
     "is, made of order statistics. With this many of them some miss by chance: one in twenty of "
     "those that hold nothing. A seed is *won* where the protocol has less than the base, *lost* "
     "where it has more.",
+    "All protocols have the session timeout and the heartbeat interval of the scenario. Classic "
+    "groups also wait for more members when the first one comes "
+    "(`group_initial_rebalance_delay_ms`, 3 s by default), and their clients look for new "
+    "partitions every ten seconds, if not more often. Lag begins with a partition's first "
+    "consumer: a late start shows in the time without an owner, not in the lag.",
     "A seed counts when its run ended `ok` or `known` under every protocol; the others are listed "
     "as outcomes, and none of their figures are used. A metric that a run does not have (nothing "
     "moved, so nobody waited) leaves its seed out of that row.",

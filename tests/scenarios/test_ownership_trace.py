@@ -1,0 +1,54 @@
+"""What clients saw of who owned what, and the numbers that are made of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scenarios import generate
+from scenarios.compare import DEFAULT_PROTOCOLS, label_of
+from scenarios.ownership import OwnershipInterval, OwnershipTrace
+from scenarios.plots import plot_ownership_of
+from sim.faults import TopicDelete, TopicRecreate
+from sim.world import World
+
+
+def a_run(profile: str, seed: int) -> tuple[World, list[OwnershipInterval]]:
+    """A run to its end, and all that was owned of the partitions that ought to have an owner."""
+    trace = OwnershipTrace()
+    world = World(generate(profile, seed).world, trace=trace)
+    world.run()
+    group = world.groups["group"]
+    return world, [
+        interval
+        for interval in trace.intervals(world.now_ms)
+        if group.subscribes_to(interval.partition.topic_id.split(":")[0])
+    ]
+
+
+@pytest.mark.parametrize("protocol", DEFAULT_PROTOCOLS)
+def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
+    """Time that is owned is all there is, but for what nobody owned; twice where two did."""
+    tried = 0
+    for seed in range(12):
+        profile = label_of("faulty", protocol)
+        faults = generate(profile, seed).world.faults
+        if any(isinstance(fault, TopicDelete | TopicRecreate) for fault in faults):
+            continue
+        world, intervals = a_run(profile, seed)
+        owned_ms = sum(i.to_ms - i.from_ms for i in intervals)
+        unowned_ms, all_ms = world.metrics.ownership["group"].areas()
+        metrics = world.result().metrics
+        assert owned_ms == all_ms - unowned_ms + metrics["overlap_partition_ms"], seed
+        assert unowned_ms == metrics["unowned_partition_ms"]
+        tried += 1
+    assert tried >= 5
+
+
+def test_a_picture_has_a_row_for_each_run_on_one_axis_of_time() -> None:
+    runs = {name: a_run(label_of("calm", name), 3)[1] for name in ("eager", "consumer-range")}
+    figure = plot_ownership_of(runs, until_ms=20_000, fault_times=[1_500, 9_000])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(runs)
+    for axes, intervals in zip(figure.axes, runs.values(), strict=True):
+        assert len(axes.collections) == len(intervals)
+        assert axes.get_xlim() == (0, 20)
+        assert [line.get_xdata()[0] for line in axes.lines] == [1.5, 9.0]
