@@ -25,6 +25,7 @@ from invariants.liveness import Liveness
 from invariants.promise import Finding, Invariant, Violation
 from invariants.registry import INVARIANTS
 from invariants.step import ClientView, ShardView, Step, StepKind, WorldView, shard_of
+from protocol.classic_group.states import ClassicGroupState
 from protocol.errors import ErrorCode
 from protocol.member import (
     AssignorMetadataChanged,
@@ -364,7 +365,9 @@ class Checker:
             self.books.failed_writes.note(shard, ledger)
             self.books.computations.note_failed_write(shard.name)
         self._ask(self._on["on_truncated"], step)
-        if shard.is_active:
+        group = self.books.classic_group_in(shard)
+        if shard.is_active and (group is None or group.state is not ClassicGroupState.DEAD):
+            # A shard that is given up drops its open batch when its groups are Dead already.
             self._classic.on_step(step, shard)
 
     def _released(self, step: Step) -> None:

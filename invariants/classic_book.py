@@ -17,6 +17,7 @@ from protocol.classic_group.member import ClassicMember
 from protocol.classic_group.replacement import Replacement
 from protocol.classic_group.states import ClassicGroupState
 from protocol.embedded import EmbeddedAssignment
+from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.messages_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -200,12 +201,13 @@ class ClassicBook:
                 and record.group_id == group.group_id
                 and record.value is not None
             ):
-                number = record.value.generation
+                number, end = record.value.generation, shard.log_end_offset
                 if number in self.written:
+                    # A static member has a new id; what the leader gave is in the first record.
                     self._before_replacement[number] = self.written[number]
+                    end = self.written[number].end_offset
                 self.written[number] = Written(
-                    shard.log_end_offset,
-                    {row.member_id: row.assignment for row in record.value.members},
+                    end, {row.member_id: row.assignment for row in record.value.members}
                 )
         if step.detail and isinstance(step.event, Replacement):
             before = self._before_replacement.pop(generation_id, None)
@@ -223,9 +225,11 @@ class ClassicBook:
 
 def _changes_ids(step: Step) -> bool:
     """A replacement gives a member a new id and leaves all numbers as they are; what waited for a
-    commit, or its failure, may touch everybody."""
+    commit, or its failure, may touch everybody, and so does a conversion that is refused."""
     request = step.request
     if step.kind is not StepKind.COORDINATOR_REQUEST:
+        return True
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
         return True
     return isinstance(request, JoinGroupRequest) and not request.member_id
 

@@ -76,6 +76,7 @@ COMMON_DEFECTS = (
     "D12",
     "D13",
     "D14",
+    "classic-early-conversion",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -83,7 +84,8 @@ COMMON_DEFECTS = (
     "sim-retried-commit",
 )
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
-defects of clients, each of which has one version only (docs/findings.md)."""
+defects of clients, each of which has one version only (docs/findings.md).
+``classic-early-conversion``: classic-group-and-migration.md, section 7.3."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -127,6 +129,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_id="client.revocation.committed",
         signature="records were handed out of a partition that was marked to be revoked",
         recognises=lambda evidence: evidence.get("was_late") is True,
+    ),
+    KnownDefect(
+        defect="classic-early-conversion",
+        promise_id="refusal.server_error",
+        signature="a join finds a classic group in a join phase, which cannot be converted then",
+        recognises=lambda evidence: evidence.get("converts_classic_group") is True,
     ),
     KnownDefect(
         defect="KAFKA-20066",

@@ -266,6 +266,7 @@ class GroupLedger:
         was_mixed = self.classic_count > 0 or any(type(r) is GroupMetadata for r in records)
         group_epoch, target_epoch = self.group_epoch, self.target_epoch
         is_converted = False
+        of_former: dict[str, tuple[Target | None, Target | None]] = {}
         for record in records:
             if record.group_id != self.group_id:
                 continue
@@ -311,6 +312,8 @@ class GroupLedger:
                         change.is_group_removed = True
                         change.left_behind = self._left_behind()
                         self._move_targets(change)
+                        of_former.update(change.targets)
+                        change.targets.clear()
                         for member_id in list(self.members):
                             self._put(member_id, self.members[member_id], None, change)
                         self._clear()
@@ -318,8 +321,10 @@ class GroupLedger:
                         self.has_group = True
                         self.group_epoch = record.value.epoch
                         self.metadata_hash = record.value.metadata_hash
-        if change.targets and not change.is_group_removed:
+        if change.targets:
             self._move_targets(change)
+        if of_former:
+            change.targets = {**of_former, **change.targets}
         change.is_mixed = was_mixed or self.classic_count > 0
         change.group_epoch = group_epoch, self.group_epoch
         change.target_epoch = target_epoch, self.target_epoch

@@ -359,4 +359,7 @@ class ServerNeverFails(_Refusal):
         """Did the coordinator itself fail?"""
         if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             return None
-        return self.found(step, step.response.error_message or "no reason given")
+        classic = self.books.classic_group_in(shard_of(step))
+        converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
+        why = step.response.error_message or "no reason given"
+        return self.found(step, why, converts_classic_group=converts)

@@ -172,6 +172,7 @@ class RemovalDue(Invariant):
         clauses=("coordinator 4.1", "zoo L4"),
         broken_by=("test:impatient-timer",),
     )
+    judges_mixed = True
 
     def __init__(self, books: Books) -> None:
         super().__init__(books)
@@ -215,7 +216,7 @@ class RemovalDue(Invariant):
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """Was it time?"""
-        if change is None:
+        if change is None or change.is_group_removed:
             return None
         key: TimerKey = step.event
         ledger = change.ledger
@@ -228,6 +229,8 @@ class RemovalDue(Invariant):
                     f"{self.books.who(member_id)}",
                     {"member": member_id},
                 )
+            if entry.metadata.classic_member_metadata is not None:
+                continue  # Its sessions and waits are of another kind (``hybrid.py``).
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
                 limit_ms = self.books.config_history.session_timeout_ms(
