@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from protocol.causes import REASONS, RebalanceCause
 from protocol.classic_member.closing import ClassicCalls
 from protocol.classic_member.commits import ClassicCommits
 from protocol.classic_member.config import ClassicConsumerConfig
@@ -185,6 +186,9 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         if event.matches_locally:
             self.effects.append(RequestMetadata())
 
+    def _on_enforce_rebalance(self, event: events.EnforceRebalance) -> None:
+        self.request_rejoin(REASONS[RebalanceCause.ENFORCED])
+
     def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
         if self._somebody_reads:
             self._joining.on_join_answered(event.correlation_id, event.response)
@@ -338,6 +342,7 @@ _HANDLERS: Mapping[type, Callable[[ClassicConsumer, Any], None]] = {
     events.Unsubscribe: ClassicConsumer._on_unsubscribe,
     events.Close: ClassicConsumer._on_close,
     events.CommitOffsets: ClassicConsumer._on_commit_offsets,
+    events.EnforceRebalance: ClassicConsumer._on_enforce_rebalance,
     events.RecordsReturned: ClassicConsumer._on_records_returned,
     events.JoinGroupAnswered: ClassicConsumer._on_join_answered,
     events.SyncGroupAnswered: ClassicConsumer._on_sync_answered,

@@ -42,6 +42,7 @@ __all__ = [
     "CoordinatorFound",
     "CoordinatorSearchFailed",
     "Disconnected",
+    "EnforceRebalance",
     "Event",
     "HeartbeatAnswered",
     "JoinGroupAnswered",
@@ -154,6 +155,11 @@ class CommitOffsets:
     is_sync: bool
     offsets: Mapping[TopicPartition, int] | None = None
     timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceRebalance:
+    """``enforceRebalance``: join again with the next ``poll``. Only the classic protocol has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,6 +364,7 @@ Event = (
     | PollingStopped
     | CallbackCompleted
     | CommitOffsets
+    | EnforceRebalance
     | RecordsReturned
     | HeartbeatAnswered
     | CommitAnswered

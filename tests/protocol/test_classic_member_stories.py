@@ -11,6 +11,7 @@ from protocol.errors import ErrorCode
 from protocol.member import (
     CallbackKind,
     ClientState,
+    EnforceRebalance,
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
@@ -315,6 +316,33 @@ def test_a_callback_that_throws_is_told_and_changes_nothing_else(
     assert not story.failing_callbacks
     assert [code for name in "AB" for code in codes(story.processes[name].errors)] == [None]
     assert shares(story) == [2, 2]
+
+
+def test_a_callback_that_outlasts_the_poll_interval_costs_the_membership() -> None:
+    story = ClassicStory(max_poll_interval_ms=5_000)
+    story.start("A")
+    story.run_for(3_000)
+    before = story.member("A").member_id
+    story.callback_ms = 8_000
+    story.subscribe("A", "foo", "bar")
+    story.run_for(6_000)
+    assert story.requests("A", SendLeaveGroup)[-1].reason == "consumer poll timeout has expired."
+    assert story.owned() == {"A": ALL_FOO}, "until the callback returns, and tells of no loss"
+    story.callback_ms = 0
+    story.run_for(20_000)
+    assert story.member("A").member_id not in ("", before)
+    assert story.owned() == {"A": ALL_FOO}
+
+
+def test_an_application_may_ask_for_a_rebalance() -> None:
+    story = ClassicStory()
+    story.start("A")
+    story.run_for(3_000)
+    generation = story.group.generation_id
+    story.tell("A", EnforceRebalance())
+    story.run_for(1_000)
+    assert story.requests("A", SendJoinGroup)[-1].reason == "rebalance enforced by user"
+    assert story.group.generation_id == generation + 1
 
 
 def test_heartbeats_go_on_during_a_slow_callback_and_nobody_else_gets_the_partitions() -> None:
