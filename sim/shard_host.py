@@ -409,10 +409,8 @@ class ShardHost:
             self._replica.pump_both_ways()
 
     def _resign(self) -> None:
-        completions: Sequence[Completion] = ()
-        if self.is_active:
-            completions = self.coordinator.on_unloaded(now_ms=self._clock.now_ms)
-        for answer in self._unload("resigned"):
+        answers, completions = self._unload("resigned", is_orderly=True)
+        for answer in answers:
             if answer.asked is not None:
                 self._refuse(answer.asked, ErrorCode.NOT_COORDINATOR)
         self._complete(completions)
@@ -436,12 +434,19 @@ class ShardHost:
         if self.is_active:
             self._steps.configs(self)
 
-    def _unload(self, detail: str) -> list[Answer]:
+    def _unload(
+        self, detail: str, *, is_orderly: bool = False
+    ) -> tuple[list[Answer], Sequence[Completion]]:
+        """What still waits for a commit, and, if there is time for that, what parked requests are
+        answered."""
         was_active = self.is_active
+        completions: Sequence[Completion] = ()
         if self._writer.drop():
             # The open batch was in force in memory, which must not outlive it, were it for a step.
             self.coordinator.revert_to(self._log.end_offset)
             self._steps.truncated(self)
+        if was_active and is_orderly:
+            completions = self.coordinator.on_unloaded(now_ms=self._clock.now_ms)
         self.state = ShardState.CLOSED
         self.is_active = False
         self._load.cancel()
@@ -453,7 +458,7 @@ class ShardHost:
         if was_active:
             self._world.on_shards_changed(self.partition)
             self._steps.unloaded(self, detail)
-        return answers
+        return answers, completions
 
     def _new_coordinator(self) -> GroupCoordinator:
         world = self._world

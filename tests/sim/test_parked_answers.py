@@ -217,6 +217,23 @@ def test_a_coordinator_that_resigns_answers_whoever_is_parked() -> None:
     assert story.group.state is ClassicGroupState.STABLE, "the rebalance is forgotten"
 
 
+def test_a_coordinator_that_resigns_with_an_open_batch_refuses_what_is_in_it() -> None:
+    """First its memory goes back to where the log ends, then it gives the groups up."""
+    story = Story(CoordinatorMove(at_ms=10_000, to_broker=1), linger_ms=20)
+    leader, follower = story.stable("a", "b")
+    generation_id = leader.generation_id
+    story.wait_until(9_900)
+    leader.join()
+    follower.join("orders", "payments")
+    story.wait_until(9_994)
+    follower.sync()
+    leader.sync({leader.member_id: assigned(0), follower.member_id: assigned(1)})
+    story.wait(1_000)
+    assert leader.codes[-1] == follower.codes[-1] == "NOT_COORDINATOR"
+    assert story.group.generation_id == generation_id, "the new one was never written"
+    assert leader.generation_id == generation_id + 1
+
+
 def test_a_coordinator_that_resigns_while_it_loads_has_nobody_to_answer() -> None:
     """It had resigned before: whoever was parked then has been answered then."""
     moves = [
