@@ -177,10 +177,13 @@ def compare(
     from spark.comparison_report import write_comparison_report
 
     chosen, base = _check_protocols(protocols, base)
+    seed_range = SeedRange.of(seeds)
+    if timeline_seed is not None and timeline_seed not in seed_range:
+        raise SweepError(f"timeline seed {timeline_seed}: give one of the seeds {seed_range}")
     done = carry_out(
         profile=profile,
         protocols=chosen,
-        seeds=seeds,
+        seeds=seed_range,
         out=out,
         backend=backend,
         master=master,
@@ -190,10 +193,6 @@ def compare(
         processes=processes,
         on_progress=on_progress,
     )
-    if timeline_seed is not None and not (
-        done.plan.seeds.first <= timeline_seed < done.plan.seeds.end
-    ):
-        raise SweepError(f"timeline seed {timeline_seed}: give one of the seeds {done.plan.seeds}")
     summary = summarise_comparison(
         done.path, base=base, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s
     )

@@ -16,12 +16,13 @@ from scenarios.plots import plot_ownership_of
 from spark.comparison import COMPARED, ComparisonSummary, read_values
 from spark.plots import PLOT_FOLDER
 
-__all__ = ["Timeline", "draw_comparison"]
+__all__ = ["DISTRIBUTIONS_FILE", "Timeline", "draw_comparison"]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 TOLD_BY = "unowned_partition_ms"
 PARTITIONS_DRAWN = 24
 AFTERWARDS_MS = 2_000
+DISTRIBUTIONS_FILE = f"{PLOT_FOLDER}/distributions.png"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,8 @@ def draw_comparison(
     (path / PLOT_FOLDER).mkdir(exist_ok=True)
     compared = _compared_seeds(path, summary)
     values = {name: read_values(path, name, compared) for name in summary.plan.protocols}
-    _distributions(values).savefig(path / PLOT_FOLDER / "distributions.png", dpi=110)
+    if compared:
+        _distributions(values).savefig(path / DISTRIBUTIONS_FILE, dpi=110)
     why = "It was asked for."
     if timeline_seed is None:
         timeline_seed = _telling_seed(values, summary.base)
@@ -73,7 +75,7 @@ def _distributions(values: Mapping[str, pd.DataFrame]) -> Figure:
                 axes.ecdf(frame[metric.name].dropna(), label=name, color=colour, linewidth=1.2)
         axes.set_title(metric.name, fontsize=9)
         axes.tick_params(labelsize=8)
-        if (max(f[metric.name].max() for f in values.values() if metric.name in f)) > 0:
+        if max(f[metric.name].max() for f in values.values() if metric.name in f) > 0:
             axes.set_xscale("symlog")
     for axes in grid[len(metrics) :]:
         axes.set_axis_off()

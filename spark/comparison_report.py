@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scenarios.compare import PROTOCOLS
 from spark.comparison import COMPARED, ComparisonSummary, Estimate
-from spark.comparison_plots import Timeline, draw_comparison
+from spark.comparison_plots import DISTRIBUTIONS_FILE, Timeline, draw_comparison
 from spark.tables import OUTCOMES
 
 __all__ = ["headline_rows", "number", "write_comparison_report"]
@@ -90,8 +90,9 @@ def _page(summary: ComparisonSummary, timeline: Timeline | None) -> Iterator[str
     for note in _NOTES:
         yield ""
         yield note
-    yield ""
-    yield "![Distributions over seeds](report/distributions.png)"
+    if summary.seeds_compared:
+        yield ""
+        yield f"![Distributions over seeds]({DISTRIBUTIONS_FILE})"
     for name in plan.protocols:
         if name != summary.base:
             title = f"`{name}` against `{summary.base}`, seed by seed"
@@ -150,7 +151,7 @@ def _difference_rows(summary: ComparisonSummary, protocol: str) -> list[list[str
 
 
 def _outcome_rows(summary: ComparisonSummary) -> list[list[str]]:
-    rows = [["protocol", *OUTCOMES, "not stable at the end"]]
+    rows = [["protocol", *OUTCOMES, "not stable at the end, of those compared"]]
     for name, counts in summary.outcomes.items():
         of_each = (f"{counts.get(outcome, 0):,}" for outcome in OUTCOMES)
         rows.append([f"`{name}`", *of_each, f"{summary.unstable[name]:,}"])

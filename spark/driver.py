@@ -125,7 +125,7 @@ def carry_out(
     """
     if backend not in BACKENDS:
         raise SweepError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    seed_range = _seed_range(seeds)
+    seed_range = SeedRange.of(seeds)
     for protocol in protocols or ("",):
         _check_profile(label_of(profile, protocol), seed_range.first, runner)
     folder = ResultFolder(Path(out).absolute())
@@ -197,12 +197,6 @@ def _backend(
     from spark.session import check_setup
 
     return partial(run_on_spark, setup=check_setup(master), settings=settings)
-
-
-def _seed_range(seeds: SeedRange | str | tuple[int, int]) -> SeedRange:
-    if isinstance(seeds, SeedRange):
-        return seeds
-    return SeedRange.parse(seeds) if isinstance(seeds, str) else SeedRange(*seeds)
 
 
 def _plan(

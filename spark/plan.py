@@ -48,6 +48,16 @@ class SeedRange:
         return self.end - self.first
 
     @classmethod
+    def of(cls, seeds: SeedRange | str | tuple[int, int]) -> SeedRange:
+        """A range however it is given: as one, as text, or as its first seed and its end."""
+        if isinstance(seeds, SeedRange):
+            return seeds
+        return cls.parse(seeds) if isinstance(seeds, str) else cls(*seeds)
+
+    def __contains__(self, seed: int) -> bool:
+        return self.first <= seed < self.end
+
+    @classmethod
     def parse(cls, text: str) -> SeedRange:
         """Read ``"0:2000"``: first seed, colon, end (not included)."""
         match = re.fullmatch(r"(\d{1,19}):(\d{1,19})", text.strip())

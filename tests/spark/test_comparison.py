@@ -120,6 +120,28 @@ def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path)
     assert not summary.passed
 
 
+def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
+    a_comparison(tmp_path / "out", seeds="0:3")
+    folder = ResultFolder(tmp_path / "out")
+    rows = read_table(tmp_path / "out", "runs").to_pylist()
+    for row in rows:
+        row |= {"outcome": "stuck", "reason": "nothing goes on"}
+    folder.write("runs", 0, to_table("runs", rows))
+    summary = a_comparison(tmp_path / "out", seeds="0:3")
+    assert summary.seeds_compared == 0
+    assert summary.estimates == ()
+    assert read_comparison(tmp_path / "out").empty
+    text = summary.report.read_text()
+    assert "0 of 3 seeds passed under all" in text
+    assert "nothing goes on" in text
+    assert "![" not in text
+
+
+def test_a_seed_can_be_chosen_to_be_drawn(tmp_path: Path) -> None:
+    summary = a_comparison(tmp_path / "out", timeline_seed=5)
+    assert "## Who could fetch what, in seed 5" in summary.report.read_text()
+
+
 def test_a_finished_comparison_is_read_again_and_can_have_another_base(
     finished: tuple[Path, ComparisonSummary],
 ) -> None:
@@ -164,6 +186,7 @@ def test_a_comparison_and_a_sweep_do_not_share_a_folder(
         ({"protocols": ("consumer-range", "eagre")}, ScenarioError, "no protocol 'eagre'"),
         ({"base": "cooperative"}, SweepError, "choose one of the compared"),
         ({"profile": "fauly"}, ScenarioError, "no profile 'fauly'"),
+        ({"timeline_seed": 8}, SweepError, "give one of the seeds 0:8"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_written(

@@ -29,6 +29,12 @@ def test_a_seed_range_reads_back_what_it_prints(first: int, count: int) -> None:
     assert len(seeds) == count
 
 
+def test_a_seed_range_is_the_same_however_it_is_given() -> None:
+    seeds = SeedRange(3, 9)
+    assert SeedRange.of("3:9") == SeedRange.of((3, 9)) == SeedRange.of(seeds) == seeds
+    assert [seed for seed in range(12) if seed in seeds] == [3, 4, 5, 6, 7, 8]
+
+
 @pytest.mark.parametrize("text", ["", "7", "0-7", "a:b", "-1:7", "7:", "1:2:3", "5:5", "9:3"])
 def test_a_malformed_or_reversed_range_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(SweepError, match="as in 0:2000"):
