@@ -45,8 +45,13 @@ def _error(body: Body) -> ErrorCode:
     return ErrorCode[body["error_code"].upper()]
 
 
-def _named(by_topic: Mapping[str, list[int]]) -> tuple[NamedPartitions, ...]:
-    return tuple(NamedPartitions(t, tuple(sorted(by_topic[t]))) for t in sorted(by_topic))
+_USER_DATA = "<user_data>"
+"""Under what traces have what the assignor of a librdkafka leader puts into assignments."""
+
+
+def _named(by_topic: Mapping[str, Any]) -> tuple[NamedPartitions, ...]:
+    topics = sorted(by_topic.keys() - {_USER_DATA})
+    return tuple(NamedPartitions(topic, tuple(sorted(by_topic[topic]))) for topic in topics)
 
 
 def _by_topic(named: Iterable[NamedPartitions]) -> dict[str, list[int]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from classic_story import ClassicStory
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.classic_group.states import ClassicGroupState
 from protocol.classic_member import ClassicState
+from protocol.embedded import Assignment
 from protocol.member import (
     CallbackKind,
     ClientState,
@@ -64,6 +66,12 @@ def set_topics(count: int) -> Act:
     return lambda story: story.set_topics({"foo": count, "bar": 2})
 
 
+def grow(story: ClassicStory) -> None:
+    """One more partition."""
+    counts = {topic.name: topic.partition_count for topic in story.image.by_name.values()}
+    story.set_topics(counts | {"foo": counts["foo"] + 1})
+
+
 def set_callback_ms(duration_ms: int) -> Act:
     def act(story: ClassicStory) -> None:
         story.callback_ms = duration_ms
@@ -111,6 +119,9 @@ def assert_exclusive(story: ClassicStory) -> None:
     owners: dict[TopicPartition, str] = {}
     for name, process in story.processes.items():
         member = process.member
+        if process.is_alive and not member.config.is_cooperative:
+            # C9: whoever has asked to be in the next generation has given everything up.
+            assert not (member.classic_state.is_rebalancing and member.assigned), name
         if (
             not process.is_alive
             or member.classic_state is not ClassicState.STABLE
@@ -140,6 +151,80 @@ def test_members_own_nothing_together_and_settle(
             story.resume(name)
     story.run_for(LONG_ENOUGH_MS)
     assert_settled(story)
+
+
+quiet_acts = st.one_of(
+    names.map(start),
+    names.map(lambda n: if_alive(n, lambda story: story.close(n))),
+    names.map(lambda n: if_alive(n, lambda story: story.kill(n))),
+    st.sampled_from("BCD").map(
+        lambda n: if_alive(n, lambda story: story.subscribe(n, "foo", "bar"))
+    ),
+    st.sampled_from("BCD").map(lambda n: if_alive(n, lambda story: story.subscribe(n, "foo"))),
+    st.just(grow),
+    st.sampled_from([0, 50, 1_500]).map(set_callback_ms),
+)
+"""Nothing is lost, and nobody stays away from a rebalance: whoever does, and is static, is carried
+along with what it said long ago, and works on what others are given (C9)."""
+
+
+class Generations:
+    """What each generation assigned to whom, and C10 between one and the next."""
+
+    def __init__(self, story: ClassicStory) -> None:
+        self.story = story
+        self.seen = 0
+        self.owner: dict[tuple[str, int], str] = {}
+
+    def look(self) -> None:
+        group = self.story.shard.coordinator.classic_groups.get("group")
+        if group is None or group.state is not ClassicGroupState.STABLE:
+            return
+        if group.generation_id == self.seen:
+            return
+        self.seen = group.generation_id
+        owner: dict[tuple[str, int], str] = {}
+        for member_id, member in group.members.items():
+            assert isinstance(member.assignment, Assignment)
+            for topic, numbers in member.assignment.partitions:
+                for number in numbers:
+                    assert owner.setdefault((topic, number), member_id) == member_id
+        for partition, member_id in owner.items():
+            before = self.owner.get(partition, member_id)
+            assert before == member_id or before not in group.members, (partition, before)
+        self.owner = owner
+
+
+@given(
+    script=st.lists(
+        st.tuples(quiet_acts, st.sampled_from([1, 300, 1_500, 4_000, 12_000])), max_size=20
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_cooperative_members_hand_over_by_way_of_a_generation_without_an_owner(
+    script: list[tuple[Act, int]],
+) -> None:
+    story = ClassicStory(topics={"foo": 4, "bar": 2}, assignors=("cooperative-sticky",))
+    generations = Generations(story)
+    story.on_step = generations.look
+    for act, wait_ms in script:
+        act(story)
+        story.run_for(wait_ms)
+    story.callback_ms = 0
+    story.run_for(LONG_ENOUGH_MS)
+    assert_settled(story)
+
+
+def test_the_check_of_handing_over_notices_eager_members() -> None:
+    """They move partitions from one generation to the next."""
+    story = ClassicStory()
+    generations = Generations(story)
+    story.on_step = generations.look
+    story.start("A")
+    story.run_for(2_000)
+    story.start("B")
+    with pytest.raises(AssertionError, match="foo"):
+        story.run_for(5_000)
 
 
 def assert_settled(story: ClassicStory) -> None:
