@@ -64,6 +64,9 @@ class Books:
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClassicClientEntry] = {}
         """Clients of the classic protocol, apart from the others."""
+        self.quiet_returns: set[int] = set()
+        """Generations in which a static member came back, and no rebalance followed: whatever had
+        changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""
         self.by_member_id: dict[str, ClientEntry] = {}
         """Member id -> the living client that uses it."""
         self.fetchers: dict[TopicPartition, dict[str, None]] = {}

@@ -9,6 +9,7 @@ from invariants.classic_book import CLASSIC_REQUESTS, ClassicBook
 from invariants.classic_entry import ClassicClientEntry
 from invariants.listeners import Listener
 from invariants.step import ClientView, ShardView, Step, shard_of
+from protocol.classic_group.states import ClassicGroupState
 from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
 
 __all__ = ["ClassicWatch"]
@@ -45,6 +46,13 @@ class ClassicWatch:
             if group is None:
                 return None
             book = self._books.classic[shard.name] = ClassicBook()
+        if (
+            group is not None
+            and step.records
+            and isinstance(step.request, JoinGroupRequest)
+            and group.state is ClassicGroupState.STABLE
+        ):
+            self._books.quiet_returns.add(group.generation_id)
         if group is not None or book.group is not None:
             self._ask(self._on["on_classic"], step, book.look(step, shard, group))
         return book

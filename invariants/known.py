@@ -77,6 +77,7 @@ COMMON_DEFECTS = (
     "D13",
     "D14",
     "classic-early-conversion",
+    "classic-quiet-return",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -85,7 +86,8 @@ COMMON_DEFECTS = (
 )
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md).
-``classic-early-conversion``: classic-group-and-migration.md, section 7.3."""
+``classic-early-conversion``: classic-group-and-migration.md, section 7.3;
+``classic-quiet-return``: section 2.5."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -129,6 +131,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_id="client.revocation.committed",
         signature="records were handed out of a partition that was marked to be revoked",
         recognises=lambda evidence: evidence.get("was_late") is True,
+    ),
+    KnownDefect(
+        defect="classic-quiet-return",
+        promise_id="liveness.classic_partitions_owned",
+        signature="a static member came back to the generation, and no rebalance has followed",
+        recognises=lambda evidence: evidence.get("has_quiet_return") is True,
     ),
     KnownDefect(
         defect="classic-early-conversion",

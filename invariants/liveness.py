@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from invariants.books import Books
+from invariants.classic_liveness import can_upgrade, unowned, unsettled
 from invariants.clients import ClientEntry
 from invariants.computations import is_fit
 from invariants.known import known_defect
@@ -78,6 +79,25 @@ _GHOSTS = Promise(
     clauses=("coordinator L3", "client O6", "zoo L3", "zoo S7"),
     broken_by=("KAFKA-18931",),
 )
+_CLASSIC_SETTLES = Promise(
+    id="liveness.classic_settles",
+    sentence=(
+        "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
+        "client in it, and in a consumer group such a client reaches the target epoch; join phase "
+        "and sync phase are bounded by the rebalance timeouts."
+    ),
+    clauses=("classic C13", "classic H11", "zoo L1", "zoo L5"),
+    broken_by=("test:classic-never-synced",),
+)
+_CLASSIC_OWNED = Promise(
+    id="liveness.classic_partitions_owned",
+    sentence=(
+        "Once faults stop, every partition that the members of a classic group subscribe to is "
+        "worked on by one of them."
+    ),
+    clauses=("classic C13", "classic 6", "zoo L2"),
+    broken_by=("test:classic-nobody-works",),
+)
 _LEAVE_ENDS = Promise(
     id="client.leave.completes",
     sentence="unsubscribe and close return within their timeouts.",
@@ -100,6 +120,8 @@ LIVENESS: tuple[Promise, ...] = (
     _COMPUTED,
     _CONVERGES,
     _OWNED,
+    _CLASSIC_SETTLES,
+    _CLASSIC_OWNED,
     _REVOKED,
     _GHOSTS,
     _LEAVE_ENDS,
@@ -220,6 +242,11 @@ class Liveness:
             "lost_with_failed_write": shard is not None
             and books.failed_writes.hold_up(shard, books.ledger_of(shard)),
         }
+        if stuck.promise is _CLASSIC_OWNED and shard is not None:
+            group = books.classic_group_in(shard)
+            evidence["has_quiet_return"] = (
+                group is not None and group.generation_id in books.quiet_returns
+            )
         entry = self._books.clients.get(stuck.client)
         if entry is not None:
             evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
@@ -271,8 +298,20 @@ class Liveness:
             *self._uncomputed(),
             *self._unconverged(),
             *self._unowned(),
+            *self._classic(),
             *self._blocked(at_ms),
         ]
+
+    def _classic(self) -> Iterator[Stuck]:
+        books = self._books
+        for promise, found in (
+            (_CLASSIC_SETTLES, unsettled(books)),
+            (_CLASSIC_OWNED, unowned(books)),
+        ):
+            for late in found:
+                yield Stuck(
+                    promise=promise, subject=late.subject, reason=late.reason, client=late.client
+                )
 
     def _unserved(self) -> Iterator[Stuck]:
         if self._books.acting_shard() is None:
@@ -311,6 +350,9 @@ class Liveness:
         if ledger is None:
             return
         group_epoch = ledger.group_epoch
+        shard = self._books.acting_shard()
+        if shard is not None and not can_upgrade(self._books, shard):
+            return
         for entry in self._wanted():
             member = entry.member
             stored = ledger.members.get(member.member_id)
@@ -344,6 +386,8 @@ class Liveness:
         ledger = self._books.acting_ledger()
         shard = self._books.acting_shard()
         if ledger is None or shard is None or not any(self._wanted()):
+            return
+        if not can_upgrade(self._books, shard):
             return
         by_name = shard.coordinator.image.by_name
         for name in sorted(ledger.all_names()):

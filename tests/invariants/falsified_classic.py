@@ -15,9 +15,12 @@ from coordinator_world import orders
 from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
+from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.classic_group.states import ClassicGroupState
+from protocol.classic_member.config import ClassicConsumerConfig
 from protocol.classic_member.states import ClassicState
 from protocol.errors import ErrorCode
+from protocol.member import ClientState
 from protocol.messages_classic import JoinGroupResponseMember
 from protocol.messages_offsets import OffsetCommitResponse
 from protocol.outcome import Completion, Outcome, TimerKey
@@ -350,3 +353,48 @@ def classic_transfer_at_once() -> ClassicWorld:
     bench.join_group("B", metadata=owned, **cooperative)
     bench.sync_group("A", {"A": (0, 1, 2), "B": (3,)})
     return bench
+
+
+# -- C13 -------------------------------------------------------------------------------------
+
+
+def calm(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
+    """A is a client that should be at work, and a long calm has passed."""
+    bench.show_client(
+        StubClient(
+            "A",
+            member_id=bench.ids["A"],
+            member_epoch=epoch,
+            state=ClientState.STABLE,
+            has_subscription=True,
+            subscribed_topic_names=frozenset({"orders"}),
+            is_polling=True,
+            is_closed=False,
+            blocked_in=None,
+            leave_is_pending=False,
+            config=ClassicConsumerConfig(
+                group_id="group", assignors=(CLASSIC_ASSIGNORS["range"],), max_poll_interval_ms=1
+            ),
+        )
+    )
+    bench.checker.liveness.on_calm_start(bench.now_ms)
+    return bench
+
+
+@mutant
+def classic_never_synced() -> ClassicWorld:
+    """The leader never says who gets what."""
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A")
+    return calm(bench, epoch=bench.generation)
+
+
+@mutant
+def classic_nobody_works() -> ClassicWorld:
+    """A is given everything, and fetches nothing."""
+    bench = world()
+    bench.leave_group("B")
+    bench.join_group("A")
+    bench.sync_group("A", {"A": (0, 1, 2, 3)})
+    return calm(bench, epoch=bench.generation)
