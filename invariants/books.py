@@ -64,6 +64,10 @@ class Books:
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClassicClientEntry] = {}
         """Clients of the classic protocol, apart from the others."""
+        self._topic_ids: dict[str, str] = {}
+        self._recreated: set[str] = set()
+        """Ids of topics under names that had another id before: classic members, which know topics
+        by name, take them for the same."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
         changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""
@@ -123,6 +127,18 @@ class Books:
         """The books of this shard, opened if need be."""
         ledger = self.ledgers.get(shard.name)
         return self.open_ledger(shard) if ledger is None else ledger
+
+    def note_topics(self, shard: ShardView) -> None:
+        """A shard has a metadata image that may be new."""
+        for topic in shard.coordinator.image.by_id.values():
+            former = self._topic_ids.setdefault(topic.name, topic.topic_id)
+            if former != topic.topic_id:
+                self._topic_ids[topic.name] = topic.topic_id
+                self._recreated.add(topic.topic_id)
+
+    def is_recreated(self, partition: TopicPartition) -> bool:
+        """Whether the name of its topic belonged to another topic before."""
+        return partition.topic_id in self._recreated
 
     def note_leader(self, shard: ShardView) -> None:
         """A shard became active."""

@@ -332,6 +332,7 @@ class Checker:
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
         self.books.note_leader(shard)
+        self.books.note_topics(shard)
         self.books.computations.forget(shard.name)
         self.books.failed_writes.forget(shard.name)
         ledger = self.books.open_ledger(shard)
@@ -379,6 +380,7 @@ class Checker:
                 self._found(step, listener, finding)
 
     def _metadata(self, step: Step) -> None:
+        self.books.note_topics(shard_of(step))
         self._ask(self._on["on_metadata"], step)
         if step.timers:
             self._ask(self._on["on_timers"], step)

@@ -118,7 +118,11 @@ class ExclusiveAmongKinds(Invariant):
         return Finding(
             f"{self.books.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
             "them are members in good standing",
-            {"partition": partition, "clients": tuple(standing)},
+            {
+                "partition": partition,
+                "clients": tuple(standing),
+                "is_recreated": self.books.is_recreated(partition),
+            },
         )
 
     def _is_in_good_standing(self, name: str) -> bool:

@@ -78,6 +78,7 @@ COMMON_DEFECTS = (
     "D14",
     "classic-early-conversion",
     "classic-quiet-return",
+    "classic-recreated-topic",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -87,7 +88,8 @@ COMMON_DEFECTS = (
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md).
 ``classic-early-conversion``: classic-group-and-migration.md, section 7.3;
-``classic-quiet-return``: section 2.5."""
+``classic-quiet-return``: section 2.5; ``classic-recreated-topic``: members of that protocol know
+topics by name."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -131,6 +133,15 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_id="client.revocation.committed",
         signature="records were handed out of a partition that was marked to be revoked",
         recognises=lambda evidence: evidence.get("was_late") is True,
+    ),
+    *(
+        KnownDefect(
+            defect="classic-recreated-topic",
+            promise_id=promise_id,
+            signature="a classic member goes on with a topic that was created anew under its name",
+            recognises=lambda evidence: evidence.get("is_recreated") is True,
+        )
+        for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
     ),
     KnownDefect(
         defect="classic-quiet-return",
