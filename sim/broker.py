@@ -99,9 +99,9 @@ class Broker:
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         positions = dict(request.positions)
         now_ms = self.world.clock.now_ms
-        for partition in sorted(request.partitions):
-            end_offset = self.world.topic_logs.end_offset(partition, now_ms)
-            positions[partition] = end_offset if request.at_end else 0
+        logs = self.world.topic_logs
+        for partition in filter(logs.has, sorted(request.partitions)):
+            positions[partition] = logs.end_offset(partition, now_ms) if request.at_end else 0
         return ListOffsetsResponse(positions=positions)
 
     # --- what the controller says -----------------------------------------------------------------

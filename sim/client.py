@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from protocol.member import (
@@ -302,7 +303,7 @@ class ClientProcess:
         self._matches = None
 
     def _on_own_answer(self, correlation_id: int, response: Any) -> None:
-        del self._own_requests[correlation_id]
+        request = self._own_requests.pop(correlation_id)
         if isinstance(response, MetadataResponse):
             seen = self._conditions.metadata_seen(response)
             self.take(
@@ -312,6 +313,9 @@ class ClientProcess:
                 names = filter(self._matches, seen.partition_counts)
                 self.take(PatternMatched(topic_names=frozenset(names)))
         elif isinstance(response, ListOffsetsResponse):
+            missing = request.partitions - response.positions.keys() & self.member.assigned.keys()
+            if missing:
+                self._ask_again(replace(request, positions={}, partitions=missing))
             self.take(PositionsKnown(positions=response.positions))
 
     # --- effects ----------------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class ListOffsetsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOffsetsResponse:
-    """Partition -> position to start at."""
+    """Partition -> position to start at. Those that there are not are left out: a client may have
+    the name of one from its leader, and look it up among topics that are gone."""
 
     positions: Mapping[TopicPartition, int]

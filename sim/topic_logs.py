@@ -35,6 +35,10 @@ class TopicLogs:
         """When the partition was created."""
         return self._origin_ms[partition]
 
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether there is, or has been, such a partition."""
+        return partition in self._origin_ms
+
     def end_offset(self, partition: TopicPartition, now_ms: int) -> int:
         """Offset of the next record; of a deleted topic, as if it had gone on."""
         age_ms = now_ms - self._origin_ms[partition]

@@ -364,7 +364,6 @@ Event = (
     | PollingStopped
     | CallbackCompleted
     | CommitOffsets
-    | EnforceRebalance
     | RecordsReturned
     | HeartbeatAnswered
     | CommitAnswered
@@ -387,4 +386,6 @@ Event = (
     | SyncGroupAnswered
     | ClassicHeartbeatAnswered
     | LeaveGroupAnswered
+    | EnforceRebalance
 )
+"""A new kind goes to the end: traces number them in this order, and digests are made of that."""

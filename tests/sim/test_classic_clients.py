@@ -223,6 +223,26 @@ def test_a_failover_that_is_quick_causes_no_rebalance() -> None:
     assert_shared(watched)
 
 
+def test_a_position_in_a_partition_that_the_client_cannot_know_yet_is_asked_for_again() -> None:
+    """The leader sees the topic anew, with more partitions; b still takes it for the old one."""
+    watched = story(
+        classic("a"),
+        classic("b"),
+        partition_count=1,
+        faults=(
+            faults.MetadataLag(at_ms=15_000, duration_ms=30_000, client="b"),
+            faults.TopicRecreate(at_ms=16_000, topic="orders", partition_count=4, down_ms=100),
+        ),
+    )
+    watched.advance_to(44_000)
+    assert watched.fetchable("a") == {0, 1}
+    assert watched.fetchable("b") == set(), "there is no such partition where it looks"
+    watched.run()
+    owned = [p for c in watched.world.clients().values() for p in c.member.fetchable]
+    assert {p.topic_id for p in owned} == {"orders:2"}
+    assert_shared(watched, 4)
+
+
 def test_commits_of_a_classic_member_are_stored_and_found_again() -> None:
     bounce = faults.ClientCrash(at_ms=30_000, client="a", down_ms=1_000)
     watched = story(
