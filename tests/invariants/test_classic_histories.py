@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
 from coordinator_world import GROUP
-from hypothesis import given, settings
+from falsified_records import FALSIFIED
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+from invariants.registry import INVARIANTS
 
 NAMES = ("A", "B", "C", "sD", "sE")
 """Those that begin with s are static; both of them share an instance id in mixed groups."""
@@ -191,3 +194,58 @@ def test_a_correct_coordinator_keeps_every_promise_about_mixed_groups(
     for action in actions:
         play_mixed(world, action)
         assert not world.checker.unexplained, str(world.first)
+
+
+# --- both checks find the same -------------------------------------------------------------------
+
+OF_STATES = {kind.promise.id: kind for kind in INVARIANTS if kind.judges_states()}
+IN_MEMORY = [
+    (promise_id, name)
+    for promise_id, kind in OF_STATES.items()
+    if promise_id.startswith(("classic.", "hybrid."))
+    for name in kind.promise.broken_by
+    if name in FALSIFIED
+]
+ONLY_BY_STEPS = {
+    "test:classic-stable-without-commit",
+    "test:hybrid-join-timer-kept",
+    "test:hybrid-sync-timer-kept",
+}
+"""A transition, and what a request ends, cannot be seen on a still picture."""
+
+
+@pytest.mark.parametrize(("promise_id", "name"), IN_MEMORY, ids=lambda value: value)
+def test_the_full_check_finds_what_steps_have_found(promise_id, name):
+    """A state that is wrong is so whoever looks."""
+    world = FALSIFIED[name]()
+    assert promise_id in world.broken
+    found = OF_STATES[promise_id](world.checker.books).full(world)
+    assert (found is None) is (name in ONLY_BY_STEPS)
+
+
+@given(actions=ACTIONS, number=st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_what_the_full_check_finds_in_a_falsified_group_a_step_finds(actions, number):
+    """Memory is reached into at some point; the next heartbeats of all members show it."""
+    config = replace(CLASSIC_CONFIG, group_max_size=4)
+    world = ClassicWorld(config=config, stop_at_first=False)
+    for action in actions:
+        play(world, action)
+    group = world.classic_or_none()
+    assume(group is not None and group.members and not world.broken)
+    first = min(group.members)
+    match number:
+        case 0:
+            group.num_awaiting_join += 1
+        case 1:
+            group.leader_id = "somebody"
+        case 2:
+            group.supported_protocols["made up"] = 1
+        case 3:
+            group.pending_join.add(first)
+    watchers = [kind(world.checker.books) for kind in OF_STATES.values()]
+    by_full = {w.promise.id for w in watchers if w.full(world) is not None}
+    for member_id in sorted(group.members):
+        world.beat(member_id)
+    assert by_full
+    assert by_full <= set(world.broken)
