@@ -66,7 +66,7 @@ class Books:
         """Clients of the classic protocol, apart from the others."""
         self._topic_ids: dict[str, str] = {}
         self._recreated: set[str] = set()
-        """Ids of topics under names that had another id before: classic members, which know topics
+        """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
@@ -134,10 +134,10 @@ class Books:
             former = self._topic_ids.setdefault(topic.name, topic.topic_id)
             if former != topic.topic_id:
                 self._topic_ids[topic.name] = topic.topic_id
-                self._recreated.add(topic.topic_id)
+                self._recreated |= {former, topic.topic_id}
 
     def is_recreated(self, partition: TopicPartition) -> bool:
-        """Whether the name of its topic belonged to another topic before."""
+        """Whether the name of its topic belongs, or has belonged, to another topic as well."""
         return partition.topic_id in self._recreated
 
     def note_leader(self, shard: ShardView) -> None:
