@@ -154,6 +154,35 @@ def test_a_commit_for_a_deleted_topic_holds_up_prepare_for_its_whole_time() -> N
     assert story.owned() == {"A": ALL_FOO}
 
 
+def test_a_deleted_topic_stops_two_members_for_twice_the_poll_interval() -> None:
+    """Real clients: A revokes after 10.2 s and has everything after 20.6 s, B gives up after
+    21.0 s, both are assigned again after 21.3 s (docs/findings.md)."""
+    story = ClassicStory(topics={"foo": 4, "bar": 2}, max_poll_interval_ms=10_000)
+    story.start("A", topics=("foo", "bar"))
+    story.run_for(500)
+    story.start("B", topics=("foo", "bar"))
+    story.run_for(7_000)
+    assert story.owned() == {"A": "bar-0 foo-0 foo-1", "B": "bar-1 foo-2 foo-3"}
+    began_ms = story.now_ms
+    story.set_topics({"foo": 4})
+    told = {name: len(story.callbacks(name)) for name in "AB"}
+    happened: list[tuple[int, str, str]] = []
+    while story.now_ms < began_ms + 30_000:
+        story.run_for(100)
+        for name in "AB":
+            for kind, _ in story.callbacks(name)[told[name] :]:
+                happened.append(((story.now_ms - began_ms) // 1_000, name, kind))
+            told[name] = len(story.callbacks(name))
+    assert happened == [
+        (10, "A", REVOKED),
+        (20, "A", ASSIGNED),
+        (20, "B", LOST),
+        (21, "A", REVOKED),
+        (21, "A", ASSIGNED),
+        (21, "B", ASSIGNED),
+    ]
+
+
 def test_a_leader_asks_for_topics_that_only_others_are_subscribed_to() -> None:
     story = ClassicStory(topics={"foo": 2, "bar": 2})
     story.hide_topics("bar")
