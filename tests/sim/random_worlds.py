@@ -80,6 +80,36 @@ def random_batches_spec(seed: int) -> WorldSpec:
     return replace(spec, config=config, faults=(*spec.faults, *failures))
 
 
+def random_migrations_spec(seed: int) -> WorldSpec:
+    """The same with clients of both protocols, and deployments that move them from one to the
+    other."""
+    draw = Random(f"migrations-{seed}")
+    spec = random_batches_spec(seed)
+    assignors = draw.choice([("range",), ("sticky",), ("cooperative-sticky",)])
+    clients = tuple(
+        replace(
+            client,
+            kind=draw.choice(["classic", "classic", "java", "librdkafka"]),
+            assignors=assignors,
+            session_timeout_ms=draw.choice([10_000, 45_000]),
+            metadata_max_age_ms=5_000,
+        )
+        for client in spec.clients
+    )
+    rolls = tuple(
+        faults.RollingMigration(
+            at_ms=draw.randint(5_000, DURATION_MS - 1),
+            to_kind=draw.choice(["classic", "java", "librdkafka"]),
+            assignors=assignors,
+            down_ms=draw.choice([100, 3_000]),
+            gap_ms=draw.choice([0, 4_000]),
+            graceful=draw.random() < 0.7,
+        )
+        for _ in range(draw.randint(1, 3))
+    )
+    return replace(spec, clients=clients, faults=(*spec.faults, *rolls))
+
+
 def _of_partition(draw: Random, fault: Fault, count: int) -> Fault:
     """A fault that hits a leader may hit that of another partition."""
     match fault:

@@ -22,9 +22,10 @@ HERE = Path(__file__).parent
 SEEDS = range(6)
 
 PROGRAM = """
-from random_worlds import random_groups_spec, random_spec
+from random_worlds import random_groups_spec, random_migrations_spec, random_spec
 from sim.world import World
 for seed in range(6):
+    print(World(random_migrations_spec(seed)).run().digest)
     print(World(random_spec(seed)).run().digest)
     print(World(random_groups_spec(seed)).run().digest)
 """
@@ -51,7 +52,7 @@ def test_other_processes_and_hash_seeds_give_the_same_digests() -> None:
         )
         outputs.add(done.stdout)
     (output,) = outputs
-    assert len(set(output.split())) == 2 * len(SEEDS)
+    assert len(set(output.split())) == 3 * len(SEEDS)
 
 
 def test_worlds_in_one_process_do_not_touch_each_other() -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from random_worlds import random_batches_spec, random_groups_spec, random_spec
+from random_worlds import (
+    random_batches_spec,
+    random_groups_spec,
+    random_migrations_spec,
+    random_spec,
+)
 from worlds import Watched
 
 from sim.spec import WorldSpec
@@ -29,9 +34,12 @@ def test_every_group_of_a_world_under_random_faults_keeps_every_promise(seed: in
     assert watched.world.is_stable()
 
 
+@pytest.mark.parametrize("make_spec", [random_batches_spec, random_migrations_spec])
 @pytest.mark.parametrize("seed", range(20))
-def test_batches_under_random_faults_break_nothing_that_is_not_known(seed: int) -> None:
-    watched = Watched(random_batches_spec(seed))
+def test_batches_under_random_faults_break_nothing_that_is_not_known(
+    seed: int, make_spec: Callable[[int], WorldSpec]
+) -> None:
+    watched = Watched(make_spec(seed))
     watched.world._max_steps = 100_000
     result = watched.world.run()
     watched.assert_sound()

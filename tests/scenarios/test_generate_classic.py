@@ -1,0 +1,84 @@
+"""The profiles of classic groups and of migration draw what they say."""
+
+from __future__ import annotations
+
+from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.config import MIGRATION_POLICIES
+from scenarios.generate import generate
+from sim.faults import RollingMigration
+from sim.spec import ClientSpec, WorldSpec
+
+SEEDS = range(120)
+COOPERATIVE = ("cooperative-sticky",)
+
+
+def worlds(profile: str) -> list[WorldSpec]:
+    """What the first seeds make."""
+    return [generate(profile, seed).world for seed in SEEDS]
+
+
+def rolls(world: WorldSpec) -> list[RollingMigration]:
+    """The deployments that change clients, in their order."""
+    return [fault for fault in world.faults if isinstance(fault, RollingMigration)]
+
+
+def is_cooperative(client: ClientSpec) -> bool:
+    """Whether every assignor it has can do it (section 3.1)."""
+    return all(CLASSIC_ASSIGNORS[name].supports_cooperative for name in client.assignors)
+
+
+def test_classic_groups_are_eager_and_stay_classic() -> None:
+    found = worlds("classic")
+    clients = [client for world in found for client in world.clients]
+    assert {client.kind for client in clients} == {"classic"}
+    assert not any(is_cooperative(client) for client in clients)
+    assert len({client.assignors for client in clients}) > 4
+    assert not any(rolls(world) for world in found)
+
+
+def test_the_clients_of_a_group_agree_on_some_assignor() -> None:
+    for profile in ("classic", "cooperative", "migration"):
+        for world in worlds(profile):
+            for group_id in world.group_ids:
+                lists = [c.assignors for c in world.clients if world.group_of(c) == group_id]
+                assert set.intersection(*map(set, lists)), (profile, world.seed)
+
+
+def test_cooperative_groups_are_cooperative_or_learn_it_in_two_rounds() -> None:
+    found = worlds("cooperative")
+    clients = [client for world in found for client in world.clients]
+    cooperative = sum(is_cooperative(client) for client in clients)
+    assert 0.5 * len(clients) < cooperative < len(clients)
+    learning = [deployed for world in found if len(deployed := rolls(world)) == 2]
+    assert learning
+    for first, second in learning:
+        assert first.assignors[0] == COOPERATIVE[0]
+        assert second.assignors == COOPERATIVE
+        assert first.clients == second.clients
+    assert {roll.to_kind for world in found for roll in rolls(world)} == {"classic"}
+
+
+def test_migrating_groups_go_both_ways_under_every_policy_and_with_every_library() -> None:
+    found = worlds("migration")
+    kinds = [{client.kind for client in world.clients} for world in found]
+    assert {frozenset(of_world) for of_world in kinds} >= {
+        frozenset({"classic"}),
+        frozenset({"java"}),
+        frozenset({"classic", "java"}),
+    }
+    deployed = [roll for world in found for roll in rolls(world)]
+    assert {roll.to_kind for roll in deployed} == {"java", "librdkafka", "classic"}
+    assert any(roll.graceful for roll in deployed)
+    assert not all(roll.graceful for roll in deployed)
+    policies = [world.config.group_consumer_migration_policy for world in found]
+    assert set(policies) == set(MIGRATION_POLICIES)
+    assert policies.count("bidirectional") > len(policies) / 2
+
+
+def test_a_classic_client_hears_of_a_rebalance_before_it_is_over() -> None:
+    """Else it is thrown out of each generation, and starts the next one."""
+    for profile in ("classic", "cooperative", "migration"):
+        for world in worlds(profile):
+            for client in world.clients:
+                assert 3 * client.heartbeat_interval_ms <= client.max_poll_interval_ms
+                assert 2 * client.heartbeat_interval_ms <= client.session_timeout_ms
