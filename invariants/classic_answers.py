@@ -88,7 +88,7 @@ class ClassicSyncIsDurable(Invariant):
             "with what that gives to the member."
         ),
         clauses=("classic C7", "classic 2.6", "classic 8.3"),
-        broken_by=("test:classic-sync-before-commit", "test:classic-sync-of-another"),
+        broken_by=("KAFKA-9801", "test:classic-sync-before-commit", "test:classic-sync-of-another"),
     )
 
     def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:

@@ -91,8 +91,8 @@ class Change:
     records: tuple[Record, ...]
     group: ConsumerGroup | None = None
     is_mixed: bool = False
-    """The group had classic members before or after the batch, or was a classic group: nothing is
-    judged."""
+    """The group had classic members before or after the batch, or was a classic group: only who
+    ``judges_mixed`` looks at it."""
     group_epoch: tuple[int, int] = (0, 0)
     target_epoch: tuple[int, int] = (0, 0)
     members: dict[str, tuple[MemberEntry | None, MemberEntry | None]] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class GroupLedger:
         self.offer_count: dict[str, int] = {}
         """Client-side assignor -> members that offer it."""
         self.classic_count = 0
-        """Members that speak the classic protocol: a group that has any is not judged."""
+        """Members that speak the classic protocol."""
         self.pattern_count: dict[str, int] = {}
         self.resolved: dict[str, tuple[str, ...]] = {}
         """Pattern -> names of the topics that it matched."""

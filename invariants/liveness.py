@@ -87,7 +87,7 @@ _CLASSIC_SETTLES = Promise(
         "and sync phase are bounded by the rebalance timeouts."
     ),
     clauses=("classic C13", "classic H11", "zoo L1", "zoo L5"),
-    broken_by=("test:classic-never-synced",),
+    broken_by=("librdkafka-4783", "test:classic-never-synced"),
 )
 _CLASSIC_OWNED = Promise(
     id="liveness.classic_partitions_owned",
@@ -96,7 +96,7 @@ _CLASSIC_OWNED = Promise(
         "worked on by one of them."
     ),
     clauses=("classic C13", "classic 6", "zoo L2"),
-    broken_by=("test:classic-nobody-works",),
+    broken_by=("KAFKA-9801", "test:classic-nobody-works"),
 )
 _LEAVE_ENDS = Promise(
     id="client.leave.completes",

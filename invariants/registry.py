@@ -194,7 +194,6 @@ COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
         ),
         "TLA+ TypeOK": "types are checked statically; states by client.transition.legal",
         "TLA+ EventuallyConverges": "bounded, as liveness.converges",
-        "zoo L5": "a group is not judged while it has members of the classic protocol",
     }
 )
 """Clause of a source -> why it has no promise of its own."""
