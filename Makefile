@@ -44,6 +44,7 @@ sweep-smoke: $(INSTALLED)
 
 picture: $(INSTALLED)
 	$(BIN)/python docs/draw_rebalance.py
+	$(BIN)/python docs/draw_protocols.py
 
 ci: test lint test-slow sweep-smoke
 

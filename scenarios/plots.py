@@ -100,9 +100,11 @@ def plot_ownership_of(
     *,
     until_ms: int,
     fault_times: Sequence[int] = (),
+    topic_names: Mapping[str, str] | None = None,
 ) -> Figure:
     """Several runs of one scenario, one above the other, each under its title: ``plot_ownership``
-    on one axis of time. ``fault_times`` are when something happened to them, the same for all.
+    on one axis of time. ``fault_times`` are when something happened to them, the same for all;
+    ``topic_names`` replace topic ids.
     """
     rows = {title: list(intervals) for title, intervals in runs.items()}
     every = [row for of_run in rows.values() for row in of_run]
@@ -112,13 +114,14 @@ def plot_ownership_of(
     figure = Figure(figsize=(10, height), layout="constrained")
     grid = figure.subplots(len(rows), 1, sharex=True, squeeze=False)
     for axes, (title, of_run) in zip(grid.flat, rows.items(), strict=True):
-        _draw_ownership(axes, of_run, partitions, colours, {}, {})
+        _draw_ownership(axes, of_run, partitions, colours, {}, topic_names or {})
         _draw_marks(axes, [(at_ms, "") for at_ms in fault_times])
         axes.tick_params(axis="y", labelsize=6)
         axes.set_title(title, loc="left", fontsize="small", color=_INK)
         axes.set_xlim(0, until_ms / 1000)
     grid.flat[-1].set_xlabel("simulated time (s)")
-    _legend(figure, colours, is_case_study=False)
+    is_revoked = any(row.holding is Holding.REVOKING for row in every)
+    _legend(figure, colours, is_case_study=False, shows_revoking=is_revoked)
     return figure
 
 
@@ -244,13 +247,20 @@ def _draw_cell(
             )
 
 
-def _legend(figure: Figure, colours: Mapping[str, str], *, is_case_study: bool = True) -> None:
+def _legend(
+    figure: Figure,
+    colours: Mapping[str, str],
+    *,
+    is_case_study: bool = True,
+    shows_revoking: bool = True,
+) -> None:
     handles: list[Patch | Line2D] = [
         Patch(facecolor=colour, label=member) for member, colour in colours.items()
     ]
-    handles.append(
-        Patch(facecolor="#CCCCCC", edgecolor="white", hatch="////", label="to be given up")
-    )
+    if shows_revoking:
+        handles.append(
+            Patch(facecolor="#CCCCCC", edgecolor="white", hatch="////", label="to be given up")
+        )
     if is_case_study:
         handles += [
             Line2D([], [], marker="<", linestyle="", color=_FAINT, markersize=9, label="waits"),
