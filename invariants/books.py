@@ -68,6 +68,9 @@ class Books:
         self._recreated: set[str] = set()
         """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
+        self.forgotten_owners: set[str] = set()
+        """Members that were converted in the middle of a rebalance, with what they own forgotten
+        (classic-group-and-migration.md, section 7.3)."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
         changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""

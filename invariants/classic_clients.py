@@ -122,6 +122,11 @@ class ExclusiveAmongKinds(Invariant):
                 "partition": partition,
                 "clients": tuple(standing),
                 "is_recreated": self.books.is_recreated(partition),
+                "is_forgotten": any(
+                    (member := self.books.member_of(name)) is not None
+                    and member.member_id in self.books.forgotten_owners
+                    for name in standing
+                ),
             },
         )
 

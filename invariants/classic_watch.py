@@ -69,8 +69,10 @@ class ClassicWatch:
         book = self._books.classic.get(shard_of(step).name)
         if book is None:
             return
-        book.parked.pop(step.operation, None)
-        self._ask(self._on["on_classic_answer"], step, book)
+        if book.parked.pop(step.operation, None) is not None:
+            # A consumer group answers with the outcome; by the time it is let go, the group may be
+            # another one.
+            self._ask(self._on["on_classic_answer"], step, book)
 
     # -- clients ---------------------------------------------------------------------------
 

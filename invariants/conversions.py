@@ -91,6 +91,9 @@ class ConversionKeeps(Invariant):
             former = None if book is None else book.group
             if former is None or not former.members:
                 return None
+            self.books.forgotten_owners.update(
+                member_id for member_id, m in former.members.items() if m.assignment is None
+            )
             return self._judge_upgrade(change, former, epochs) or self._judge_offsets(change)
         if value is not None and change.is_group_removed and value.members:
             return self._judge_downgrade(step, change, value) or self._judge_offsets(change)

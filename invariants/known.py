@@ -77,8 +77,10 @@ COMMON_DEFECTS = (
     "D13",
     "D14",
     "classic-early-conversion",
+    "classic-forgotten-owners",
     "classic-quiet-return",
     "classic-recreated-topic",
+    "classic-unseen-growth",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -87,7 +89,8 @@ COMMON_DEFECTS = (
 )
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md).
-``classic-early-conversion``: classic-group-and-migration.md, section 7.3;
+``classic-early-conversion``, ``classic-forgotten-owners`` and ``classic-unseen-growth``:
+classic-group-and-migration.md, section 7.3;
 ``classic-quiet-return``: section 2.5; ``classic-recreated-topic``: members of that protocol know
 topics by name."""
 
@@ -142,6 +145,21 @@ KNOWN: tuple[KnownDefect, ...] = (
             recognises=lambda evidence: evidence.get("is_recreated") is True,
         )
         for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
+    ),
+    *(
+        KnownDefect(
+            defect="classic-forgotten-owners",
+            promise_id=promise_id,
+            signature="a member was converted in the middle of a rebalance, and keeps what it has",
+            recognises=lambda evidence: evidence.get("is_forgotten") is True,
+        )
+        for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
+    ),
+    KnownDefect(
+        defect="classic-unseen-growth",
+        promise_id="liveness.partitions_owned",
+        signature="the group was converted, and its target has never had the partition",
+        recognises=lambda evidence: evidence.get("is_unseen_since_conversion") is True,
     ),
     KnownDefect(
         defect="classic-quiet-return",

@@ -27,6 +27,8 @@ __all__ = ["LIVENESS", "Liveness", "Stuck"]
 SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
 
+_IN_NO_TARGET = "is held by nobody and stands in no target"
+
 SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
 acknowledge that, and one for polls, searches and round trips."""
@@ -246,6 +248,11 @@ class Liveness:
             group = books.classic_group_in(shard)
             evidence["has_quiet_return"] = (
                 group is not None and group.generation_id in books.quiet_returns
+            )
+        ledger = books.acting_ledger()
+        if stuck.promise is _OWNED and ledger is not None:
+            evidence["is_unseen_since_conversion"] = (
+                ledger.converted_epoch >= 0 and stuck.reason == _IN_NO_TARGET
             )
         entry = self._books.clients.get(stuck.client)
         if entry is not None:
@@ -505,7 +512,7 @@ class Liveness:
         if holder is None:
             wanted_by = ledger.target_owner.get(partition)
             if wanted_by is None:
-                return "is held by nobody and stands in no target"
+                return _IN_NO_TARGET
             return f"is held by nobody; the target gives it to {self._books.who(wanted_by)}"
         member, name = self._books.user_of(holder), self._books.who(holder)
         if member is None:
