@@ -71,6 +71,9 @@ class Books:
         self.forgotten_owners: set[str] = set()
         """Members that were converted in the middle of a rebalance, with what they own forgotten
         (classic-group-and-migration.md, section 7.3)."""
+        self.readmitted: set[str] = set()
+        """Classic members that a consumer group had removed and let in again under their id,
+        without a word, so that they went on with what they had (section 7.5)."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
         changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from invariants.classic_book import ClassicLook
 from invariants.classic_entry import ClassicClientEntry
+from invariants.ledger import Change, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, StepKind, WorldView
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
@@ -17,7 +18,7 @@ from protocol.classic_group.group import ClassicGroup
 from protocol.embedded import Assignment, Subscription
 from protocol.member import GroupMember
 from protocol.member.kinds import CLASSIC, CLIENT_KINDS
-from protocol.messages_classic import SyncGroupRequest
+from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
 from protocol.topics import TopicPartition
 
 __all__ = [
@@ -81,6 +82,20 @@ class ExclusiveAmongKinds(Invariant):
         broken_by=("test:classic-double-consumption",),
         kinds=EVERY_KIND,
     )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Remember who joins a consumer group anew and claims to own something."""
+        request = step.request
+        if (
+            isinstance(request, JoinGroupRequest)
+            and request.member_id
+            and change.members.get(request.member_id, (MemberEntry(), None))[0] is None
+        ):
+            metadata = request.protocols[0].metadata
+            if isinstance(metadata, Subscription) and metadata.owned_partitions:
+                self.books.readmitted.add(request.member_id)
+        return None
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -125,6 +140,11 @@ class ExclusiveAmongKinds(Invariant):
                 "is_forgotten": any(
                     (member := self.books.member_of(name)) is not None
                     and member.member_id in self.books.forgotten_owners
+                    for name in standing
+                ),
+                "is_readmitted": any(
+                    (member := self.books.member_of(name)) is not None
+                    and member.member_id in self.books.readmitted
                     for name in standing
                 ),
             },

@@ -80,6 +80,7 @@ COMMON_DEFECTS = (
     "classic-forgotten-owners",
     "classic-quiet-return",
     "classic-recreated-topic",
+    "classic-unheard-removal",
     "classic-unseen-growth",
     "sim-failed-callback",
     "sim-late-answer",
@@ -89,10 +90,9 @@ COMMON_DEFECTS = (
 )
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md).
-``classic-early-conversion``, ``classic-forgotten-owners`` and ``classic-unseen-growth``:
-classic-group-and-migration.md, section 7.3;
-``classic-quiet-return``: section 2.5; ``classic-recreated-topic``: members of that protocol know
-topics by name."""
+Those named ``classic-`` are of classic-group-and-migration.md: ``early-conversion``,
+``forgotten-owners`` and ``unseen-growth`` of section 7.3, ``quiet-return`` of 2.5,
+``unheard-removal`` of 7.5; ``recreated-topic``: members of that protocol know topics by name."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -152,6 +152,15 @@ KNOWN: tuple[KnownDefect, ...] = (
             promise_id=promise_id,
             signature="a member was converted in the middle of a rebalance, and keeps what it has",
             recognises=lambda evidence: evidence.get("is_forgotten") is True,
+        )
+        for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
+    ),
+    *(
+        KnownDefect(
+            defect="classic-unheard-removal",
+            promise_id=promise_id,
+            signature="a removed member was let in again under its id, and keeps what it had",
+            recognises=lambda evidence: evidence.get("is_readmitted") is True,
         )
         for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
     ),
