@@ -170,11 +170,14 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="the group was converted, and its target has never had the partition",
         recognises=lambda evidence: evidence.get("is_unseen_since_conversion") is True,
     ),
-    KnownDefect(
-        defect="classic-quiet-return",
-        promise_id="liveness.classic_partitions_owned",
-        signature="a static member came back to the generation, and no rebalance has followed",
-        recognises=lambda evidence: evidence.get("has_quiet_return") is True,
+    *(
+        KnownDefect(
+            defect="classic-quiet-return",
+            promise_id=promise_id,
+            signature="a static member came back to the generation, and no rebalance has followed",
+            recognises=lambda evidence: evidence.get("has_quiet_return") is True,
+        )
+        for promise_id in ("liveness.classic_partitions_owned", "liveness.partitions_owned")
     ),
     KnownDefect(
         defect="classic-early-conversion",

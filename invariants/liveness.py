@@ -254,6 +254,8 @@ class Liveness:
             evidence["is_unseen_since_conversion"] = (
                 ledger.converted_epoch >= 0 and stuck.reason == _IN_NO_TARGET
             )
+            # A conversion back without a rebalance makes targets assignments that nobody fetches.
+            evidence["has_quiet_return"] = ledger.converted_epoch in books.quiet_returns
         entry = self._books.clients.get(stuck.client)
         if entry is not None:
             evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
