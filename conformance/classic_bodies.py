@@ -171,10 +171,17 @@ def sync_body(request: SyncGroupRequest) -> dict[str, Any]:
         "protocol_type": request.protocol_type,
         "protocol_name": request.protocol_name,
         "assignments": {
-            member_id: _by_topic(given.partitions) if isinstance(given, Assignment) else {}
+            member_id: _assignment_body(given) if isinstance(given, Assignment) else {}
             for member_id, given in request.assignments.items()
         },
     }
+
+
+def _assignment_body(given: Assignment) -> dict[str, Any]:
+    body: dict[str, Any] = _by_topic(given.partitions)
+    if given.user_data is not None:
+        body[_USER_DATA] = _user_data_body(given.user_data)
+    return body
 
 
 def sync_response(body: Body) -> SyncGroupResponse:

@@ -45,14 +45,15 @@ from protocol.member import (
     SyncGroupAnswered,
 )
 
-__all__ = ["ClassicHost"]
+__all__ = ["CLASSIC_ANSWERS", "ClassicHost"]
 
-_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
+CLASSIC_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),
     "SyncGroup": (SyncGroupAnswered, sync_response),
     "Heartbeat": (ClassicHeartbeatAnswered, classic_heartbeat_response),
     "LeaveGroup": (LeaveGroupAnswered, leave_response),
 }
+"""Api -> the event that brings its answer, and what reads a recorded one."""
 
 _WAKE_UP_MS = 1
 
@@ -140,17 +141,14 @@ class ClassicHost(ReplayHost):
 
     def seen_ms(self, api: str) -> int:
         """See ``ReplayHost``; what is held is seen when it is let through."""
-        for begin_ms, end_ms in self._held:
-            if begin_ms <= self.now_ms < end_ms:
-                return end_ms
-        return self.now_ms
+        return feed.let_through_ms(self._held, self.now_ms)
 
     def answer(self, number: int, api: str, response: TraceEvent) -> None:
         """See ``ReplayHost``."""
-        if api not in _ANSWERS:
+        if api not in CLASSIC_ANSWERS:
             super().answer(number, api, response)
         elif self.forget([number]):
-            event, read = _ANSWERS[api]
+            event, read = CLASSIC_ANSWERS[api]
             self.feed(event(correlation_id=number, response=read(response["body"])))
 
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from conformance.client_bodies import by_partition
 from conformance.client_feed import callbacks
 from conformance.client_observed import Observed
-from conformance.client_trace import ClientProcess
+from conformance.client_trace import JAVA_CLIENT, ClientProcess
 from protocol.topics import TopicPartition, group_by_topic
 
 __all__ = ["TIME_TOLERANCE_MS", "Comparison", "compare", "recorded_items"]
@@ -76,7 +76,7 @@ def compare(
     right = [item for item in got if item.what == what]
     if what == "ConsumerGroupHeartbeat":
         left, right = _without_last_steady(left, right)
-    elif what == "FindCoordinator" and not process.uses_consumer_protocol:
+    elif what == "FindCoordinator" and _has_two_threads(process):
         left, right = _gathered(left), _gathered(right)
     same = _same_commit(process) if what == "OffsetCommit" else _same
     pairs = _align(left, right, same)
@@ -110,9 +110,14 @@ def _without_last_steady(
     return left, right
 
 
+def _has_two_threads(process: ClientProcess) -> bool:
+    """Whether two threads of the client search: the application's and that of the heartbeats."""
+    return process.client == JAVA_CLIENT and not process.uses_consumer_protocol
+
+
 def _gathered(searches: list[Observed]) -> list[Observed]:
     """Searches that were let through together count once: how many of them had gathered depends on
-    which of a classic client's two threads had the network when, and that is not recorded."""
+    which of a classic Java client's two threads had the network when, and that is not recorded."""
     return [
         search
         for index, search in enumerate(searches)

@@ -33,6 +33,7 @@ __all__ = [
     "end_of_process_ms",
     "held_spans",
     "kill_times",
+    "let_through_ms",
     "pattern_matches",
     "polls",
     "positions",
@@ -408,6 +409,11 @@ def held_spans(process: ClientProcess) -> list[tuple[int, int]]:
             spans.append((begin_ms, event["at_ms"]))
             begin_ms = None
     return spans
+
+
+def let_through_ms(spans: Sequence[tuple[int, int]], now_ms: int) -> int:
+    """When what is sent now is seen, given the ``held_spans`` in which all waits for their end."""
+    return next((end for begin, end in spans if begin <= now_ms < end), now_ms)
 
 
 def _first_request_after(process: ClientProcess, at_ms: int) -> int:

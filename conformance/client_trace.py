@@ -14,7 +14,11 @@ from conformance.broker_trace import read_json
 from conformance.classic_bodies import with_metadata
 from conformance.client_bodies import check_response
 from conformance.errors import TraceError
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from protocol.assignors.classic import (
+    CLASSIC_ASSIGNORS,
+    LIBRDKAFKA_ASSIGNORS,
+    ClassicAssignor,
+)
 from protocol.classic_member import ClassicConsumerConfig
 from protocol.member import ConsumerConfig
 
@@ -197,7 +201,7 @@ def _process(
         name=name,
         client=kind,
         member_id=ids[0] if ids else f"{client}#{number}",
-        config=_config(path, name, settings, requests),
+        config=_config(path, kind, name, settings, requests),
         uses_consumer_protocol=_is_consumer(settings),
         topics=data["topics"],
         events=events,
@@ -208,20 +212,22 @@ def _is_consumer(settings: Mapping[str, str]) -> bool:
     return settings.get("group.protocol") == "consumer"
 
 
-def _assignors(settings: Mapping[str, str]) -> tuple[ClassicAssignor, ...]:
+def _assignors(kind: str, settings: Mapping[str, str]) -> tuple[ClassicAssignor, ...]:
     """Java names classes, librdkafka names assignors; raises ValueError for unknown ones."""
     listed = settings.get(_STRATEGY, "range").split(",")
     names = [name.strip().rpartition(".")[2] for name in listed]
     names = [_ASSIGNORS_BY_CLASS.get(name, name) for name in names]
+    assignors = LIBRDKAFKA_ASSIGNORS if kind == LIBRDKAFKA else CLASSIC_ASSIGNORS
     for name in names:
-        if name not in CLASSIC_ASSIGNORS:
-            known = ", ".join(sorted(CLASSIC_ASSIGNORS))
+        if name not in assignors:
+            known = ", ".join(sorted(assignors))
             raise ValueError(f"{_STRATEGY} names {name!r}; known assignors: {known}")
-    return tuple(CLASSIC_ASSIGNORS[name] for name in names)
+    return tuple(assignors[name] for name in names)
 
 
 def _config(
     path: str | Path,
+    kind: str,
     name: str,
     settings: Mapping[str, str],
     requests: Sequence[TraceEvent],
@@ -244,6 +250,6 @@ def _config(
         for key in _CLASSIC_INT_CONFIGS:
             if key in settings:
                 values[key.replace(".", "_")] = int(settings[key])
-        return ClassicConsumerConfig(**values, assignors=_assignors(settings))
+        return ClassicConsumerConfig(**values, assignors=_assignors(kind, settings))
     except ValueError as error:
         raise TraceError(f"{path}: client_configs of {name}: {error}") from error

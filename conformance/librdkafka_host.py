@@ -20,6 +20,7 @@ from conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
 from conformance.client_observed import RecordedRequest
 from conformance.client_trace import TraceEvent
 from protocol.librdkafka import CoordinatorState, LibrdkafkaMember
+from protocol.librdkafka.machine import LibrdkafkaMachine
 from protocol.member import (
     CallbackCompleted,
     CallbackKind,
@@ -38,7 +39,7 @@ from protocol.member import (
 )
 from protocol.member.backoff import BACKOFF_JITTER
 
-__all__ = ["LibrdkafkaHost"]
+__all__ = ["LibrdkafkaHost", "shortest"]
 
 _NO_BROKER_MS = 150  # for so long a search may wait for a broker that can be asked
 _RETRY_BACKOFFS_MS = (100, 200)
@@ -50,7 +51,7 @@ _LOOK_MS = 2
 class LibrdkafkaHost(ReplayHost):
     """One replay against ``LibrdkafkaMember``."""
 
-    member: LibrdkafkaMember
+    member: LibrdkafkaMachine
 
     callback_names: ClassVar[Mapping[CallbackKind, str]] = {
         CallbackKind.ASSIGNED: "on_assign",
@@ -66,13 +67,13 @@ class LibrdkafkaHost(ReplayHost):
         self._asked: list[int] = []  # searches without a recorded answer
         self._search_at_ms = self.now_ms  # when the last search left, or will
 
-    def make_member(self) -> LibrdkafkaMember:
+    def make_member(self) -> LibrdkafkaMachine:
         """See ``ReplayHost``."""
         return LibrdkafkaMember(
             config=self.process.config,
             member_id=self.process.member_id,
-            jitter=_shortest,
-            retry_jitter=self._draw_retry,
+            jitter=shortest,
+            retry_jitter=self.draw_retry,
             now_ms=self.now_ms,
         )
 
@@ -151,7 +152,7 @@ class LibrdkafkaHost(ReplayHost):
         else:
             self.at(self._search_at_ms, Order.ANSWER, partial(self.send_now, number, api, body))
 
-    def _draw_retry(self) -> float:
+    def draw_retry(self) -> float:
         """The draw that lets a commit be repeated when it was; nominal if none fits."""
         for recorded in self.recorded.waiting("OffsetCommit"):
             if recorded in self._drawn:
@@ -243,6 +244,6 @@ class LibrdkafkaHost(ReplayHost):
         )
 
 
-def _shortest() -> float:
+def shortest() -> float:
     """Every backoff is as short as a draw can make it."""
     return -1.0

@@ -1,6 +1,7 @@
 """A member of a consumer group as librdkafka 2.16 plays it: a second kind of client.
 
-- ``member``: ``LibrdkafkaMember``, the machine. Start reading there.
+- ``machine``: what it is with either protocol; ``member``: ``LibrdkafkaMember``, the machine of the
+  consumer protocol. Start reading there. ``classic``: that of the classic protocol.
 - ``states``: its two states and the table of legal changes.
 - ``link``, ``heartbeats``, ``rebalance``, ``assignment``, ``commits``, ``poll_watch``: its parts.
 

@@ -23,8 +23,6 @@ from protocol.topics import TopicPartition
 __all__ = ["Commits"]
 
 _MAX_RETRIES = 2
-_DEFERRAL_MS = 45_000
-"""``session.timeout.ms``, which this protocol uses for nothing else."""
 
 _COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _RETRIED = _COORDINATOR_LOST | {
@@ -253,7 +251,7 @@ class Commits:
         if once or (commit.give_up_ms is not None and now_ms >= commit.give_up_ms):
             return False
         if commit.give_up_ms is None:
-            commit.give_up_ms = now_ms + _DEFERRAL_MS
+            commit.give_up_ms = now_ms + self._core.commit_deferral_ms
         self._deferred.append(commit)
         return True
 
@@ -322,8 +320,7 @@ class Commits:
 
     def _end(self, commit: _Commit, error_code: ErrorCode) -> None:
         """An error that is not retried: what else follows from it."""
-        if error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH):
-            self._core.expedite_heartbeat()
+        self._core.note_refused_commit(error_code)
         if error_code is ErrorCode.STALE_MEMBER_EPOCH and not commit.is_manual:
             if self._defer(commit, once=False):
                 return

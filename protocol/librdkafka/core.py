@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
-from protocol.librdkafka.states import CoordinatorState, JoinState, check_join_transition
+from protocol.errors import ErrorCode
+from protocol.librdkafka.states import (
+    LEGAL_JOIN_TRANSITIONS,
+    CoordinatorState,
+    JoinState,
+    check_join_transition,
+)
 from protocol.member.backoff import BACKOFF_JITTER
 from protocol.member.config import ConsumerConfig
 from protocol.member.core import MemberCore
@@ -30,11 +37,16 @@ _RULES = MemberRules()
 
 _S = ClientState
 
+_SESSION_TIMEOUT_MS = 45_000
+_MEMBERSHIP_ERRORS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH})
+
 
 class LibrdkafkaCore(MemberCore):
     """Shared variables. ``later`` holds what is to happen after the event in hand, in order: it is
     the operations queue of librdkafka's main thread. ``topic_names``: id -> name of every topic
     that metadata have ever shown."""
+
+    join_transitions: ClassVar[Mapping[JoinState, frozenset[JoinState]]] = LEGAL_JOIN_TRANSITIONS
 
     __slots__ = (
         "acked",
@@ -139,6 +151,19 @@ class LibrdkafkaCore(MemberCore):
         self.leaves_when_unassigned = True
         self.note_assignments()
 
+    # --- commits ----------------------------------------------------------------------------------
+
+    @property
+    def commit_deferral_ms(self) -> int:
+        """How long a commit may be put off: ``session.timeout.ms``, which the consumer protocol
+        uses for nothing else."""
+        return _SESSION_TIMEOUT_MS
+
+    def note_refused_commit(self, error_code: ErrorCode) -> None:
+        """The coordinator has refused a commit for good."""
+        if error_code in _MEMBERSHIP_ERRORS:
+            self.expedite_heartbeat()
+
     # --- assignments ------------------------------------------------------------------------------
 
     @property
@@ -185,7 +210,7 @@ class LibrdkafkaCore(MemberCore):
         """Go to ``state``; staying is nothing. Raises IllegalTransition if the table forbids it."""
         if state is self.join_state:
             return
-        check_join_transition(self.join_state, state)
+        check_join_transition(self.join_state, state, self.join_transitions)
         self._report(JOIN_STATE, self.join_state.value, state.value)
         self.join_state = state
         self.change_count += 1

@@ -6,6 +6,8 @@ included, no time runs; and a member that was never assigned anything is not wat
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from protocol.librdkafka.core import LibrdkafkaCore
 from protocol.member.application import Application
 
@@ -16,15 +18,20 @@ POLL_CHECK_INTERVAL_MS = 500
 
 
 class PollWatch:
-    """Notices that an application has stayed away from ``poll`` for too long."""
+    """Notices that an application has stayed away from ``poll`` for too long.
 
-    __slots__ = ("_application", "_core", "_is_on", "_since_ms")
+    ``on_expired`` is called then; by itself the member leaves when all is given up, for which it
+    waits for the application.
+    """
+
+    __slots__ = ("_application", "_core", "_is_on", "_since_ms", "on_expired")
 
     def __init__(self, core: LibrdkafkaCore, application: Application) -> None:
         self._core = core
         self._application = application
         self._is_on = False
         self._since_ms = 0
+        self.on_expired: Callable[[], None] = self._leave_later
 
     def switch(self, is_on: bool) -> None:
         """Begin to watch, anew if need be, or stop."""
@@ -50,21 +57,26 @@ class PollWatch:
         return self._since_ms + checks * POLL_CHECK_INTERVAL_MS
 
     def run(self) -> None:
-        """Time is up: heartbeats end. All else, the leave too, waits for the application."""
+        """Time is up: heartbeats end."""
         deadline_ms = self.deadline_ms
         core = self._core
         if deadline_ms is None or core.now_ms < deadline_ms:
             return
         self._is_on = False
         core.has_missed_polls = core.waits_for_poll = True
-        core.must_rejoin = True
         core.poll_expired = True
-        core.leave_when_unassigned()
         away_ms = core.now_ms - self._application.last_poll_at_ms
         self._application.queue_error(
             None,
             f"max.poll.interval.ms exceeded by {away_ms - core.config.max_poll_interval_ms} ms",
         )
+        self.on_expired()
+
+    def _leave_later(self) -> None:
+        """All but the end of heartbeats, the leave too, waits for the application."""
+        core = self._core
+        core.must_rejoin = True
+        core.leave_when_unassigned()
         core.expedite_heartbeat()
 
     def on_poll(self) -> None:

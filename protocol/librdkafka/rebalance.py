@@ -249,7 +249,7 @@ class Rebalance:
             self._leave_if_wanted()
         elif self._to_assign is not None:
             added, self._to_assign = self._to_assign, None
-            self._call_back(CallbackKind.ASSIGNED, added, rejoins=False)
+            self._call_back(CallbackKind.ASSIGNED, added, rejoins=self._rejoins)
         elif self._rejoins:
             self._rejoins = False
             self._rejoin()

@@ -1,7 +1,8 @@
 """States of a librdkafka group member, as its log names them, and their legal changes.
 
 Source: consumer-client.md, sections 10 (row "States") and 10.1. A member has two states at a time:
-how far it is with its assignment, and how far with its coordinator.
+how far it is with its assignment, and how far with its coordinator. A member of the classic
+protocol has three join states more, while it joins; traces of it show which.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from types import MappingProxyType
 
 from protocol.errors import IllegalTransition
 
-__all__ = ["LEGAL_JOIN_TRANSITIONS", "CoordinatorState", "JoinState", "check_join_transition"]
+__all__ = [
+    "LEGAL_CLASSIC_JOIN_TRANSITIONS",
+    "LEGAL_JOIN_TRANSITIONS",
+    "CoordinatorState",
+    "JoinState",
+    "check_join_transition",
+]
 
 
 class JoinState(Enum):
@@ -23,6 +30,9 @@ class JoinState(Enum):
     """
 
     INIT = ("init", False, False)  # nothing is assigned; joins, or has joined and got nothing yet
+    WAIT_METADATA = ("wait-metadata", True, False)  # classic: to join, or to assign as the leader
+    WAIT_JOIN = ("wait-join", True, False)  # classic: a JoinGroup is in flight
+    WAIT_SYNC = ("wait-sync", True, False)  # classic: a SyncGroup is in flight
     WAIT_ASSIGN_CALL = ("wait-assign-call", True, True)
     WAIT_UNASSIGN_CALL = ("wait-unassign-call", True, True)
     WAIT_UNASSIGN_TO_COMPLETE = ("wait-unassign-to-complete", True, False)
@@ -67,14 +77,33 @@ LEGAL_JOIN_TRANSITIONS: Mapping[JoinState, frozenset[JoinState]] = MappingProxyT
             {_J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL, _J.STEADY, _J.INIT}
         ),
         _J.WAIT_UNASSIGN_TO_COMPLETE: frozenset({_J.INIT}),
+        # Nobody joins by a request of its own.
+        _J.WAIT_METADATA: frozenset(),
+        _J.WAIT_JOIN: frozenset(),
+        _J.WAIT_SYNC: frozenset(),
     }
 )
-"""State -> the states it may change to."""
+"""State -> the states it may change to, of the consumer protocol."""
+
+LEGAL_CLASSIC_JOIN_TRANSITIONS: Mapping[JoinState, frozenset[JoinState]] = MappingProxyType(
+    {
+        **LEGAL_JOIN_TRANSITIONS,
+        _J.INIT: frozenset({_J.WAIT_METADATA, _J.WAIT_JOIN}),
+        _J.WAIT_METADATA: frozenset({_J.INIT, _J.WAIT_SYNC}),
+        _J.WAIT_JOIN: frozenset({_J.INIT, _J.WAIT_METADATA, _J.WAIT_SYNC}),
+        _J.WAIT_SYNC: frozenset({_J.INIT, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL}),
+    }
+)
+"""State -> the states it may change to, of the classic protocol."""
 
 
-def check_join_transition(source: JoinState, target: JoinState) -> None:
+def check_join_transition(
+    source: JoinState,
+    target: JoinState,
+    legal: Mapping[JoinState, frozenset[JoinState]] = LEGAL_JOIN_TRANSITIONS,
+) -> None:
     """Raise IllegalTransition unless the table lists the change."""
-    if target not in LEGAL_JOIN_TRANSITIONS[source]:
+    if target not in legal[source]:
         raise IllegalTransition(
             f"a librdkafka member cannot go from {source.value} to {target.value}"
         )

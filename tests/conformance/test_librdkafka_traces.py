@@ -15,18 +15,28 @@ from conformance.client_drive import drive
 from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
 from conformance.errors import TraceError
 from protocol.librdkafka import CoordinatorState, JoinState
+from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
+from protocol.librdkafka.classic.joining import Joining
+from protocol.librdkafka.classic.rebalance import ClassicRebalance
 from protocol.librdkafka.commits import Commits
 from protocol.librdkafka.core import LibrdkafkaCore
 from protocol.librdkafka.heartbeats import Heartbeats
 from protocol.librdkafka.link import CoordinatorLink
 from protocol.librdkafka.poll_watch import PollWatch
+from protocol.librdkafka.rebalance import Rebalance
 from protocol.member import CallbackKind
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"
 TRACES = sorted(FOLDER.glob("*.json"))
 
-CLASSIC = {"classic_cooperative", "classic_eager", "classic_session_timeout"}
-PARTLY_CLASSIC = {"mixed_group_eager", "upgrade_refused"}
+GROUP_APIS = {
+    "ConsumerGroupHeartbeat",
+    "FindCoordinator",
+    "JoinGroup",
+    "SyncGroup",
+    "Heartbeat",
+    "LeaveGroup",
+}
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -38,29 +48,28 @@ def replay(path: Path) -> ClientReplayReport:
 @pytest.mark.parametrize("path", TRACES, ids=lambda path: path.stem)
 def test_a_recorded_librdkafka_consumer_is_met(path: Path) -> None:
     report = replay(path)
-    needs_classic = path.stem in CLASSIC | PARTLY_CLASSIC
-    assert report.needs == ("needs: classic protocol of librdkafka" if needs_classic else None)
+    assert report.needs is None
     assert report.first_difference is None
     assert report.is_met
-    assert (report.requests_total == 0) is (path.stem in CLASSIC)
+    assert report.requests_total > 0
 
 
-def test_nothing_that_a_consumer_of_the_new_protocol_did_is_left_out() -> None:
+def test_nothing_that_a_consumer_did_is_left_out() -> None:
     """What is compared is counted here by hand, event by event, from the files."""
     counted: Counter[str] = Counter()
     for path in TRACES:
         document = json.loads(path.read_text())
         for process in load_client_trace(path).processes:
-            if process.uses_consumer_protocol:
-                # Only the whole trace is known here, so take the processes' own events.
-                counted.update(_what(event) for event in process.events)
+            # Only the whole trace is known here, so take the processes' own events.
+            counted.update(_what(event) for event in process.events)
         assert document["client"].startswith("librdkafka 2.16")
     reports = [replay(path) for path in TRACES]
     assert sum(r.requests_total for r in reports) == counted["request"]
     assert sum(r.commits_total for r in reports) == counted["commit"]
     assert sum(r.states_total for r in reports) == counted["state"]
     assert sum(r.callbacks_total for r in reports) == counted["callback_end"]
-    assert counted["request"] > 700
+    assert counted["request"] > 900
+    assert counted["other"] == 0
 
 
 def _what(event: dict[str, Any]) -> str:
@@ -68,12 +77,19 @@ def _what(event: dict[str, Any]) -> str:
         return str(event["kind"])
     if event["api"] in ("OffsetCommit", "OffsetFetch"):
         return "commit"
-    return "request" if event["api"] in ("ConsumerGroupHeartbeat", "FindCoordinator") else "other"
+    return "request" if event["api"] in GROUP_APIS else "other"
 
 
 @pytest.mark.parametrize(
     "name",
-    ["subscription_change", "two_members", "request_lost_acknowledging", "killed"],
+    [
+        "subscription_change",
+        "two_members",
+        "request_lost_acknowledging",
+        "killed",
+        "classic_cooperative",
+        "mixed_group_eager",
+    ],
 )
 def test_a_recording_a_few_milliseconds_different_is_met_as_well(tmp_path: Path, name: str) -> None:
     """What is inferred from a trace does not hang on single milliseconds.
@@ -176,6 +192,81 @@ def test_an_edited_trace_is_not_met_and_the_report_says_where(
     assert says in str(report.first_difference)
 
 
+def owned_by_an_eager_member(document: dict[str, Any]) -> None:
+    rejoin = requests_of(document, "JoinGroup", "A")[2]
+    (protocol,) = rejoin["body"]["protocols"]
+    protocol["owned_partitions"] = {"orders": [0, 1, 2, 3]}
+
+
+def other_claims(document: dict[str, Any]) -> None:
+    rejoin = requests_of(document, "JoinGroup", "A")[2]
+    rejoin["body"]["protocols"][0]["user_data"]["generation"] = 2
+
+
+def nothing_said_back(document: dict[str, Any]) -> None:
+    sync = requests_of(document, "SyncGroup", "A")[1]
+    del sync["body"]["assignments"]["A#1"]["<user_data>"]
+
+
+def the_lower_half_kept(document: dict[str, Any]) -> None:
+    sync = requests_of(document, "SyncGroup", "A")[1]
+    sync["body"]["assignments"]["A#1"]["orders"] = [0, 1]
+
+
+def steady_without_joining_again(document: dict[str, Any]) -> None:
+    find(document, what="join_state", **{"from": "steady"}, to="init")["to"] = "wait-assign-call"
+
+
+def no_leave(document: dict[str, Any]) -> None:
+    document["events"].remove(requests_of(document, "LeaveGroup", "A")[0])
+
+
+def revoked_instead_of_lost(document: dict[str, Any]) -> None:
+    for kind in ("callback_begin", "callback_end"):
+        find(document, kind=kind, callback="on_lost")["callback"] = "on_revoke"
+
+
+def heartbeats_to_the_end(document: dict[str, Any]) -> None:
+    beat = requests_of(document, "Heartbeat", "B")[3]
+    document["events"].insert(
+        document["events"].index(beat), {**beat, "at_ms": beat["at_ms"] - 1_000, "id": 999}
+    )
+
+
+def keeps_its_id(document: dict[str, Any]) -> None:
+    requests_of(document, "JoinGroup", "B")[3]["body"]["member_id"] = "B#1"
+
+
+def requests_of(document: dict[str, Any], api: str, client: str) -> list[dict[str, Any]]:
+    return [
+        event
+        for event in document["events"]
+        if (event["kind"], event.get("api"), event["client"]) == ("request", api, client)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trace", "edit", "says"),
+    [
+        ("classic_eager", owned_by_an_eager_member, "expected JoinGroup"),
+        ("classic_eager", no_leave, "got LeaveGroup"),
+        ("classic_cooperative", other_claims, "'generation': 2"),
+        ("classic_cooperative", nothing_said_back, "expected SyncGroup"),
+        ("classic_cooperative", the_lower_half_kept, "expected SyncGroup"),
+        ("classic_cooperative", steady_without_joining_again, "expected join_state(from=steady"),
+        ("classic_session_timeout", revoked_instead_of_lost, "got callback(callback=on_lost"),
+        ("classic_session_timeout", heartbeats_to_the_end, "expected Heartbeat"),
+        ("classic_session_timeout", keeps_its_id, "expected JoinGroup"),
+    ],
+)
+def test_an_edited_trace_of_the_classic_protocol_is_not_met(
+    tmp_path: Path, trace: str, edit: Edit, says: str
+) -> None:
+    report = replay(edited(tmp_path, trace, edit))
+    assert not report.is_met
+    assert says in str(report.first_difference)
+
+
 def _nothing(*arguments: Any) -> None:
     """In place of what a mutant leaves out."""
 
@@ -207,6 +298,11 @@ def _full_after_give_up(give_up: Callable[..., None]) -> Callable[..., None]:
         (CoordinatorLink, "mark_dead", _nothing, "response_lost_commit_before_revocation"),
         (PollWatch, "switch", _nothing, "poll_paused"),
         (Heartbeats, "send_leave", _nothing, "join_consume_close"),
+        (Joining, "_assign", _nothing, "classic_eager"),
+        (ClassicRebalance, "join_next_generation", _nothing, "classic_cooperative"),
+        (ClassicRebalance, "_after_unassign", Rebalance._after_unassign, "classic_eager"),
+        (LibrdkafkaClassicCore, "note_alive", _nothing, "classic_session_timeout"),
+        (CoordinatorLink, "cut", _nothing, "classic_session_timeout"),
     ],
 )
 def test_a_mutant_does_not_pass_for_the_real_client(
@@ -241,7 +337,7 @@ def test_every_name_of_a_state_in_the_traces_is_one_of_the_machines() -> None:
     for path in TRACES:
         for process in load_client_trace(path).processes:
             for event in process.events:
-                if event["kind"] == "state" and process.uses_consumer_protocol:
+                if event["kind"] == "state":
                     assert {event["from"], event["to"]} <= known[event["what"]], path.stem
 
 

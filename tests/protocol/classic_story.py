@@ -77,7 +77,7 @@ _ANSWERS: Mapping[type, Callable[..., Event]] = {
 class _Process:
     """One consumer process and what it has done."""
 
-    def __init__(self, member: ClassicConsumer) -> None:
+    def __init__(self, member: Any) -> None:
         self.member = member
         self.is_alive = True
         self.requests: list[Any] = []
@@ -91,6 +91,8 @@ class _Process:
 
 class ClassicStory:
     """See the module. ``topics``: name -> partition count; topic ids are made of the names."""
+
+    assignors_by_name: Mapping[str, ClassicAssignor] = CLASSIC_ASSIGNORS
 
     def __init__(
         self,
@@ -139,22 +141,26 @@ class ClassicStory:
         topics: Iterable[str] = ("foo",),
         assignors: Iterable[str | ClassicAssignor] | None = None,
         **settings: Any,
-    ) -> ClassicConsumer:
+    ) -> Any:
         """Start a process under ``name``, which subscribes and polls."""
         offered = self.assignors if assignors is None else tuple(assignors)
         config = ClassicConsumerConfig(
             group_id=GROUP_ID,
             assignors=tuple(
-                CLASSIC_ASSIGNORS[one] if isinstance(one, str) else one for one in offered
+                self.assignors_by_name[one] if isinstance(one, str) else one for one in offered
             ),
             **(self.settings | settings),
         )
-        member = ClassicConsumer(config=config, rules=self.rules, now_ms=self.now_ms)
+        member = self.make_member(config)
         self.processes[name] = _Process(member)
         self.tell(name, self._metadata())
         self.tell(name, Subscribe(topic_names=frozenset(topics)))
         self.tell(name, PollingResumed())
         return member
+
+    def make_member(self, config: ClassicConsumerConfig) -> Any:
+        """The member of a new process; Java's, unless told otherwise."""
+        return ClassicConsumer(config=config, rules=self.rules, now_ms=self.now_ms)
 
     def tell(self, name: str, event: Event) -> None:
         """Hand an event to a member and carry out what it wants."""
@@ -166,7 +172,7 @@ class ClassicStory:
         self._arm(process, name)
         self.on_step()
 
-    def member(self, name: str) -> ClassicConsumer:
+    def member(self, name: str) -> Any:
         """The newest process under a name."""
         return self.processes[name].member
 

@@ -4,6 +4,7 @@
 - ``range_assignor``, ``round_robin``: the simple ones.
 - ``sticky``: the two sticky ones; ``claims`` settles who may keep what, ``sticky_identical`` and
   ``sticky_general`` balance groups with equal and with different subscriptions.
+- ``librdkafka``: the cooperative one as librdkafka computes it.
 - ``defects``: what real ones got wrong.
 """
 
@@ -18,12 +19,14 @@ from protocol.assignors.classic.interface import (
     ClassicAssignor,
     EndlessAssignmentError,
 )
+from protocol.assignors.classic.librdkafka import LIBRDKAFKA_ASSIGNORS
 from protocol.assignors.classic.range_assignor import ClassicRangeAssignor
 from protocol.assignors.classic.round_robin import RoundRobinAssignor
 from protocol.assignors.classic.sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "CLASSIC_ASSIGNORS",
+    "LIBRDKAFKA_ASSIGNORS",
     "Assigned",
     "ClaimingMember",
     "ClassicAssignor",

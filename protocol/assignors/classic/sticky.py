@@ -44,6 +44,7 @@ class StickyAssignor:
 
     name = "sticky"
     supports_cooperative = False
+    balances_equals_alike = False  # whether equal subscriptions have no algorithm of their own
     balancing: type[GeneralBalancing] = GeneralBalancing
 
     def user_data(
@@ -78,7 +79,7 @@ class StickyAssignor:
         topics = sorted(frozenset().union(*subscriptions.values()) & partition_counts.keys())
         counts = {topic: partition_counts[topic] for topic in topics}
         settled = settle(members, self.claims(members), counts)
-        if len({*subscriptions.values()}) <= 1:
+        if not self.balances_equals_alike and len({*subscriptions.values()}) <= 1:
             result = assign_identical(settled, counts)
             shares = self.handed_out(result.shares, result.transferring)
         else:

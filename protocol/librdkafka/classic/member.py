@@ -1,0 +1,181 @@
+"""The classic librdkafka member: ``LibrdkafkaMachine`` with the requests of the classic protocol.
+
+Source: consumer-client.md, section 10.1; classic-group-and-migration.md, sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from protocol.classic_member.config import ClassicConsumerConfig
+from protocol.classic_member.topics import TopicCatalogue
+from protocol.errors import ErrorCode
+from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
+from protocol.librdkafka.classic.heartbeats import ClassicHeartbeats
+from protocol.librdkafka.classic.in_flight import InFlight
+from protocol.librdkafka.classic.joining import Joining
+from protocol.librdkafka.classic.rebalance import ClassicRebalance
+from protocol.librdkafka.link import CoordinatorLink, Loss
+from protocol.librdkafka.machine import SHARED_HANDLERS
+from protocol.librdkafka.states import JoinState
+from protocol.member import events
+from protocol.member.kinds import LIBRDKAFKA_CLASSIC
+from protocol.member.topic_names import TopicNames
+
+__all__ = ["LibrdkafkaClassicMember"]
+
+
+class _Requests:
+    """``GroupRequests`` of the classic protocol: what joins, and what keeps the member in."""
+
+    __slots__ = ("heartbeats", "in_flight", "joining", "link")
+
+    def __init__(
+        self,
+        in_flight: InFlight,
+        heartbeats: ClassicHeartbeats,
+        joining: Joining,
+        link: CoordinatorLink,
+    ) -> None:
+        self.in_flight = in_flight
+        self.heartbeats = heartbeats
+        self.joining = joining
+        self.link = link
+
+    def run(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.run()
+        if not self.joining.is_stuck:
+            self.heartbeats.run()
+            self.joining.run()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """See ``GroupRequests``."""
+        due = [self.in_flight.deadline_ms]
+        if not self.joining.is_stuck:
+            due += [self.heartbeats.deadline_ms, self.joining.deadline_ms]
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+    @property
+    def due_ms(self) -> int | None:
+        """See ``GroupRequests``."""
+        return None if self.joining.is_stuck else self.heartbeats.due_ms
+
+    @property
+    def in_flight_count(self) -> int:
+        """See ``GroupRequests``."""
+        return self.in_flight.count
+
+    def note_use(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.note_use()
+
+    def on_lost(self, correlation_id: int) -> bool:
+        """See ``GroupRequests``."""
+        return self.in_flight.lose(correlation_id)
+
+    def lose_all(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.lose_all(Loss.TRANSPORT)
+
+
+class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
+    """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""
+
+    kind: ClassVar[str] = LIBRDKAFKA_CLASSIC
+
+    __slots__ = ("_catalogue",)
+
+    _rebalance: ClassicRebalance
+    _requests: _Requests
+
+    def __init__(
+        self,
+        *,
+        config: ClassicConsumerConfig,
+        jitter: Callable[[], float] = lambda: 0.0,
+        retry_jitter: Callable[[], float] | None = None,
+        now_ms: int,
+    ) -> None:
+        super().__init__(config=config, jitter=jitter, retry_jitter=retry_jitter, now_ms=now_ms)
+        self._catalogue = TopicCatalogue(TopicNames(self))
+        rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
+        self._rebalance = rebalance
+        in_flight = InFlight(self, self._link)
+        heartbeats = ClassicHeartbeats(self, self._application, self._link, rebalance, in_flight)
+        joining = Joining(
+            self,
+            self._application,
+            self._link,
+            rebalance,
+            self._polls,
+            in_flight,
+            self._catalogue,
+        )
+        self._requests = _Requests(in_flight, heartbeats, joining, self._link)
+        self._connect_rebalance()
+        rebalance.send_leave = joining.send_leave
+        self._polls.on_expired = rebalance.on_polls_missed
+
+    def _on_membership_lost(self, error_code: ErrorCode) -> None:
+        """A commit was refused; one that joins already has learnt of it by other ways."""
+        state = self.join_state
+        if state is JoinState.STEADY or state is JoinState.WAIT_UNASSIGN_TO_COMPLETE:
+            self.forget_identity(error_code)
+        if state is JoinState.STEADY:
+            self._rebalance.give_up_and_rejoin(is_lost=True)
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        super()._on_subscribe(event)
+        self._requests.joining.on_subscription_changed()
+
+    def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        self.topic_names.update(event.topic_names)
+        self._catalogue.on_metadata(event)
+        self._requests.joining.on_metadata()
+
+    def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_join_answered(event.correlation_id, event.response)
+
+    def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_sync_answered(event.correlation_id, event.response)
+
+    def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
+        self._requests.note_use()
+        self._requests.heartbeats.on_answered(event.correlation_id, event.response)
+
+    def _on_leave_answered(self, event: events.LeaveGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_leave_answered(event.correlation_id, event.response)
+
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
+        """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
+        if self.is_paused or not self.subscription.assigned:
+            return False
+        due_ms = self._commits.interval_due_ms
+        if due_ms is not None and due_ms <= now_ms:
+            return True
+        return isinstance(event, _MAY_BEGIN_A_REBALANCE)
+
+    handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **SHARED_HANDLERS,
+        events.Subscribe: _on_subscribe,
+        events.MetadataKnown: _on_metadata_known,
+        events.JoinGroupAnswered: _on_join_answered,
+        events.SyncGroupAnswered: _on_sync_answered,
+        events.ClassicHeartbeatAnswered: _on_heartbeat_answered,
+        events.LeaveGroupAnswered: _on_leave_answered,
+    }
+
+
+_MAY_BEGIN_A_REBALANCE = (
+    events.ClassicHeartbeatAnswered,
+    events.SyncGroupAnswered,
+    events.MetadataKnown,
+)

@@ -1,0 +1,35 @@
+"""``classic_story`` with librdkafka's members: they are also told of their connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from classic_story import ClassicStory
+
+from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
+from protocol.classic_member import ClassicConsumerConfig
+from protocol.librdkafka.classic import LibrdkafkaClassicMember
+from protocol.member import ConnectCoordinator, CoordinatorConnected, CoordinatorConnectionClosed
+
+__all__ = ["LibrdkafkaClassicStory"]
+
+
+class LibrdkafkaClassicStory(ClassicStory):
+    """See ``ClassicStory``."""
+
+    assignors_by_name: Mapping[str, ClassicAssignor] = LIBRDKAFKA_ASSIGNORS
+
+    def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
+        """See ``ClassicStory``."""
+        return LibrdkafkaClassicMember(config=config, now_ms=self.now_ms)
+
+    def _carry_out(self, process: Any, name: str, effect: Any) -> None:
+        if type(effect) is ConnectCoordinator:
+            self._tell_later(process, name, 1, CoordinatorConnected())
+        else:
+            super()._carry_out(process, name, effect)
+
+    def _fail(self, process: Any, name: str, effect: Any) -> None:
+        super()._fail(process, name, effect)
+        self._tell_later(process, name, 1, CoordinatorConnectionClosed())
