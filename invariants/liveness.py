@@ -18,7 +18,7 @@ from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
 from invariants.step import ClientView, WorldView
 from protocol.member import ClientState, ComputingState
-from protocol.member.kinds import LIBRDKAFKA
+from protocol.member.kinds import CLASSIC, LIBRDKAFKA
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -199,14 +199,17 @@ class Liveness:
     def bound_ms(self) -> int:
         """From the calm on, until everything has come about.
 
-        Where members compute targets, one may be too slow, and another has to begin anew.
+        Where members compute targets, one may be too slow, and another has to begin anew. A classic
+        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
         """
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
-        computing_ms = 0
+        longer_ms = 0
         if any(c.member.config.group_local_assignors for c in clients):
-            computing_ms = rebalance_ms + self.slack_ms
-        return self.ghost_bound_ms + rebalance_ms + computing_ms
+            longer_ms = rebalance_ms + self.slack_ms
+        if any(c.member.kind == CLASSIC for c in clients):
+            longer_ms += 2 * rebalance_ms
+        return self.ghost_bound_ms + rebalance_ms + longer_ms
 
     # -- verdict ---------------------------------------------------------------------------
 
@@ -225,14 +228,17 @@ class Liveness:
         return [self._classified(stuck) for stuck in late]
 
     def _is_too_slow(self) -> bool:
-        """Whether some application has stayed with a batch for half of ``max.poll.interval.ms``.
+        """Whether some application has stayed with a batch, or a classic client is to stay without
+        a heartbeat, for half of ``max.poll.interval.ms``.
 
         To give partitions up takes two polls, one to begin with the commit and one for the
-        callback (consumer-client.md, 4.1), and both have to fit into that time. A member that is
+        callback (consumer-client.md, 4.1), and both have to fit into that time; and a classic
+        member learns of a rebalance by a heartbeat, and has that time to join. A member that is
         removed instead, again and again, lets the group never come to rest.
         """
         return any(
-            2 * _longest_batch_ms(client) >= client.member.config.max_poll_interval_ms
+            2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
+            >= client.member.config.max_poll_interval_ms
             for client in self._view.clients().values()
         )
 
@@ -529,6 +535,11 @@ class Liveness:
         if state.awaiting_assigned_callback:
             return f"waits for the assigned callback of {name}"
         return f"has no position at {name} yet ({state.fetch_state.value})"
+
+
+def _longest_unaware_ms(client: ClientView) -> int:
+    """How long a classic member may take to hear of a rebalance; others are told by the answer."""
+    return client.member.heartbeat_interval_ms if client.member.kind == CLASSIC else 0
 
 
 def _longest_batch_ms(client: ClientView) -> int:
