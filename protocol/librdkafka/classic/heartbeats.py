@@ -14,7 +14,6 @@ from protocol.librdkafka.classic.in_flight import InFlight
 from protocol.librdkafka.classic.rebalance import ClassicRebalance
 from protocol.librdkafka.link import CoordinatorLink, Loss
 from protocol.librdkafka.states import JoinState
-from protocol.member.application import Application
 from protocol.member.effects import SendClassicHeartbeat
 from protocol.messages_classic import HeartbeatRequest, HeartbeatResponse
 
@@ -30,7 +29,6 @@ class ClassicHeartbeats:
     """When one is sent, and what its answer, or the lack of one, means."""
 
     __slots__ = (
-        "_application",
         "_core",
         "_due_ms",
         "_in_flight",
@@ -42,13 +40,11 @@ class ClassicHeartbeats:
     def __init__(
         self,
         core: LibrdkafkaClassicCore,
-        application: Application,
         link: CoordinatorLink,
         rebalance: ClassicRebalance,
         in_flight: InFlight,
     ) -> None:
         self._core = core
-        self._application = application
         self._link = link
         self._rebalance = rebalance
         self._in_flight = in_flight

@@ -16,7 +16,7 @@ from protocol.librdkafka.classic.heartbeats import ClassicHeartbeats
 from protocol.librdkafka.classic.in_flight import InFlight
 from protocol.librdkafka.classic.joining import Joining
 from protocol.librdkafka.classic.rebalance import ClassicRebalance
-from protocol.librdkafka.link import CoordinatorLink, Loss
+from protocol.librdkafka.link import Loss
 from protocol.librdkafka.machine import SHARED_HANDLERS
 from protocol.librdkafka.states import JoinState
 from protocol.member import events
@@ -29,19 +29,17 @@ __all__ = ["LibrdkafkaClassicMember"]
 class _Requests:
     """``GroupRequests`` of the classic protocol: what joins, and what keeps the member in."""
 
-    __slots__ = ("heartbeats", "in_flight", "joining", "link")
+    __slots__ = ("heartbeats", "in_flight", "joining")
 
     def __init__(
         self,
         in_flight: InFlight,
         heartbeats: ClassicHeartbeats,
         joining: Joining,
-        link: CoordinatorLink,
     ) -> None:
         self.in_flight = in_flight
         self.heartbeats = heartbeats
         self.joining = joining
-        self.link = link
 
     def run(self) -> None:
         """See ``GroupRequests``."""
@@ -104,7 +102,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
         self._rebalance = rebalance
         in_flight = InFlight(self, self._link)
-        heartbeats = ClassicHeartbeats(self, self._application, self._link, rebalance, in_flight)
+        heartbeats = ClassicHeartbeats(self, self._link, rebalance, in_flight)
         joining = Joining(
             self,
             self._application,
@@ -114,7 +112,7 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
             in_flight,
             self._catalogue,
         )
-        self._requests = _Requests(in_flight, heartbeats, joining, self._link)
+        self._requests = _Requests(in_flight, heartbeats, joining)
         self._connect_rebalance()
         rebalance.send_leave = joining.send_leave
         self._polls.on_expired = rebalance.on_polls_missed

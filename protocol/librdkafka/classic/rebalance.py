@@ -9,12 +9,9 @@ the member joins once more when it has taken over what came with it.
 from __future__ import annotations
 
 from protocol.errors import ErrorCode
-from protocol.librdkafka.assignment import Assignment
 from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
-from protocol.librdkafka.link import CoordinatorLink
 from protocol.librdkafka.rebalance import Rebalance
 from protocol.librdkafka.states import JoinState
-from protocol.member.application import Application
 from protocol.member.values import CallbackKind
 from protocol.topics import TopicPartition
 
@@ -26,19 +23,9 @@ _J = JoinState
 class ClassicRebalance(Rebalance):
     """Drives the join state; see ``Rebalance``."""
 
-    __slots__ = ("_waits_for_join",)
+    __slots__ = ()
 
     _core: LibrdkafkaClassicCore
-
-    def __init__(
-        self,
-        core: LibrdkafkaClassicCore,
-        application: Application,
-        assignment: Assignment,
-        link: CoordinatorLink,
-    ) -> None:
-        super().__init__(core, application, assignment, link)
-        self._waits_for_join = False
 
     @property
     def owned(self) -> frozenset[TopicPartition]:

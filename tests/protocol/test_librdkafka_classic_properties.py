@@ -1,0 +1,87 @@
+"""Whatever happens to librdkafka's classic members, they own nothing together, and settle.
+
+The same as for Java's, from the same scripts: properties C9, C10 and C13 of
+classic-group-and-migration.md, section 10.1, on the client's side.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from librdkafka_classic_story import LibrdkafkaClassicStory
+from test_classic_member_properties import (
+    LONG_ENOUGH_MS,
+    NAMES,
+    Act,
+    Generations,
+    assert_settled,
+    is_alive,
+    quiet_acts,
+    steps,
+)
+
+from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
+from protocol.librdkafka import JoinState
+from protocol.topics import TopicPartition
+
+
+def assert_exclusive(story: LibrdkafkaClassicStory) -> None:
+    """No two members of the present generation that are steady own the same partition."""
+    group = story.shard.coordinator.classic_groups.get("group")
+    if group is None:
+        return
+    owners: dict[TopicPartition, str] = {}
+    for name, process in story.processes.items():
+        member = process.member
+        if process.is_alive and not member.config.is_cooperative:
+            # C9: whoever has asked to be in the next generation has given everything up.
+            assert not (member.join_state is JoinState.WAIT_JOIN and member.assigned), name
+        if (
+            not process.is_alive
+            or member.join_state is not JoinState.STEADY
+            or member.member_id not in group.members
+            or member.member_epoch != group.generation_id
+        ):
+            continue
+        for partition in member.assigned:
+            assert owners.setdefault(partition, name) == name, (partition, owners, name)
+
+
+@given(assignor=st.sampled_from(sorted(LIBRDKAFKA_ASSIGNORS)), script=steps)
+@settings(max_examples=100, deadline=None)
+def test_members_own_nothing_together_and_settle(
+    assignor: str, script: list[tuple[Act, int]]
+) -> None:
+    story = LibrdkafkaClassicStory(topics={"foo": 4, "bar": 2}, assignors=(assignor,))
+    story.on_step = lambda: assert_exclusive(story)
+    for act, wait_ms in script:
+        act(story)
+        story.run_for(wait_ms)
+    story.callback_ms = 0
+    story.lost.clear()
+    story.failing_callbacks.clear()
+    for name in NAMES:
+        if is_alive(story, name) and not story.member(name).is_polling:
+            story.resume(name)
+    story.run_for(LONG_ENOUGH_MS)
+    assert_settled(story)
+
+
+@given(
+    script=st.lists(
+        st.tuples(quiet_acts, st.sampled_from([1, 300, 1_500, 4_000, 12_000])), max_size=20
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_cooperative_members_hand_over_by_way_of_a_generation_without_an_owner(
+    script: list[tuple[Act, int]],
+) -> None:
+    story = LibrdkafkaClassicStory(topics={"foo": 4, "bar": 2}, assignors=("cooperative-sticky",))
+    generations = Generations(story)
+    story.on_step = generations.look
+    for act, wait_ms in script:
+        act(story)
+        story.run_for(wait_ms)
+    story.callback_ms = 0
+    story.run_for(LONG_ENOUGH_MS)
+    assert_settled(story)
