@@ -65,6 +65,8 @@ class Books:
         self.classic_clients: dict[str, ClassicClientEntry] = {}
         """Clients of the classic protocol, apart from the others."""
         self._topic_ids: dict[str, str] = {}
+        self.has_lost_topics = False
+        """Whether some topic was deleted, or created anew: commits may name what is gone."""
         self._recreated: set[str] = set()
         """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
@@ -136,7 +138,10 @@ class Books:
 
     def note_topics(self, shard: ShardView) -> None:
         """A shard has a metadata image that may be new."""
-        for topic in shard.coordinator.image.by_id.values():
+        by_id = shard.coordinator.image.by_id
+        if any(topic_id not in by_id for topic_id in self._topic_ids.values()):
+            self.has_lost_topics = True
+        for topic in by_id.values():
             former = self._topic_ids.setdefault(topic.name, topic.topic_id)
             if former != topic.topic_id:
                 self._topic_ids[topic.name] = topic.topic_id

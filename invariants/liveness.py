@@ -207,7 +207,7 @@ class Liveness:
         longer_ms = 0
         if any(c.member.config.group_local_assignors for c in clients):
             longer_ms = rebalance_ms + self.slack_ms
-        if any(c.member.kind == CLASSIC for c in clients):
+        if self._books.has_lost_topics and any(c.member.kind == CLASSIC for c in clients):
             longer_ms += 2 * rebalance_ms
         return self.ghost_bound_ms + rebalance_ms + longer_ms
 

@@ -372,6 +372,7 @@ def calm(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
             is_closed=False,
             blocked_in=None,
             leave_is_pending=False,
+            heartbeat_interval_ms=0,
             config=ClassicConsumerConfig(
                 group_id="group", assignors=(CLASSIC_ASSIGNORS["range"],), max_poll_interval_ms=1
             ),
