@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,10 @@ class Outcome(NamedTuple):
 def start(
     arguments: Sequence[object], environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """Start the installed script, as a user would, where the tests' own runner can be found."""
+    """Start the installed script, as a user would, where the tests' own runner can be found.
+
+    It heeds Ctrl-C even if the tests themselves were started in the background, where it would not.
+    """
     script = Path(sys.executable).parent / "rebalance-sim"
     return subprocess.Popen(
         [script, *map(str, arguments)],
@@ -32,4 +36,9 @@ def start(
         text=True,
         cwd=RUNNERS,
         env=environment or os.environ,
+        preexec_fn=_heed_ctrl_c,
     )
+
+
+def _heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

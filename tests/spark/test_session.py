@@ -39,7 +39,8 @@ def test_local_masters_get_task_retries_and_others_stay_as_they_are(
 
 
 @pytest.mark.parametrize("master", ["", "http://host", "spark", "spark://host", "spark://host:x"])
-def test_a_master_that_is_none_is_refused(master: str) -> None:
+def test_a_master_that_is_none_is_refused(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark.session._active_context", lambda: None)  # That of other tests.
     with pytest.raises(SparkSetupError, match="Spark master"):
         check_setup(master or "nonsense")
 
