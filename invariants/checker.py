@@ -183,10 +183,10 @@ class Checker:
                 ledger.heard_ms[request.member_id] = step.at_ms
             else:
                 self._heartbeat(step, request, response, ledger, shard)
-        elif type(request) is OffsetCommitRequest and self.books.classic_group_in(shard):
-            self._classic.on_commit(step, shard)
         elif type(request) is OffsetCommitRequest:
-            if not self._is_classic(shard):
+            if self.books.classic_group_in(shard) is not None:
+                self._classic.on_commit(step, shard)
+            else:
                 self._commit(step, response.errors)
         elif type(request) in COMPUTATION_REQUESTS:
             if step.records:
@@ -214,11 +214,6 @@ class Checker:
             self._ask(self._on["on_commit"], step, stored)
         if len(stored) < len(errors):
             self._ask(self._on["on_commit_refused"], step)
-
-    def _is_classic(self, shard: ShardView) -> bool:
-        """Whether the group is a classic one, with members and not offsets alone."""
-        group = shard.coordinator.classic_groups.get(self.books.group_id)
-        return group is not None and not group.is_simple
 
     def _is_steady(
         self,

@@ -6,6 +6,7 @@ Source: classic-group-and-migration.md, sections 1, 2.9 and 10.1 (C1 to C6, C12,
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from invariants.classic_book import ClassicLook
 from invariants.ledger import GroupLedger
@@ -33,6 +34,17 @@ COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 STABLE = ClassicGroupState.STABLE
 
 
+class _Seen(NamedTuple):
+    """A group, those of its members that have to be looked at, and what is counted over all: who
+    awaits a join, and how many members offer each assignor."""
+
+    group: ClassicGroup
+    shard: ShardView
+    touched: Collection[str]
+    awaiting_count: int
+    protocol_counts: Mapping[str, int]
+
+
 class _OfClassicGroup(Invariant):
     """A promise about the state of a classic group: judged where a step has touched it."""
 
@@ -40,12 +52,9 @@ class _OfClassicGroup(Invariant):
         """Judge what was touched."""
         if look.group is None:
             return None
+        book = look.book
         return self._judge(
-            look.group,
-            look.shard,
-            look.touched,
-            awaiting_count=look.book.awaiting_count,
-            protocol_counts=look.book.protocol_counts,
+            _Seen(look.group, look.shard, look.touched, book.awaiting_count, book.protocol_counts)
         )
 
     def full(self, view: WorldView) -> Finding | None:
@@ -59,23 +68,9 @@ class _OfClassicGroup(Invariant):
             for name in member.protocol_names():
                 counts[name] = counts.get(name, 0) + 1
         awaiting = sum(m.awaiting_join is not None for m in group.members.values())
-        return self._judge(
-            group,
-            shard,
-            group.members.keys(),
-            awaiting_count=awaiting,
-            protocol_counts=counts,
-        )
+        return self._judge(_Seen(group, shard, group.members.keys(), awaiting, counts))
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
+    def _judge(self, seen: _Seen) -> Finding | None:
         raise NotImplementedError
 
 
@@ -145,15 +140,8 @@ class ClassicLegalState(_OfClassicGroup):
                 )
         return super().on_classic(step, look)
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
         count = len(group.members)
         fits = group.state in (EMPTY, PREPARING) if not count else group.state is not EMPTY
         return None if fits else Finding(f"the group is {group.state.value} with {count} members")
@@ -172,23 +160,16 @@ class ClassicAwaitingCounted(_OfClassicGroup):
         broken_by=("test:classic-awaiting-miscounted", "test:classic-forgotten-join"),
     )
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
-        if group.num_awaiting_join != awaiting_count:
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        if group.num_awaiting_join != seen.awaiting_count:
             return Finding(
                 f"{group.num_awaiting_join} members are said to await a join, "
-                f"{awaiting_count} have a parked JoinGroup"
+                f"{seen.awaiting_count} have a parked JoinGroup"
             )
-        if not awaiting_count or group.state not in (COMPLETING, STABLE):
+        if not seen.awaiting_count or group.state not in (COMPLETING, STABLE):
             return None
-        for member_id in sorted(touched):
+        for member_id in sorted(seen.touched):
             member = group.members[member_id]
             if member.awaiting_join is None:
                 continue
@@ -210,22 +191,15 @@ class ClassicIdsApart(_OfClassicGroup):
         broken_by=("test:classic-pending-member", "test:classic-instance-lost"),
     )
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
         both = group.pending_join & group.members.keys()
         if both:
             return Finding(f"{min(both)} is a member, and its id counts as not used yet")
         strangers = group.pending_sync - group.members.keys()
         if strangers:
             return Finding(f"{min(strangers)} is to sync and is no member")
-        for member_id in sorted(touched):
+        for member_id in sorted(seen.touched):
             instance_id = group.members[member_id].group_instance_id
             if instance_id is not None and group.static_members.get(instance_id) != member_id:
                 holder = group.static_members.get(instance_id, "nobody")
@@ -246,15 +220,8 @@ class ClassicLeaderIsMember(_OfClassicGroup):
         broken_by=("test:classic-leader-gone",),
     )
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
         leader = group.leader_id
         if leader in group.members if group.members else leader is None:
             return None
@@ -278,33 +245,21 @@ class ClassicProtocolsCounted(_OfClassicGroup):
         broken_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
     )
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
-        if group.supported_protocols != protocol_counts:
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group, counts = seen.group, seen.protocol_counts
+        if group.supported_protocols != counts:
             found = group.supported_protocols
-            odd = min(
-                name
-                for name in {*found, *protocol_counts}
-                if found.get(name) != protocol_counts.get(name)
-            )
+            odd = min(name for name in {*found, *counts} if found.get(name) != counts.get(name))
             return Finding(
-                f"{found.get(odd, 0)} members are said to offer {odd}, "
-                f"{protocol_counts.get(odd, 0)} do"
+                f"{found.get(odd, 0)} members are said to offer {odd}, {counts.get(odd, 0)} do"
             )
         if group.state not in (COMPLETING, STABLE):
             return None
         selected = group.protocol_name or "nothing"
-        if protocol_counts.get(selected, 0) == len(group.members):
+        if counts.get(selected, 0) == len(group.members):
             return None
         return Finding(
-            f"{selected} is selected; {protocol_counts.get(selected, 0)} of "
+            f"{selected} is selected; {counts.get(selected, 0)} of "
             f"{len(group.members)} members offer it"
         )
 
@@ -329,16 +284,9 @@ class ClassicTimersArmed(_OfClassicGroup):
         ),
     )
 
-    def _judge(
-        self,
-        group: ClassicGroup,
-        shard: ShardView,
-        touched: Collection[str],
-        *,
-        awaiting_count: int,
-        protocol_counts: Mapping[str, int],
-    ) -> Finding | None:
-        armed, group_id = shard.armed_timers, group.group_id
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        armed, group_id = seen.shard.armed_timers, group.group_id
         if group.state is PREPARING and TimerKey("classic-join", group_id) not in armed:
             return Finding("the group is PreparingRebalance without a join timer")
         if (
@@ -348,7 +296,7 @@ class ClassicTimersArmed(_OfClassicGroup):
         ):
             waits_for = listed(sorted(group.pending_sync))
             return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
-        for member_id in sorted(touched):
+        for member_id in sorted(seen.touched):
             if group.members[member_id].has_satisfied_heartbeat:
                 continue
             if TimerKey("classic-session", group_id, member_id) not in armed:

@@ -71,7 +71,7 @@ class ClientWatch:
         kind = type(step.event)
         is_routine = kind is Tick or kind is Poll
         if kind is HeartbeatAnswered:
-            self._answered(step, entry)
+            entry.note_answer(step.event.correlation_id, step.event.response)
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
@@ -106,10 +106,6 @@ class ClientWatch:
             self._ask(entry.listeners.of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
         self._classic.on_client_gone(step.client.name)
-
-    def _answered(self, step: Step, entry: ClientEntry) -> None:
-        """Enter an answer before anything is judged."""
-        entry.note_answer(step.event.correlation_id, step.event.response)
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
