@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.exit_codes import FOUND, OK
-from cli.options import ProfileName, SemanticsName, with_semantics
+from cli.options import (
+    Backend,
+    Batch,
+    Master,
+    MemoryLimit,
+    Out,
+    ProfileName,
+    SemanticsName,
+    SparkSetting,
+    TimeLimit,
+    with_semantics,
+)
 from cli.output import say
 from cli.sweep import limits_of, progress_bar, spark_settings
 from scenarios.compare import DEFAULT_PROTOCOLS
@@ -28,7 +38,7 @@ _DEFAULTS = Limits()
 def compare(
     profile: ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:1000.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")],
+    out: Out,
     protocols: Annotated[
         str, typer.Option(help="What to compare, names between commas.")
     ] = ",".join(DEFAULT_PROTOCOLS),
@@ -36,25 +46,15 @@ def compare(
         str | None, typer.Option(help="The protocol that the others are held against; the first.")
     ] = None,
     semantics: SemanticsName = None,
-    backend: Annotated[str, typer.Option(help="spark, or pool: processes here.")] = "spark",
-    master: Annotated[
-        str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Seeds a task; without it, what fits a few seconds.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting, as in spark.executor.memory=2g.")
-    ] = None,
+    backend: Backend = "spark",
+    master: Master = None,
+    batch: Batch = None,
+    conf: SparkSetting = None,
     timeline_seed: Annotated[
         int | None, typer.Option(min=0, help="Seed to draw over time; without it, a middling one.")
     ] = None,
-    time_limit_s: Annotated[
-        float, typer.Option(help="Wall seconds after which a run is interrupted.")
-    ] = _DEFAULTS.soft_s,
-    memory_limit_mib: Annotated[
-        int, typer.Option(help="MiB that a run may need on top of its worker.")
-    ] = _DEFAULTS.memory_mib,
+    time_limit_s: TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
     """Run each seed under several protocols, with the same faults, and say what differs.
 

@@ -6,14 +6,24 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.errors import BadInput
 from cli.exit_codes import FOUND, OK
-from cli.options import ProfileName, SemanticsName, with_semantics
+from cli.options import (
+    Backend,
+    Batch,
+    Master,
+    MemoryLimit,
+    Out,
+    ProfileName,
+    SemanticsName,
+    SparkSetting,
+    TimeLimit,
+    with_semantics,
+)
 from cli.output import say, stderr
 from sim.sampling import DEFAULT_INTERVAL_MS
 from spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
@@ -32,18 +42,12 @@ _DEFAULTS = Limits()
 def sweep(
     profile: ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:2000.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")],
+    out: Out,
     semantics: SemanticsName = None,
-    backend: Annotated[str, typer.Option(help="spark, or pool: processes here.")] = "spark",
-    master: Annotated[
-        str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Seeds a task; without it, what fits a few seconds.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A Spark setting, as in spark.executor.memory=2g.")
-    ] = None,
+    backend: Backend = "spark",
+    master: Master = None,
+    batch: Batch = None,
+    conf: SparkSetting = None,
     runner: Annotated[
         str, typer.Option(help="Function that runs a seed, as module:function.")
     ] = DEFAULT_RUNNER,
@@ -59,12 +63,8 @@ def sweep(
     traces: Annotated[
         int, typer.Option(min=0, help="So many runs that failed are kept with every step.")
     ] = TRACES,
-    time_limit_s: Annotated[
-        float, typer.Option(help="Wall seconds after which a run is interrupted.")
-    ] = _DEFAULTS.soft_s,
-    memory_limit_mib: Annotated[
-        int, typer.Option(help="MiB that a run may need on top of its worker.")
-    ] = _DEFAULTS.memory_mib,
+    time_limit_s: TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
     """Run a range of seeds and write typed tables and a report.
 

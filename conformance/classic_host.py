@@ -45,9 +45,9 @@ from protocol.member import (
     SyncGroupAnswered,
 )
 
-__all__ = ["CLASSIC_ANSWERS", "ClassicHost"]
+__all__ = ["ClassicAnswers", "ClassicHost"]
 
-CLASSIC_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
+_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),
     "SyncGroup": (SyncGroupAnswered, sync_response),
     "Heartbeat": (ClassicHeartbeatAnswered, classic_heartbeat_response),
@@ -58,7 +58,27 @@ CLASSIC_ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str,
 _WAKE_UP_MS = 1
 
 
-class ClassicHost(ReplayHost):
+class ClassicAnswers(ReplayHost):
+    """What hosts of all classic clients do with answers, and with bytes that are held back."""
+
+    def __init__(self, process: feed.ClientProcess) -> None:
+        super().__init__(process)
+        self._held = feed.held_spans(process)
+
+    def seen_ms(self, api: str) -> int:
+        """See ``ReplayHost``; what is held is seen when it is let through."""
+        return feed.let_through_ms(self._held, self.now_ms)
+
+    def answer(self, number: int, api: str, response: TraceEvent) -> None:
+        """See ``ReplayHost``."""
+        if api not in _ANSWERS:
+            super().answer(number, api, response)
+        elif self.forget([number]):
+            event, read = _ANSWERS[api]
+            self.feed(event(correlation_id=number, response=read(response["body"])))
+
+
+class ClassicHost(ClassicAnswers):
     """One replay against ``ClassicConsumer``."""
 
     member: ClassicConsumer
@@ -69,7 +89,6 @@ class ClassicHost(ReplayHost):
 
     def __init__(self, process: feed.ClientProcess) -> None:
         super().__init__(process)
-        self._held = feed.held_spans(process)
         self._poll_at_ms: int | None = None
 
     def make_member(self) -> ClassicConsumer:
@@ -138,18 +157,6 @@ class ClassicHost(ReplayHost):
                 self.forget(self.in_flight(searches_too=False))
             case _:
                 pass  # the rest is not compared
-
-    def seen_ms(self, api: str) -> int:
-        """See ``ReplayHost``; what is held is seen when it is let through."""
-        return feed.let_through_ms(self._held, self.now_ms)
-
-    def answer(self, number: int, api: str, response: TraceEvent) -> None:
-        """See ``ReplayHost``."""
-        if api not in CLASSIC_ANSWERS:
-            super().answer(number, api, response)
-        elif self.forget([number]):
-            event, read = CLASSIC_ANSWERS[api]
-            self.feed(event(correlation_id=number, response=read(response["body"])))
 
     def end_callback(self, effect: RunCallback, begin_ms: int, throws: bool) -> None:
         """See ``ReplayHost``."""

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conformance import client_feed as feed
 from conformance.classic_bodies import (
     classic_heartbeat_body,
     join_body,
     leave_body,
     sync_body,
 )
-from conformance.classic_host import CLASSIC_ANSWERS
+from conformance.classic_host import ClassicAnswers
 from conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order
-from conformance.client_trace import TraceEvent
 from conformance.librdkafka_host import LibrdkafkaHost, shortest
 from protocol.classic_member import ClassicConsumerConfig
 from protocol.librdkafka.classic import LibrdkafkaClassicMember
@@ -40,14 +38,10 @@ _NOT_IN_JOIN_5 = frozenset({"reason"})
 _NOT_IN_SYNC_3 = frozenset({"protocol_type", "protocol_name"})
 
 
-class LibrdkafkaClassicHost(LibrdkafkaHost):
+class LibrdkafkaClassicHost(ClassicAnswers, LibrdkafkaHost):
     """One replay against ``LibrdkafkaClassicMember``."""
 
     member: LibrdkafkaClassicMember
-
-    def __init__(self, process: feed.ClientProcess) -> None:
-        super().__init__(process)
-        self._held = feed.held_spans(process)
 
     def make_member(self) -> LibrdkafkaClassicMember:
         """See ``ReplayHost``."""
@@ -96,18 +90,6 @@ class LibrdkafkaClassicHost(LibrdkafkaHost):
         if waiting and 0 < waiting[0].at_ms - deadline_ms <= LATE_TICK_MS:
             return waiting[0].at_ms
         return deadline_ms
-
-    def seen_ms(self, api: str) -> int:
-        """See ``ReplayHost``; what is held is seen when it is let through."""
-        return feed.let_through_ms(self._held, self.now_ms)
-
-    def answer(self, number: int, api: str, response: TraceEvent) -> None:
-        """See ``ReplayHost``."""
-        if api not in CLASSIC_ANSWERS:
-            super().answer(number, api, response)
-        elif self.forget([number]):
-            event, read = CLASSIC_ANSWERS[api]
-            self.feed(event(correlation_id=number, response=read(response["body"])))
 
 
 def _without(body: Mapping[str, Any], fields: frozenset[str]) -> dict[str, Any]:

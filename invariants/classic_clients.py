@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from invariants.classic_book import ClassicLook
 from invariants.classic_entry import ClassicClientEntry
 from invariants.ledger import Change, MemberEntry
-from invariants.promise import Finding, Invariant, Promise
+from invariants.promise import Finding, Invariant, Promise, first_among_living
 from invariants.step import Step, StepKind, WorldView
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.assignors.classic.interface import NamedPartition, ungrouped
@@ -51,12 +51,7 @@ class EagerRevokesFirst(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Judge every living client."""
-        for name, client in view.clients().items():
-            if client.is_alive:
-                finding = self._judge(name, client.member)
-                if finding is not None:
-                    return finding
-        return None
+        return first_among_living(view, self._judge)
 
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
         state = getattr(member, "classic_state", None)

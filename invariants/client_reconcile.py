@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from invariants.books import Books
 from invariants.clients import ClientEntry
-from invariants.promise import Finding, Heeds, Invariant, Promise
+from invariants.promise import Finding, Heeds, Invariant, Promise, first_among_living
 from invariants.step import Step, WorldView
 from protocol.member import (
     CallbackCompleted,
@@ -221,12 +221,7 @@ class FetchSubset(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Judge every living client."""
-        for name, client in view.clients().items():
-            if client.is_alive:
-                finding = self._judge(name, client.member)
-                if finding is not None:
-                    return finding
-        return None
+        return first_among_living(view, self._judge)
 
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
         if not member.fetchable <= member.assigned.keys():

@@ -6,7 +6,7 @@ Sources: consumer-client.md, sections 0.2, 1.2 and 12.
 from __future__ import annotations
 
 from invariants.clients import ClientEntry
-from invariants.promise import Finding, Invariant, Promise
+from invariants.promise import Finding, Invariant, Promise, first_among_living
 from invariants.step import Step, WorldView
 from protocol.member import (
     LEGAL_TRANSITIONS,
@@ -94,12 +94,7 @@ class _StateInvariant(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Judge every living client."""
-        for name, client in view.clients().items():
-            if client.is_alive:
-                finding = self._finding(name, client.member)
-                if finding is not None:
-                    return finding
-        return None
+        return first_among_living(view, self._finding)
 
     def _finding(self, name: str, member: GroupMember) -> Finding | None:
         what = self.judge(member)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import ClassVar
 
 from invariants.books import Books
 from invariants.step import WorldView
+from protocol.member import GroupMember
 from protocol.member.kinds import CLIENT_KINDS
 from protocol.semantics import Semantics
 
-__all__ = ["TRIGGERS", "Finding", "Heeds", "Invariant", "Promise", "Violation"]
+__all__ = [
+    "TRIGGERS",
+    "Finding",
+    "Heeds",
+    "Invariant",
+    "Promise",
+    "Violation",
+    "first_among_living",
+]
 
 _NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
 
@@ -157,3 +166,15 @@ class Invariant:
     def judges_states(cls) -> bool:
         """Whether the promise can be checked on a still picture of the world."""
         return cls.full is not Invariant.full
+
+
+def first_among_living(
+    view: WorldView, judge: Callable[[str, GroupMember], Finding | None]
+) -> Finding | None:
+    """What is wrong with the first living client with which anything is: by name and member."""
+    for name, client in view.clients().items():
+        if client.is_alive:
+            finding = judge(name, client.member)
+            if finding is not None:
+                return finding
+    return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from scenarios.compare import PROTOCOLS
 from spark.comparison import COMPARED, ComparisonSummary, Estimate
 from spark.comparison_plots import DISTRIBUTIONS_FILE, Timeline, draw_comparison
+from spark.markdown import section
 from spark.tables import OUTCOMES
 
 __all__ = ["headline_rows", "number", "write_comparison_report"]
@@ -86,7 +87,7 @@ def _page(summary: ComparisonSummary, timeline: Timeline | None) -> Iterator[str
     for name in plan.protocols:
         base = ", the base" if name == summary.base else ""
         yield f"- `{name}`{base}: {PROTOCOLS[name].title}"
-    yield from _section("Medians over seeds, with 95 % intervals", headline_rows(summary))
+    yield from section("Medians over seeds, with 95 % intervals", headline_rows(summary))
     for note in _NOTES:
         yield ""
         yield note
@@ -96,13 +97,13 @@ def _page(summary: ComparisonSummary, timeline: Timeline | None) -> Iterator[str
     for name in plan.protocols:
         if name != summary.base:
             title = f"`{name}` against `{summary.base}`, seed by seed"
-            yield from _section(title, _difference_rows(summary, name))
+            yield from section(title, _difference_rows(summary, name))
     if timeline is not None:
         yield from _timeline(summary, timeline)
-    yield from _section("Outcomes", _outcome_rows(summary))
-    yield from _section("Known defects that showed, in runs", _known_rows(summary))
-    yield from _section("Runs to look at", _failure_rows(summary))
-    yield from _section("Metrics", [["metric", "meaning"], *([m.name, m.words] for m in COMPARED)])
+    yield from section("Outcomes", _outcome_rows(summary))
+    yield from section("Known defects that showed, in runs", _known_rows(summary))
+    yield from section("Runs to look at", _failure_rows(summary))
+    yield from section("Metrics", [["metric", "meaning"], *([m.name, m.words] for m in COMPARED)])
 
 
 def _timeline(summary: ComparisonSummary, timeline: Timeline) -> Iterator[str]:
@@ -115,19 +116,6 @@ def _timeline(summary: ComparisonSummary, timeline: Timeline) -> Iterator[str]:
     yield ""
     for name in summary.plan.protocols:
         yield f"- `{summary.replay_command(timeline.seed, name)}`"
-
-
-def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield ""
-    yield f"## {title}"
-    yield ""
-    if len(rows) == 1:
-        yield "None."
-        return
-    for index, row in enumerate(rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
-        if index == 0:
-            yield "|" + "---|" * len(row)
 
 
 def _difference_rows(summary: ComparisonSummary, protocol: str) -> list[list[str]]:

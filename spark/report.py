@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from invariants.reachability import SOMETIMES
+from spark.markdown import section
 from spark.plan import SweepPlan
 from spark.plots import SERIES, draw_plots
 from spark.results import read_metrics, read_plan, read_table
@@ -247,16 +248,16 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
             f"The last call ran {throughput.seeds_run:,} seeds in {throughput.elapsed_s:.1f} s: "
             f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included."
         )
-    yield from _section("Outcomes", _outcome_rows(summary), plots.get("outcomes"))
-    yield from _section("Broken promises", _finding_rows(summary, summary.violations))
-    yield from _section("Known defects", _finding_rows(summary, summary.known))
-    yield from _section("Runs to look at", _failure_rows(summary))
-    yield from _section("Metrics", _metric_rows(summary), plots.get("metrics"))
+    yield from section("Outcomes", _outcome_rows(summary), plots.get("outcomes"))
+    yield from section("Broken promises", _finding_rows(summary, summary.violations))
+    yield from section("Known defects", _finding_rows(summary, summary.known))
+    yield from section("Runs to look at", _failure_rows(summary))
+    yield from section("Metrics", _metric_rows(summary), plots.get("metrics"))
     if "series" in plots:
         yield from _series(summary, plots["series"])
     missed = [["situation", "in words"], *(list(row) for row in summary.missed)]
-    yield from _section("Never happened, and should in a sweep", missed)
-    yield from _section("Coverage", _coverage_rows(summary), plots.get("coverage"))
+    yield from section("Never happened, and should in a sweep", missed)
+    yield from section("Coverage", _coverage_rows(summary), plots.get("coverage"))
 
 
 def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
@@ -270,22 +271,6 @@ def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
     )
     yield ""
     yield f"![Over time]({plot})"
-
-
-def _section(title: str, rows: list[list[str]], plot: str | None = None) -> Iterator[str]:
-    yield ""
-    yield f"## {title}"
-    yield ""
-    if len(rows) == 1:
-        yield "None."
-        return
-    for index, row in enumerate(rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
-        if index == 0:
-            yield "|" + "---|" * len(row)
-    if plot is not None:
-        yield ""
-        yield f"![{title}]({plot})"
 
 
 def _outcome_rows(summary: SweepSummary) -> list[list[str]]:

@@ -6,19 +6,10 @@ classic-group-and-migration.md, section 10.1, on the client's side.
 
 from __future__ import annotations
 
+from classic_scripts import Generations, Script, assert_settled, play, quiet_steps, steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from librdkafka_classic_story import LibrdkafkaClassicStory
-from test_classic_member_properties import (
-    LONG_ENOUGH_MS,
-    NAMES,
-    Act,
-    Generations,
-    assert_settled,
-    is_alive,
-    quiet_acts,
-    steps,
-)
 
 from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from protocol.librdkafka import JoinState
@@ -49,39 +40,17 @@ def assert_exclusive(story: LibrdkafkaClassicStory) -> None:
 
 @given(assignor=st.sampled_from(sorted(LIBRDKAFKA_ASSIGNORS)), script=steps)
 @settings(max_examples=100, deadline=None)
-def test_members_own_nothing_together_and_settle(
-    assignor: str, script: list[tuple[Act, int]]
-) -> None:
+def test_members_own_nothing_together_and_settle(assignor: str, script: Script) -> None:
     story = LibrdkafkaClassicStory(topics={"foo": 4, "bar": 2}, assignors=(assignor,))
-    story.on_step = lambda: assert_exclusive(story)
-    for act, wait_ms in script:
-        act(story)
-        story.run_for(wait_ms)
-    story.callback_ms = 0
-    story.lost.clear()
-    story.failing_callbacks.clear()
-    for name in NAMES:
-        if is_alive(story, name) and not story.member(name).is_polling:
-            story.resume(name)
-    story.run_for(LONG_ENOUGH_MS)
+    play(story, script, lambda: assert_exclusive(story))
     assert_settled(story)
 
 
-@given(
-    script=st.lists(
-        st.tuples(quiet_acts, st.sampled_from([1, 300, 1_500, 4_000, 12_000])), max_size=20
-    )
-)
+@given(script=quiet_steps)
 @settings(max_examples=60, deadline=None)
 def test_cooperative_members_hand_over_by_way_of_a_generation_without_an_owner(
-    script: list[tuple[Act, int]],
+    script: Script,
 ) -> None:
     story = LibrdkafkaClassicStory(topics={"foo": 4, "bar": 2}, assignors=("cooperative-sticky",))
-    generations = Generations(story)
-    story.on_step = generations.look
-    for act, wait_ms in script:
-        act(story)
-        story.run_for(wait_ms)
-    story.callback_ms = 0
-    story.run_for(LONG_ENOUGH_MS)
+    play(story, script, Generations(story).look)
     assert_settled(story)

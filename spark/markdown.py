@@ -1,0 +1,24 @@
+"""Parts of the pages that reports are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+__all__ = ["section"]
+
+
+def section(title: str, rows: Sequence[Sequence[str]], plot: str | None = None) -> Iterator[str]:
+    """Lines of a heading, a table whose first row is its header, and the plot that goes with it."""
+    yield ""
+    yield f"## {title}"
+    yield ""
+    if len(rows) == 1:
+        yield "None."
+        return
+    for index, row in enumerate(rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |"
+        if index == 0:
+            yield "|" + "---|" * len(row)
+    if plot is not None:
+        yield ""
+        yield f"![{title}]({plot})"
