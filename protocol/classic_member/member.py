@@ -31,6 +31,7 @@ from protocol.member.facade import JavaFacade
 from protocol.member.kinds import CLASSIC
 from protocol.member.offset_lookup import OffsetLookup
 from protocol.member.topic_names import TopicNames
+from protocol.member.values import FetchState
 from protocol.member.wire_topics import WireTopics
 
 __all__ = ["ClassicConsumer"]
@@ -244,14 +245,19 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         self._commits.on_search_failed()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        without_id = self._catalogue.without_id(self.subscription.assigned)
         self._catalogue.on_metadata(event)
+        found = self._catalogue.found_late(without_id)
+        if found:
+            self.subscription.rename(found, fetch_state=FetchState.INITIALIZING)
         renamed = self._catalogue.renamed(self.subscription.assigned)
         if renamed:
             # To this protocol a topic is its name; an old position means nothing in a new topic.
-            self.subscription.rename(renamed)
-            self._catalogue.keep_names(frozenset(self.subscription.assigned))
+            self.subscription.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
             self.effects.append(ResetPositions(partitions=frozenset(renamed.values())))
-        self._rebalance.on_metadata()
+        if found or renamed:
+            self._catalogue.keep_names(frozenset(self.subscription.assigned))
+        self._joining.on_metadata()
 
     # --- deadlines --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from protocol.classic_member.topics import TopicCatalogue
 from protocol.embedded import NamedPartitions
 from protocol.member.application import Application, nobody_waits
 from protocol.member.effects import RequestMetadata
-from protocol.member.values import CallbackKind, LocalAssignment
+from protocol.member.values import CallbackKind, FetchState, LocalAssignment
 
 __all__ = ["Rebalance"]
 
@@ -35,7 +35,6 @@ class Rebalance:
         "_core",
         "_joining",
         "_prepare",
-        "_waits_for_names",
     )
 
     def __init__(
@@ -52,7 +51,6 @@ class Rebalance:
         self._catalogue = catalogue
         self._joining = joining
         self._prepare = Prepare(core, application, commits, catalogue)
-        self._waits_for_names = False
         self._completing = False  # callbacks of the completion are to run, or run
         self._prepare.on_over = self._after_prepare
         joining.on_synced = self._on_synced
@@ -77,7 +75,7 @@ class Rebalance:
         """From when on a ``poll`` goes on with a rebalance; None: not before something happens."""
         core, joining = self._core, self._joining
         if joining.assigned is not None:
-            return None if self._waits_for_names else core.now_ms
+            return core.now_ms
         if not self.wants_join or joining.is_in_flight or core.coordinator_id is None:
             return None
         if not self._prepare.is_idle:
@@ -108,8 +106,6 @@ class Rebalance:
             return False
         assigned = self._joining.assigned
         if assigned is not None:
-            if self._waits_for_names:
-                return False
             self._complete(assigned)
         if self._completing:
             return False
@@ -151,7 +147,6 @@ class Rebalance:
         """The application unsubscribes or closes: what is under way here is off."""
         self._prepare.abandon()
         self._joining.abandon()
-        self._waits_for_names = False
         self._completing = False
 
     # --- completion (section 3.2, last rows) ------------------------------------------------------
@@ -159,15 +154,10 @@ class Rebalance:
     def _on_synced(self) -> None:
         """The assignment has arrived."""
         core, named = self._core, self._joining.assigned or ()
-        core.target = LocalAssignment(core.generation.generation_id, self._catalogue.by_id(named))
-        if self._catalogue.missing(named):
-            self._waits_for_names = True
+        target = self._catalogue.by_id(named)
+        core.target = LocalAssignment(core.generation.generation_id, target)
+        if self._catalogue.without_id(target):
             core.effects.append(RequestMetadata())
-
-    def on_metadata(self) -> None:
-        """The client's metadata has been refreshed; what has no id now does not exist."""
-        self._waits_for_names = False
-        self._joining.on_metadata()
 
     def _complete(self, named: tuple[NamedPartitions, ...]) -> None:
         """The assignment has arrived, and the application is in ``poll``: take it over."""
@@ -182,6 +172,7 @@ class Rebalance:
             core.request_rejoin("received assignment does not match the current subscription")
             return
         target = self._catalogue.by_id(named)
+        core.target = LocalAssignment(core.generation.generation_id, target)
         owned = frozenset(core.subscription.assigned)
         self._completing = True
         if core.config.is_cooperative and owned - target:
@@ -194,6 +185,9 @@ class Rebalance:
             self._commits.restart_interval()
             core.subscription.assign(target, added_await_callback=False)
             self._catalogue.keep_names(target)
+            for partition in sorted(self._catalogue.without_id(target - owned)):
+                # No position before metadata say who leads the partition.
+                core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
 
         call_back(
             core,

@@ -38,18 +38,22 @@ class TopicCatalogue:
         """Partition counts of those topics that exist, in ascending order of names."""
         return {topic: self.counts[topic] for topic in sorted(topics) if topic in self.counts}
 
-    def missing(self, named: Iterable[NamedPartitions]) -> bool:
-        """Whether a topic is unknown so far."""
-        return any(topic not in self._ids for topic, _ in named)
-
     def by_id(self, named: Iterable[NamedPartitions]) -> frozenset[TopicPartition]:
-        """The same partitions by topic id; topics that do not exist vanish."""
+        """The same partitions by topic id.
+
+        The client takes over what it has never heard of as well. Such a topic stands under its
+        name instead of an id, until metadata say it (``found_late``).
+        """
+        in_use = self._topic_names.ids_in_use()
         return frozenset(
-            TopicPartition(self._ids[topic], number)
+            TopicPartition(self._ids.get(topic) or in_use.get(topic, topic), number)
             for topic, numbers in named
-            if topic in self._ids
             for number in numbers
         )
+
+    def without_id(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those that stand under the name of their topic: nobody has said its id so far."""
+        return frozenset(p for p in partitions if not self._topic_names.knows(p.topic_id))
 
     def by_name(self, partitions: Iterable[TopicPartition]) -> tuple[NamedPartitions, ...]:
         """The same partitions grouped under the names of their topics, both ascending."""
@@ -63,6 +67,17 @@ class TopicCatalogue:
         """Remember the names of what is assigned from now on, should their topics be deleted."""
         self._topic_names.resolve(partitions)
         self._topic_names.prune()
+
+    def found_late(
+        self, without_id: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, TopicPartition]:
+        """Partitions that stood under the name of their topic -> the same by id, where the newest
+        metadata say it."""
+        return {
+            partition: TopicPartition(self._ids[partition.topic_id], partition.partition)
+            for partition in sorted(without_id)
+            if partition.topic_id in self._ids
+        }
 
     def renamed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
         """Partitions whose topic's name stands for another topic by now -> that topic's, as far as

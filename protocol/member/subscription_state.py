@@ -117,14 +117,16 @@ class SubscriptionState:
         if marked:
             self.version += 1
 
-    def rename(self, renamed: Mapping[TopicPartition, TopicPartition]) -> None:
-        """Topics were deleted and created anew under the same names: assigned partitions are those
-        of the new ones from now on, and look for a position there."""
+    def rename(
+        self, renamed: Mapping[TopicPartition, TopicPartition], *, fetch_state: FetchState
+    ) -> None:
+        """The names of assigned topics stand for other ids than before: assigned partitions are
+        those from now on, and are that far on the way to a position there."""
         self.assigned = {
             renamed.get(partition, partition): state for partition, state in self.assigned.items()
         }
         for partition in renamed.values():
-            self.assigned[partition].fetch_state = FetchState.AWAIT_RESET
+            self.assigned[partition].fetch_state = fetch_state
         self.assigned = {partition: self.assigned[partition] for partition in sorted(self.assigned)}
         self.version += 1
 

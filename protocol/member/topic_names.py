@@ -41,6 +41,14 @@ class TopicNames:
         """Name -> id, as the newest metadata have it."""
         return {name: topic_id for topic_id, name in self._metadata.items()}
 
+    def knows(self, topic_id: str) -> bool:
+        """Whether somebody has said the name of this topic."""
+        return topic_id in self._metadata or topic_id in self._cache
+
+    def ids_in_use(self) -> Mapping[str, str]:
+        """Name -> id of assigned topics, which the newest metadata need not have any more."""
+        return {name: topic_id for topic_id, name in self._cache.items()}
+
     def forget(self) -> None:
         """Nothing is assigned any more: the cache has no purpose."""
         self._cache.clear()

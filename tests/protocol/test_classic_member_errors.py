@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from classic_hand import Hand
 
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.classic_member import (
     LEGAL_CLASSIC_TRANSITIONS,
     REACTIONS,
     Api,
-    ClassicConsumer,
     ClassicConsumerConfig,
     ClassicState,
     Then,
 )
-from protocol.embedded import Assignment, NamedPartitions
 from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
 from protocol.member import (
     CallbackCompleted,
@@ -24,157 +23,32 @@ from protocol.member import (
     ClassicHeartbeatAnswered,
     ClientState,
     Close,
-    CommitAnswered,
     CommitOffsets,
     CommitReturned,
-    CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
-    Effect,
-    Event,
     FindCoordinator,
     JoinGroupAnswered,
     LeaveGroupAnswered,
-    MetadataKnown,
-    OffsetFetchAnswered,
-    Poll,
     PollingResumed,
     PollingStopped,
-    PositionsKnown,
     RaiseError,
-    ResetPositions,
-    RunCallback,
     SendClassicHeartbeat,
     SendCommit,
     SendJoinGroup,
     SendLeaveGroup,
-    SendOffsetFetch,
     SendSyncGroup,
-    Subscribe,
-    SyncGroupAnswered,
-    Tick,
     Unsubscribe,
 )
 from protocol.messages_classic import (
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
-    SyncGroupResponse,
 )
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
 from protocol.topics import TopicPartition
 
 E = ErrorCode
 FOO = frozenset(TopicPartition("foo", number) for number in range(2))
-
-
-class Hand:
-    """A member whose host does what a test says, and nothing else."""
-
-    def __init__(self, assignor: str = "range", **settings: Any) -> None:
-        config = ClassicConsumerConfig(
-            group_id="group",
-            assignors=(CLASSIC_ASSIGNORS[assignor],),
-            **({"session_timeout_ms": 10_000, "heartbeat_interval_ms": 1_000} | settings),
-        )
-        self.now_ms = 0
-        self.member = ClassicConsumer(config=config, now_ms=0)
-        self.effects: list[Effect] = []
-        known = MetadataKnown(topic_names={"foo": "foo"}, partition_counts={"foo": 2})
-        for event in (known, Subscribe(topic_names=frozenset({"foo"})), PollingResumed()):
-            self.tell(event)
-
-    def tell(self, event: Event) -> list[Effect]:
-        new = list(self.member.on_event(event, now_ms=self.now_ms))
-        self.effects += new
-        return new
-
-    def wait(self, duration_ms: int) -> None:
-        """Time passes, with ticks and polls when they are due."""
-        end_ms = self.now_ms + duration_ms
-        for _ in range(1_000):
-            due = [at for at in (self.member.next_deadline_ms, self._poll_due_ms) if at is not None]
-            at_ms = max(min(due, default=end_ms + 1), self.now_ms)
-            if at_ms > end_ms:
-                self.now_ms = end_ms
-                return
-            self.now_ms = at_ms
-            poll_due_ms = self._poll_due_ms
-            self.tell(Poll() if poll_due_ms is not None and poll_due_ms <= at_ms else Tick())
-            running = self.member.running_callback
-            if running is not None:
-                self.tell(CallbackCompleted())
-        raise AssertionError("the member does not come to rest")
-
-    @property
-    def _poll_due_ms(self) -> int | None:
-        return self.member.poll_due_ms if self.member.is_polling else None
-
-    def last(self, kind: type) -> Any:
-        return next(e for e in reversed(self.effects) if isinstance(e, kind))
-
-    def count(self, kind: type) -> int:
-        return sum(isinstance(e, kind) for e in self.effects)
-
-    def find(self, node_id: int = 0) -> None:
-        search = self.last(FindCoordinator)
-        self.tell(CoordinatorFound(correlation_id=search.correlation_id, node_id=node_id))
-
-    def answer_join(self, **fields: Any) -> None:
-        number = self.last(SendJoinGroup).correlation_id
-        self.tell(JoinGroupAnswered(correlation_id=number, response=JoinGroupResponse(**fields)))
-
-    def answer_sync(self, **fields: Any) -> None:
-        number = self.last(SendSyncGroup).correlation_id
-        self.tell(SyncGroupAnswered(correlation_id=number, response=SyncGroupResponse(**fields)))
-
-    def answer_heartbeat(self, code: ErrorCode = E.NONE) -> None:
-        number = self.last(SendClassicHeartbeat).correlation_id
-        response = HeartbeatResponse(error_code=code)
-        self.tell(ClassicHeartbeatAnswered(correlation_id=number, response=response))
-
-    def answer_commit(self, code: ErrorCode = E.NONE) -> None:
-        commit = self.last(SendCommit)
-        response = OffsetCommitResponse(errors=dict.fromkeys(commit.request.offsets, code))
-        self.tell(CommitAnswered(correlation_id=commit.correlation_id, response=response))
-
-    def joins(self) -> Hand:
-        """Up to a JoinGroup that carries a member id."""
-        self.wait(0)
-        self.find()
-        self.wait(0)
-        self.answer_join(error_code=E.MEMBER_ID_REQUIRED, member_id="A")
-        self.wait(0)
-        return self
-
-    def syncs(self) -> Hand:
-        """Up to the SyncGroup of a follower in generation 5."""
-        self.joins()
-        self.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
-        return self
-
-    def is_member(self) -> Hand:
-        """Up to STABLE, with positions."""
-        self.syncs()
-        self.answer_sync(assignment=Assignment(partitions=(NamedPartitions("foo", (0, 1)),)))
-        self.wait(0)
-        fetch = self.last(SendOffsetFetch)
-        self.tell(
-            OffsetFetchAnswered(
-                correlation_id=fetch.correlation_id, response=OffsetFetchResponse(offsets={})
-            )
-        )
-        self.tell(PositionsKnown(positions=dict.fromkeys(self.last(ResetPositions).partitions, 3)))
-        assert self.member.state is ClientState.STABLE
-        return self
-
-    def commits(self) -> Hand:
-        """Up to a commit of the application in flight."""
-        self.is_member().tell(CommitOffsets(commit_id=1, is_sync=False))
-        return self
-
-    def callbacks(self) -> list[CallbackKind]:
-        return [effect.kind for effect in self.effects if isinstance(effect, RunCallback)]
 
 
 # --- JoinGroup -----------------------------------------------------------------------------------
