@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from protocol.assignors.interface import GroupSpec, MemberOrder
+from protocol.assignors.interface import GroupSpec, MemberOrder, PartitionAssignorError
 from protocol.assignors.subscribers import subscribers_by_topic
 from protocol.assignors.topic_partitions import known_counts, partitions_of, still_subscribed
 from protocol.topics import TopicPartition
@@ -125,9 +126,13 @@ class _Ledger:
     __slots__ = ("_has_owners", "kept", "loads", "move_count", "topics")
 
     def __init__(self, spec: GroupSpec, member_ids: Sequence[str], topics: list[_Topic]) -> None:
-        """Members keep their current partitions of subscribed topics (section 6.2)."""
+        """Members keep their current partitions of subscribed topics (section 6.2).
+
+        Raises PartitionAssignorError if one of those does not exist (section 17).
+        """
         members = [spec.members[member_id] for member_id in member_ids]
         self.kept = [still_subscribed(m.current, m.subscribed_topic_ids) for m in members]
+        _refuse_vanished(self.kept, {topic.topic_id: topic.partition_count for topic in topics})
         self.loads = [len(partitions) for partitions in self.kept]
         self.topics = topics
         self.move_count = 0
@@ -276,3 +281,9 @@ def _highest_first(
                 candidates[position] = candidates[-1]
                 candidates.pop()
         level -= 1
+
+
+def _refuse_vanished(kept: list[frozenset[TopicPartition]], counts: Mapping[str, int]) -> None:
+    for partition in chain.from_iterable(kept):
+        if partition.partition >= counts[partition.topic_id]:
+            raise PartitionAssignorError(f"a current target has {partition}, which is no more")

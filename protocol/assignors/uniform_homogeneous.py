@@ -78,9 +78,10 @@ def assign_homogeneous(
         return {}
     counts = known_counts(subscribed_topic_ids, partition_counts)
     currents = [spec.members[member_id].current for member_id in member_ids]
-    held_counts = Counter(map(topic_id_of, chain.from_iterable(currents)))
-    pool = _unassigned(counts, held_counts, currents)
-    if not held_counts.keys() <= counts.keys():
+    # What is no more uses up the quota of its holder, so that something is left over in the end.
+    held = [tp for tp in chain.from_iterable(currents) if tp.partition < counts.get(tp.topic_id, 0)]
+    pool = _unassigned(counts, Counter(map(topic_id_of, held)), currents)
+    if len(held) < sum(map(len, currents)):
         currents = [still_subscribed(current, subscribed_topic_ids) for current in currents]
     targets, vacancies = _keep(currents, pool, sum(counts.values()), takes_extra)
     _hand_out(targets, vacancies, pool)

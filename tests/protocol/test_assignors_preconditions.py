@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from assignor_builders import HOMOGENEOUS, group, member
+from assignor_builders import HOMOGENEOUS, group, member, targets
 
 from protocol.assignors import (
     GroupSpec,
+    MemberSpec,
     PartitionAssignorError,
+    RangeAssignor,
     UniformAssignor,
     validate,
 )
@@ -49,3 +51,22 @@ def test_uniform_refuses_leftovers_of_overlapping_targets() -> None:
     )
     with pytest.raises(PartitionAssignorError, match="left over"):
         UniformAssignor().assign(spec, {"foo": 3})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [member("foo"), member("foo", "foo[0]"), member("foo bar"), member("foo bar", "foo[0] bar[0]")],
+    ids=["homogeneous", "beside a present one", "heterogeneous", "heterogeneous, beside others"],
+)
+def test_uniform_computes_no_target_while_somebody_has_a_partition_that_is_no_more(
+    other: MemberSpec,
+) -> None:
+    """As a broker does: trace ``migration_partition_vanished`` of 4.3.1."""
+    spec = group({"m1": member("foo", "foo[2]"), "m2": other})
+    with pytest.raises(PartitionAssignorError):
+        UniformAssignor().assign(spec, {"foo": 2, "bar": 1})
+
+
+def test_range_does_not_mind_a_partition_that_is_no_more() -> None:
+    spec = group({"m1": member("foo", "foo[2]"), "m2": member("foo")})
+    assert RangeAssignor().assign(spec, {"foo": 2}) == targets(m1="foo[0]", m2="foo[1]")
