@@ -214,10 +214,10 @@ class Heartbeats:
         )
 
     def send_leave(self) -> None:
-        """Leave: nothing but the id, and a static member's instance. Without a coordinator nothing
-        is sent, and the member is gone all the same."""
+        """Leave: nothing but the id, and a static member's instance. Without a coordinator, and
+        after a fatal error, nothing is sent, and the member is gone all the same."""
         core = self._core
-        if not self._link.is_up:
+        if not self._link.is_up or core.is_fatal:
             core.later.append(self._rebalance.on_left)
             return
         config = core.config

@@ -454,6 +454,17 @@ def test_close_after_a_fatal_error_returns_at_once_and_tells_nobody() -> None:
     assert story.callbacks(effects) == []
 
 
+def test_a_fatal_error_while_close_gives_up_partitions_keeps_it_from_leaving() -> None:
+    story = LibrdkafkaStory()
+    story.stabilise(0, consumed=False)
+    story.wait(INTERVAL_MS)
+    story.tell(Close())
+    story.refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+    effects = story.finish_callback()
+    assert story.member.is_closed
+    assert sent(effects) == []
+
+
 def test_close_without_a_coordinator_does_not_leave() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0, consumed=False)
