@@ -55,9 +55,11 @@ __all__ = ["ClassicRequests"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Creation:
-    """A classic group that was created by this write, and is gone again if the write fails."""
+    """A classic group that was created by this write, and is gone again if the write is undone;
+    ``token`` is that of the JoinGroup which created it."""
 
     group_id: str
+    token: Token
 
 
 class ClassicRequests:
@@ -115,7 +117,7 @@ class ClassicRequests:
         )
         join(op, classic, arrival)
         if is_new:
-            op.on_commit = _Creation(group_id=request.group_id)
+            op.on_commit = _Creation(group_id=request.group_id, token=token)
         return op.outcome()
 
     def _create(
@@ -181,19 +183,26 @@ class ClassicRequests:
                 return mixed.join_committed(consumers, value, now_ms=now_ms)
         return op.outcome()
 
-    def write_failed(self, value: object, error: ErrorCode, *, now_ms: int) -> Outcome:
-        """It is not; ``error`` is what the waiting clients are told."""
+    def write_failed(
+        self, value: object, error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """It is not, and the records are gone if ``is_undone``; ``error`` is what the waiting
+        clients are told."""
         op = self._operation(now_ms)
         match value:
             case LeaderAssignment() if (group := self._classic.get(value.group_id)) is not None:
                 assignment_failed(op, group, value, error)
             case Replacement() if (group := self._classic.get(value.group_id)) is not None:
                 replacement_failed(op, group, value, error)
-            case Downgrade() if value.group_id in self._groups:
-                # The records were never replayed, and the consumer group is as it was.
+            case Downgrade() if is_undone:
+                # The consumer group is as it was.
                 self._classic.pop(value.group_id, None)
-            case _Creation() if (group := self._classic.pop(value.group_id, None)) is not None:
-                op.answer_parked(group, error)
+            case _Creation() if (group := self._classic.get(value.group_id)) is not None:
+                if is_undone:
+                    del self._classic[value.group_id]
+                    op.answer_parked(group, error)
+                else:
+                    op.refuse_parked_join(group, value.token, error)
         return op.outcome()
 
     # -- timers, load, unload --------------------------------------------------------------

@@ -228,9 +228,15 @@ class GroupCoordinator:
         """All records of the outcome that announced ``on_commit`` are committed."""
         return self._classic.committed(on_commit, now_ms=now_ms)
 
-    def write_failed(self, on_commit: object, error: ErrorCode, *, now_ms: int) -> Outcome:
-        """They are not, as far as the host can tell; ``error`` is for the clients (section 9.6)."""
-        return self._classic.write_failed(on_commit, error, now_ms=now_ms)
+    def write_failed(
+        self, on_commit: object, error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """They are not, as far as the host can tell; ``error`` is for the clients (section 9.6).
+
+        ``is_undone``: nothing of them is in the log, and the host has rolled them back. A write
+        that only took too long may still be committed, and what it did stays.
+        """
+        return self._classic.write_failed(on_commit, error, is_undone=is_undone, now_ms=now_ms)
 
     def _heartbeat(
         self,

@@ -97,9 +97,9 @@ class Broker:
         )
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        positions = dict(request.positions)
         now_ms = self.world.clock.now_ms
         logs = self.world.topic_logs
+        positions = {p: offset for p, offset in request.positions.items() if logs.has(p)}
         for partition in filter(logs.has, sorted(request.partitions)):
             positions[partition] = logs.end_offset(partition, now_ms) if request.at_end else 0
         return ListOffsetsResponse(positions=positions)

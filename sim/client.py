@@ -313,9 +313,12 @@ class ClientProcess:
                 names = filter(self._matches, seen.partition_counts)
                 self.take(PatternMatched(topic_names=frozenset(names)))
         elif isinstance(response, ListOffsetsResponse):
-            missing = request.partitions - response.positions.keys() & self.member.assigned.keys()
-            if missing:
-                self._ask_again(replace(request, positions={}, partitions=missing))
+            missing = self.member.assigned.keys() - response.positions.keys()
+            again = {p: request.positions[p] for p in sorted(request.positions.keys() & missing)}
+            if again or request.partitions & missing:
+                self._ask_again(
+                    replace(request, positions=again, partitions=request.partitions & missing)
+                )
             self.take(PositionsKnown(positions=response.positions))
 
     # --- effects ----------------------------------------------------------------------------------

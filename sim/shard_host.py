@@ -297,7 +297,10 @@ class ShardHost:
         code = reported(error, None if asked is None else asked.request)
         if answer.on_commit is not None:
             now_ms = self._clock.now_ms
-            outcome = self.coordinator.write_failed(answer.on_commit, code, now_ms=now_ms)
+            is_undone = error is not WriteError.TIMED_OUT
+            outcome = self.coordinator.write_failed(
+                answer.on_commit, code, is_undone=is_undone, now_ms=now_ms
+            )
             self._obey(answer.on_commit, outcome, error.value)
         if asked is not None:
             self._refuse(asked, code)

@@ -127,6 +127,13 @@ class Operation:
             self.complete_join(group, member, refusal)
             self.complete_sync(group, member, error=error)
 
+    def refuse_parked_join(self, group: ClassicGroup, token: Token, error: ErrorCode) -> None:
+        """Answer one JoinGroup with an error, if it is parked. Its sender stays in the group, and
+        counts as if it still waited."""
+        for member_id in sorted(group.members):
+            if group.members[member_id].awaiting_join == token:
+                self.refuse_join(token, error, member_id)
+
     # -- timers ----------------------------------------------------------------------------
 
     def arm(self, key: TimerKey, after_ms: int, epoch: int = 0) -> None:

@@ -280,7 +280,9 @@ class CoordinatorWorld:
         held, self.held = self.held, []
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         for on_commit in held:
-            outcome = self.shard.coordinator.write_failed(on_commit, error, now_ms=self.now_ms)
+            outcome = self.shard.coordinator.write_failed(
+                on_commit, error, is_undone=False, now_ms=self.now_ms
+            )
             self.written(on_commit, outcome, "timed out")
 
     def written(self, on_commit: Any, outcome: Outcome, detail: str = "") -> None:

@@ -124,7 +124,9 @@ class HoldingShard(Shard):
     def fail(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
         held, self.held = self.held, []
         for value in held:
-            self.take(self.coordinator.write_failed(value, error, now_ms=self.now_ms))
+            self.take(
+                self.coordinator.write_failed(value, error, is_undone=False, now_ms=self.now_ms)
+            )
 
 
 class ClassicBench:
@@ -385,3 +387,9 @@ def codes(*responses: Any) -> list[ErrorCode | None]:
 
 def _spell(record: Record) -> str:
     return TYPES[type(record).__name__] + ("†" if record.value is None else "")
+
+
+def held(bench: ClassicBench) -> HoldingShard:
+    """The shard of a bench that holds commits."""
+    assert isinstance(bench.shard, HoldingShard)
+    return bench.shard

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from classic_builders import SESSION_MS, ClassicBench, HoldingShard, codes, spelled, subscription
+from classic_builders import (
+    SESSION_MS,
+    ClassicBench,
+    HoldingShard,
+    codes,
+    held,
+    spelled,
+    subscription,
+)
 
 from protocol.classic_group.states import ClassicGroupState
 from protocol.errors import ErrorCode
@@ -25,11 +33,6 @@ def completing(**options: object) -> ClassicBench:
     if isinstance(bench.shard, HoldingShard):
         bench.shard.commit()
     return bench
-
-
-def held(bench: ClassicBench) -> HoldingShard:
-    assert isinstance(bench.shard, HoldingShard)
-    return bench.shard
 
 
 # -- the assignment ------------------------------------------------------------------------

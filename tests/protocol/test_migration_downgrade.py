@@ -276,7 +276,7 @@ def test_a_write_that_never_happened_leaves_the_consumer_group_as_it_was() -> No
         now_ms=bench.shard.now_ms,
     )
     assert isinstance(outcome.on_commit, Downgrade)
-    coordinator.write_failed(outcome.on_commit, ErrorCode.NOT_COORDINATOR, now_ms=0)
+    coordinator.write_failed(outcome.on_commit, ErrorCode.NOT_COORDINATOR, is_undone=True, now_ms=0)
     assert GROUP_ID not in coordinator.classic_groups
     assert bench.consumers.members == before
 
