@@ -70,12 +70,15 @@ class Books:
         self._recreated: set[str] = set()
         """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
-        self.forgotten_owners: set[str] = set()
-        """Members that were converted in the middle of a rebalance, with what they own forgotten
-        (classic-group-and-migration.md, section 7.3)."""
+        self.forgotten: dict[str, frozenset[TopicPartition]] = {}
+        """Member -> what its client owned while it was converted in the middle of a rebalance, and
+        the coordinator did not know of (classic-group-and-migration.md, section 7.3)."""
         self.readmitted: set[str] = set()
         """Classic members that a consumer group had removed and let in again under their id,
         without a word, so that they went on with what they had (section 7.5)."""
+        self.unparked: set[str] = set()
+        """Members of a classic group whose parked requests were answered by a conversion that was
+        refused in the end, so that nobody has armed their sessions (section 7.3)."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
         changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""

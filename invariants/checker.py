@@ -38,6 +38,7 @@ from protocol.messages import (
 )
 from protocol.messages_assignment import ConsumerGroupInstallAssignmentRequest
 from protocol.messages_offsets import OffsetCommitRequest
+from protocol.migration.mixed import MixedJoin
 from protocol.outcome import ScheduleTimer
 from protocol.records import MemberState
 
@@ -311,6 +312,8 @@ class Checker:
                 ledger = self.books.open_ledger(shard, without_last=len(step.records))
             self._ask(self._on["on_append"], step)
             self._change(step, ledger, shard)
+        if step.detail and isinstance(step.event, MixedJoin):
+            self.books.failed_writes.note_join(shard, step.event.member_id)
         self._classic.on_step(step, shard)
         self._ask(self._on["on_written"], step)
 

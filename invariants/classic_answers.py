@@ -111,7 +111,8 @@ class ClassicSyncIsDurable(Invariant):
         if written.end_offset > committed:
             return Finding(
                 f"{member_id} synced generation {generation_id}; its record ends at offset "
-                f"{written.end_offset}, committed is {committed}"
+                f"{written.end_offset}, committed is {committed}",
+                {"is_conversion": written.is_conversion},
             )
         if response.assignment != written.assignments.get(member_id):
             return Finding(

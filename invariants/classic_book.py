@@ -24,7 +24,7 @@ from protocol.messages_classic import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from protocol.records import GroupMetadata
+from protocol.records import ConsumerGroupMetadata, GroupMetadata
 
 __all__ = ["CLASSIC_REQUESTS", "ClassicBook", "ClassicLook", "Picture", "Written"]
 
@@ -68,10 +68,12 @@ class MemberNote(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The record of a generation: who got what, and up to where the log has to be committed."""
+    """The record of a generation: who got what, and up to where the log has to be committed.
+    ``is_conversion``: the group was a consumer group until then."""
 
     end_offset: int
     assignments: Mapping[str, EmbeddedAssignment]
+    is_conversion: bool = False
 
 
 class Converted(NamedTuple):
@@ -207,7 +209,12 @@ class ClassicBook:
                     self._before_replacement[number] = self.written[number]
                     end = self.written[number].end_offset
                 self.written[number] = Written(
-                    end, {row.member_id: row.assignment for row in record.value.members}
+                    end,
+                    {row.member_id: row.assignment for row in record.value.members},
+                    is_conversion=any(
+                        isinstance(other, ConsumerGroupMetadata) and other.value is None
+                        for other in step.records
+                    ),
                 )
         if step.detail and isinstance(step.event, Replacement):
             before = self._before_replacement.pop(generation_id, None)

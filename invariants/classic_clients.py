@@ -134,7 +134,7 @@ class ExclusiveAmongKinds(Invariant):
                 "is_recreated": self.books.is_recreated(partition),
                 "is_forgotten": any(
                     (member := self.books.member_of(name)) is not None
-                    and member.member_id in self.books.forgotten_owners
+                    and partition in self.books.forgotten.get(member.member_id, ())
                     for name in standing
                 ),
                 "is_readmitted": any(

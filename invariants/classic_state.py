@@ -15,6 +15,8 @@ from invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from invariants.words import listed
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.states import ClassicGroupState
+from protocol.errors import ErrorCode
+from protocol.messages import ConsumerGroupHeartbeatRequest
 from protocol.outcome import TimerKey
 
 __all__ = [
@@ -284,6 +286,23 @@ class ClassicTimersArmed(_OfClassicGroup):
         ),
     )
 
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Remember what a refused conversion has left behind, and judge what was touched."""
+        if look.group is not None and _refuses_conversion(step):
+            self.books.unparked.update(
+                member_id
+                for member_id in look.touched
+                if self._lacks_session(look.group, look.shard, member_id)
+            )
+        return super().on_classic(step, look)
+
+    @staticmethod
+    def _lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
+        return (
+            not group.members[member_id].has_satisfied_heartbeat
+            and TimerKey("classic-session", group.group_id, member_id) not in shard.armed_timers
+        )
+
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
@@ -297,14 +316,24 @@ class ClassicTimersArmed(_OfClassicGroup):
             waits_for = listed(sorted(group.pending_sync))
             return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
         for member_id in sorted(seen.touched):
-            if group.members[member_id].has_satisfied_heartbeat:
-                continue
-            if TimerKey("classic-session", group_id, member_id) not in armed:
-                return Finding(f"member {member_id} has no session timer")
+            if self._lacks_session(group, seen.shard, member_id):
+                return Finding(
+                    f"member {member_id} has no session timer",
+                    {"is_unparked": member_id in self.books.unparked},
+                )
         for member_id in sorted(group.pending_join):
             if TimerKey("classic-session", group_id, member_id) not in armed:
                 return Finding(f"the id {member_id}, not used yet, has no session timer")
         return None
+
+
+def _refuses_conversion(step: Step) -> bool:
+    return (
+        step.kind is StepKind.COORDINATOR_REQUEST
+        and isinstance(step.request, ConsumerGroupHeartbeatRequest)
+        and step.response is not None
+        and step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    )
 
 
 class ClassicLoadedState(Invariant):

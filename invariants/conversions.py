@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from invariants.classic_book import ClassicLook
-from invariants.ledger import Change
+from invariants.ledger import Change, MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import ShardView, Step, StepKind, shard_of
 from invariants.words import listed
@@ -91,13 +91,20 @@ class ConversionKeeps(Invariant):
             former = None if book is None else book.group
             if former is None or not former.members:
                 return None
-            self.books.forgotten_owners.update(
-                member_id for member_id, m in former.members.items() if m.assignment is None
-            )
+            self._note_forgotten(change, former)
             return self._judge_upgrade(change, former, epochs) or self._judge_offsets(change)
         if value is not None and change.is_group_removed and value.members:
             return self._judge_downgrade(step, change, value) or self._judge_offsets(change)
         return None
+
+    def _note_forgotten(self, change: Change, former: ClassicGroup) -> None:
+        """What clients own, or are on the point of giving up, and the new group does not know."""
+        for name in self.books.classic_clients:
+            member = self.books.member_of(name)
+            if member is None or member.member_id not in former.members:
+                continue
+            entry = change.ledger.members.get(member.member_id, MemberEntry())
+            self.books.forgotten[member.member_id] = frozenset(member.assigned) - entry.held()
 
     def _judge_upgrade(
         self, change: Change, former: ClassicGroup, epochs: list[int]

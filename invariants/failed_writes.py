@@ -1,7 +1,9 @@
 """What is wrong for good at a shard since a batch of it could not be written.
 
-Source: consumer-group-coordinator.md, sections 4.1 and 15 (D14): timers are set and cancelled while
-a request is handled, and stay so when its records are rolled back.
+Sources: consumer-group-coordinator.md, sections 4.1 and 15 (D14): timers are set and cancelled
+while a request is handled, and stay so when its records are rolled back;
+classic-group-and-migration.md, section 7.5: the session of a classic member that joins a consumer
+group begins when its records are committed, and never if that takes too long.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ class FailedWrites:
         self._group_id = group_id
         self._unwatched: dict[str, set[tuple[str, str]]] = {}
         self._left_armed: dict[str, dict[tuple[str, str], int]] = {}
+        self._joined_in_vain: dict[str, set[str]] = {}
 
     def note(self, shard: ShardView, ledger: GroupLedger) -> None:
         """A batch has failed, and memory is back where it was: whose timers are not?"""
@@ -33,10 +36,23 @@ class FailedWrites:
                 if timer is not None:
                     left_armed[member_id, kind] = timer.at_ms
 
+    def note_join(self, shard: ShardView, member_id: str) -> None:
+        """The join of a classic member was not committed in time, but its records stay."""
+        self._joined_in_vain.setdefault(shard.name, set()).add(member_id)
+
+    def leave_unwatched(self, shard: ShardView, ledger: GroupLedger) -> bool:
+        """Whether some member has no session since its join was not committed in time."""
+        return any(
+            member_id in ledger.members
+            and TimerKey("session", self._group_id, member_id) not in shard.armed_timers
+            for member_id in self._joined_in_vain.get(shard.name, ())
+        )
+
     def forget(self, shard_name: str) -> None:
         """A load arms all timers anew."""
         self._unwatched.pop(shard_name, None)
         self._left_armed.pop(shard_name, None)
+        self._joined_in_vain.pop(shard_name, None)
 
     def explains(self, shard: ShardView, member_id: str, kind: str) -> bool:
         """Whether a member lost this timer so."""

@@ -77,11 +77,15 @@ COMMON_DEFECTS = (
     "D13",
     "D14",
     "classic-early-conversion",
+    "classic-early-sync",
     "classic-forgotten-owners",
     "classic-quiet-return",
     "classic-recreated-topic",
     "classic-unheard-removal",
     "classic-unseen-growth",
+    "classic-unseen-subscription",
+    "classic-unwatched-join",
+    "classic-vanished-partition",
     "sim-failed-callback",
     "sim-late-answer",
     "sim-overtaken-commit",
@@ -91,8 +95,9 @@ COMMON_DEFECTS = (
 """What every version has: limits of the protocol itself (coordinator reference, section 15), and
 defects of clients, each of which has one version only (docs/findings.md).
 Those named ``classic-`` are of classic-group-and-migration.md: ``early-conversion``,
-``forgotten-owners`` and ``unseen-growth`` of section 7.3, ``quiet-return`` of 2.5,
-``unheard-removal`` of 7.5; ``recreated-topic``: members of that protocol know topics by name."""
+``forgotten-owners``, ``unseen-growth``, ``unseen-subscription`` and ``vanished-partition`` of
+section 7.3, ``early-sync`` of 7.8, ``quiet-return`` of 2.5, ``unheard-removal`` and
+``unwatched-join`` of 7.5; ``recreated-topic``: members of that protocol know topics by name."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -150,7 +155,7 @@ KNOWN: tuple[KnownDefect, ...] = (
         KnownDefect(
             defect="classic-forgotten-owners",
             promise_id=promise_id,
-            signature="a member was converted in the middle of a rebalance, and keeps what it has",
+            signature="a member was converted in the middle of a rebalance, and goes on as before",
             recognises=lambda evidence: evidence.get("is_forgotten") is True,
         )
         for promise_id in ("classic.exclusive_consumption", "offsets.commit_of_owner")
@@ -178,6 +183,54 @@ KNOWN: tuple[KnownDefect, ...] = (
             recognises=lambda evidence: evidence.get("has_quiet_return") is True,
         )
         for promise_id in ("liveness.classic_partitions_owned", "liveness.partitions_owned")
+    ),
+    *(
+        KnownDefect(
+            defect="classic-vanished-partition",
+            promise_id=promise_id,
+            signature="a conversion brings, or has brought, a partition of a topic made smaller",
+            recognises=lambda evidence: evidence.get("has_vanished_partition") is True,
+        )
+        for promise_id in (
+            "liveness.classic_settles",
+            "liveness.converges",
+            "liveness.partitions_owned",
+            "refusal.server_error",
+        )
+    ),
+    *(
+        KnownDefect(
+            defect="classic-unseen-subscription",
+            promise_id=promise_id,
+            signature="the group was converted, and a member has what it does not subscribe to",
+            recognises=lambda evidence: evidence.get("has_unseen_subscription") is True,
+        )
+        for promise_id in ("liveness.classic_settles", "liveness.partitions_owned")
+    ),
+    KnownDefect(
+        defect="classic-early-sync",
+        promise_id="classic.sync_is_durable",
+        signature="the group has just been converted back, and is Stable before that is committed",
+        recognises=lambda evidence: evidence.get("is_conversion") is True,
+    ),
+    *(
+        KnownDefect(
+            defect="classic-unwatched-join",
+            promise_id=promise_id,
+            signature="a classic member joined, that was not committed in time, and it has gone",
+            recognises=lambda evidence: evidence.get("has_unwatched_join") is True,
+        )
+        for promise_id in (
+            "liveness.converges",
+            "liveness.ghosts_gone",
+            "liveness.partitions_owned",
+        )
+    ),
+    KnownDefect(
+        defect="classic-early-conversion",
+        promise_id="classic.timers_armed",
+        signature="a refused conversion has answered a parked request, and armed no session",
+        recognises=lambda evidence: evidence.get("is_unparked") is True,
     ),
     KnownDefect(
         defect="classic-early-conversion",

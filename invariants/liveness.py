@@ -7,27 +7,24 @@ bug-zoo.md, L1 to L3 and L6. Bounds are computed from the configuration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from invariants.books import Books
 from invariants.classic_liveness import can_upgrade, unowned, unsettled
 from invariants.clients import ClientEntry
 from invariants.computations import is_fit
-from invariants.known import known_defect
 from invariants.ledger import GroupLedger, MemberEntry
 from invariants.promise import Promise
 from invariants.step import ClientView, WorldView
+from invariants.stuck import IN_NO_TARGET, Stuck, classified
 from protocol.member import ClientState, ComputingState
-from protocol.member.kinds import CLASSIC, LIBRDKAFKA
+from protocol.member.kinds import CLASSIC
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
-__all__ = ["LIVENESS", "Liveness", "Stuck"]
+__all__ = ["LIVENESS", "Liveness"]
 
 SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
-
-_IN_NO_TARGET = "is held by nobody and stands in no target"
 
 SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
@@ -131,24 +128,6 @@ LIVENESS: tuple[Promise, ...] = (
 """All promises of this file, causes before consequences."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
-    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin;
-    ``client`` is the one that it hangs on, if any; ``known_as`` the shipped defect that explains
-    it, or None."""
-
-    promise: Promise
-    subject: str
-    reason: str
-    since_ms: int | None = None
-    client: str = ""
-    known_as: str | None = None
-
-    def __str__(self) -> str:
-        since = "" if self.since_ms is None else f" since {self.since_ms} ms"
-        return f"{self.promise.id}: {self.subject} {self.reason}{since}"
-
-
 class Liveness:
     """Judges the calm period of one world.
 
@@ -225,7 +204,7 @@ class Liveness:
         late += self._revocations(at_ms)
         if calm_ms >= self.bound_ms and not self._is_too_slow():
             late += self.pending(at_ms)
-        return [self._classified(stuck) for stuck in late]
+        return [classified(stuck, self._view, self._books, self._calm_since_ms) for stuck in late]
 
     def _is_too_slow(self) -> bool:
         """Whether some application has stayed with a batch, or a classic client is to stay without
@@ -240,68 +219,6 @@ class Liveness:
             2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
             >= client.member.config.max_poll_interval_ms
             for client in self._view.clients().values()
-        )
-
-    def _classified(self, stuck: Stuck) -> Stuck:
-        """With the shipped defect that explains it, by the evidence of the client it hangs on."""
-        books, shard = self._books, self._books.acting_shard()
-        evidence = {
-            "unheard_revocation": self._has_unheard_revocation(),
-            "lost_with_failed_write": shard is not None
-            and books.failed_writes.hold_up(shard, books.ledger_of(shard)),
-        }
-        if stuck.promise is _CLASSIC_OWNED and shard is not None:
-            group = books.classic_group_in(shard)
-            evidence["has_quiet_return"] = (
-                group is not None and group.generation_id in books.quiet_returns
-            )
-        ledger = books.acting_ledger()
-        if stuck.promise is _OWNED and ledger is not None:
-            evidence["is_unseen_since_conversion"] = (
-                ledger.converted_epoch >= 0 and stuck.reason == _IN_NO_TARGET
-            )
-            # A conversion back without a rebalance makes targets assignments that nobody fetches.
-            evidence["has_quiet_return"] = ledger.converted_epoch in books.quiet_returns
-        entry = self._books.clients.get(stuck.client)
-        if entry is not None:
-            evidence["keeps_withdrawn_pattern"] = self._keeps_withdrawn_pattern(entry)
-            evidence["has_failed_callback"] = entry.has_failed_callback
-            evidence["was_told_nothing"] = self._was_told_nothing(entry)
-        defect = known_defect(self._view.semantics, stuck.promise.id, evidence)
-        return replace(stuck, known_as=defect)
-
-    def _has_unheard_revocation(self) -> bool:
-        """Does the group wait, or has it waited in this calm, for an acknowledgement of what its
-        owner was never told of?"""
-        books = self._books
-        if self._calm_since_ms is not None and books.expelled_unheard_ms >= self._calm_since_ms:
-            return True
-        ledger = books.acting_ledger()
-        return ledger is not None and any(
-            books.is_unheard(*item) for item in ledger.members.items()
-        )
-
-    def _was_told_nothing(self, entry: ClientEntry) -> bool:
-        """Is this a librdkafka client, up to date by its epoch, for which the coordinator holds
-        what was in no answer that reached it?"""
-        member, ledger = entry.member, self._books.acting_ledger()
-        stored = ledger.members.get(member.member_id) if ledger else None
-        return (
-            member.kind == LIBRDKAFKA
-            and stored is not None
-            and stored.epoch == member.member_epoch
-            and not stored.held() <= member.target.partitions
-        )
-
-    def _keeps_withdrawn_pattern(self, entry: ClientEntry) -> bool:
-        """Does the coordinator have a pattern of this client, which has none any more?"""
-        ledger = self._books.acting_ledger()
-        stored = ledger.members.get(entry.member.member_id) if ledger else None
-        return (
-            stored is not None
-            and stored.metadata is not None
-            and stored.metadata.subscribed_topic_regex != ""
-            and entry.member.subscribed_topic_regex is None
         )
 
     def pending(self, at_ms: int) -> list[Stuck]:
@@ -520,7 +437,7 @@ class Liveness:
         if holder is None:
             wanted_by = ledger.target_owner.get(partition)
             if wanted_by is None:
-                return _IN_NO_TARGET
+                return IN_NO_TARGET
             return f"is held by nobody; the target gives it to {self._books.who(wanted_by)}"
         member, name = self._books.user_of(holder), self._books.who(holder)
         if member is None:

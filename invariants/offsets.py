@@ -86,7 +86,7 @@ class CommitOfOwner(Invariant):
                 "members": (committer, holder),
                 "was_given_away": self.books.gave_away(committer, {partition}),
                 "is_readmitted": committer in self.books.readmitted,
-                "is_forgotten": committer in self.books.forgotten_owners,
+                "is_forgotten": partition in self.books.forgotten.get(committer, ()),
                 "is_recreated": self.books.is_recreated(partition)
                 and committer not in self.books.by_member_id,
             },

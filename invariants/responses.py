@@ -9,6 +9,7 @@ from invariants.epochs import explains_lost_response
 from invariants.ledger import MemberEntry
 from invariants.promise import Finding, Invariant, Promise
 from invariants.step import Step, shard_of
+from invariants.vanished import has_vanished_partition
 from invariants.words import listed
 from protocol.errors import ErrorCode
 from protocol.messages import (
@@ -362,4 +363,9 @@ class ServerNeverFails(_Refusal):
         classic = self.books.classic_group_in(shard_of(step))
         converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
         why = step.response.error_message or "no reason given"
-        return self.found(step, why, converts_classic_group=converts)
+        return self.found(
+            step,
+            why,
+            converts_classic_group=converts,
+            has_vanished_partition=has_vanished_partition(self.books, shard_of(step)),
+        )

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from invariants.checker import Checker
-from invariants.liveness import Stuck
 from invariants.promise import Violation
 from invariants.step import Step, WorldView
+from invariants.stuck import Stuck
 from scenarios.result import RunResult, ViolationRow
 from scenarios.scenario import Scenario
 from scenarios.version import code_version

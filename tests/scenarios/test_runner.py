@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from invariants.liveness import Stuck
 from invariants.promise import Promise, Violation
 from invariants.step import Step, WorldView
+from invariants.stuck import Stuck
 from scenarios.result import OUTCOMES
 from scenarios.runner import run
 from scenarios.scenario import parse_scenario
