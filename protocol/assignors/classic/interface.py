@@ -19,6 +19,7 @@ __all__ = [
     "ClassicAssignor",
     "EndlessAssignmentError",
     "NamedPartition",
+    "WithoutUserData",
     "by_topic",
     "in_member_order",
     "ungrouped",
@@ -85,6 +86,16 @@ class ClassicAssignor(Protocol):
         skipped. Raises EndlessAssignmentError.
         """
         ...
+
+
+class WithoutUserData:
+    """An assignor whose leader needs nothing but subscriptions."""
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``: nothing."""
+        return None
 
 
 def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:

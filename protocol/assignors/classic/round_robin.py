@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from protocol.assignors.classic.interface import (
     Assigned,
     ClaimingMember,
     NamedPartition,
+    WithoutUserData,
     by_topic,
     in_member_order,
 )
-from protocol.embedded import NamedPartitions
 
 __all__ = ["RoundRobinAssignor"]
 
 
-class RoundRobinAssignor:
+class RoundRobinAssignor(WithoutUserData):
     """``roundrobin``: even where everybody subscribes to the same; skipping is greedy elsewhere."""
 
     name = "roundrobin"
     supports_cooperative = False
-
-    def user_data(
-        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
-    ) -> Hashable | None:
-        """See ``ClassicAssignor.user_data``: nothing."""
-        return None
 
     def assign(
         self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
