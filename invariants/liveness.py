@@ -179,7 +179,8 @@ class Liveness:
         """From the calm on, until everything has come about.
 
         Where members compute targets, one may be too slow, and another has to begin anew. A classic
-        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
+        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic"),
+        and hears of changed topics when its leader's metadata are too old.
         """
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
@@ -188,7 +189,8 @@ class Liveness:
             longer_ms = rebalance_ms + self.slack_ms
         if self._books.has_lost_topics and any(c.member.kind == CLASSIC for c in clients):
             longer_ms += 2 * rebalance_ms
-        return self.ghost_bound_ms + rebalance_ms + longer_ms
+        unaware_ms = max(map(_longest_metadata_age_ms, clients), default=0) + self.slack_ms
+        return max(self.ghost_bound_ms, unaware_ms) + rebalance_ms + longer_ms
 
     # -- verdict ---------------------------------------------------------------------------
 
@@ -457,6 +459,11 @@ class Liveness:
 def _longest_unaware_ms(client: ClientView) -> int:
     """How long a classic member may take to hear of a rebalance; others are told by the answer."""
     return client.member.heartbeat_interval_ms if client.member.kind == CLASSIC else 0
+
+
+def _longest_metadata_age_ms(client: ClientView) -> int:
+    """How long a classic client may not hear of changed topics; others need not."""
+    return client.metadata_max_age_ms if client.member.kind == CLASSIC else 0
 
 
 def _longest_batch_ms(client: ClientView) -> int:

@@ -146,13 +146,19 @@ class IntakeView(Protocol):
 class ClientView(Protocol):
     """One client process; a restart is a new incarnation with a new member machine.
 
-    ``intake`` is None in a world without a data plane.
+    ``metadata_max_age_ms`` is how often a classic client looks for changed topics. ``intake`` is
+    None in a world without a data plane.
     """
 
     name: str
     incarnation: int
     member: GroupMember
     is_alive: bool
+
+    @property
+    def metadata_max_age_ms(self) -> int:
+        """``metadata.max.age.ms``."""
+        ...
 
     @property
     def intake(self) -> IntakeView | None:

@@ -6,6 +6,7 @@
 - ``shrink.py``: the smallest scenario that still fails.
 - ``case_studies/``: the walk-throughs of KIP-848, replayed.
 - ``zoo/``: defects that can be switched on, each with a scenario that reaches it.
+- ``limits/``: what groups of classic members do by themselves, each with a small scenario.
 - ``ownership.py``, ``plots.py``: who owned what, and pictures of it; not imported from here, since
   a worker of a sweep draws nothing.
 """

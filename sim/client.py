@@ -88,6 +88,7 @@ class ClientProcess:
         name = spec.name
         self.name = name
         self.spec = spec
+        self.metadata_max_age_ms = spec.metadata_max_age_ms
         self.incarnation = incarnation
         self.number = world.number_of(name) * 256 + incarnation % 256
         self.is_alive = True

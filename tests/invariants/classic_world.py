@@ -218,6 +218,7 @@ class StubClient:
     intake = None
     is_alive = True
     incarnation = 0
+    metadata_max_age_ms = 1_000
 
     def __init__(self, name: str, **fields: Any) -> None:
         fields.setdefault("kind", "classic")

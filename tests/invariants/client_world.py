@@ -46,6 +46,7 @@ class Client:
         self.incarnation = 1
         self.member = member
         self.is_alive = True
+        self.metadata_max_age_ms = 300_000
         self.intake = intake
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
@@ -13,7 +14,7 @@ from protocol.member.backoff import BACKOFF_JITTER
 from protocol.semantics import SEMANTICS
 from scenarios.result import RunResult
 from scenarios.runner import run
-from scenarios.scenario import Scenario
+from scenarios.scenario import Scenario, parse_scenario
 from scenarios.zoo import zoo_scenario
 from sim.faults import ClientClose
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
@@ -153,3 +154,27 @@ def test_the_client_of_4_1_backs_off_wildly() -> None:
         for version in ("kafka-4.1", "kafka-4.3")
     }
     assert shares == {"kafka-4.1": config.max_poll_interval_ms, "kafka-4.3": BACKOFF_JITTER}
+
+
+LIMITS = {
+    file.name.removesuffix(".toml"): file
+    for file in (files("scenarios") / "limits").iterdir()
+    if file.name.endswith(".toml")
+}
+
+
+@pytest.mark.parametrize("name", sorted(LIMITS))
+def test_a_limit_has_a_small_scenario_that_is_explained_by_it_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = parse_scenario(LIMITS[name].read_text(encoding="utf-8"))
+    result = run(scenario)
+    assert result.outcome == "known"
+    assert name in result.known
+    others = tuple(other for other in known.COMMON_DEFECTS if other != name)
+    monkeypatch.setattr(known, "COMMON_DEFECTS", others)
+    assert run(scenario).outcome in ("violation", "stuck")
+
+
+def test_every_limit_of_classic_groups_and_migrations_has_such_a_scenario() -> None:
+    assert set(LIMITS) == {name for name in known.COMMON_DEFECTS if name.startswith("classic-")}
