@@ -66,6 +66,7 @@ from sim.messages import (
 from sim.network import Purpose
 from sim.re2_engine import compile_re2
 from sim.spec import ClientSpec, OffsetReset
+from sim.topic_watch import TopicWatch
 
 if TYPE_CHECKING:
     from sim.client_conditions import ClientConditions
@@ -116,7 +117,7 @@ class ClientProcess:
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._own_requests: dict[int, Any] = {}
         self._next_own_id = -1
-        self._looks_at_topics = looks_at_topics(spec)
+        self._topic_watch = TopicWatch(self, world.clock) if looks_at_topics(spec) else None
         self._matches: Callable[[str], bool] | None = None
         self._effects: tuple[Any, ...] = ()
 
@@ -141,15 +142,15 @@ class ClientProcess:
         if topics or regex is None:
             if topics:
                 self.take(Subscribe(topic_names=frozenset(topics)))
-        elif self._looks_at_topics:
+        elif self._topic_watch is not None:
             self._matches = compile_re2(regex)
             self.take(Subscribe(matches_locally=True))
         else:
             self.take(Subscribe(topic_regex=regex))
         self.take(PollingResumed())
         self._ask(MetadataRequest())
-        if self._looks_at_topics:
-            self._refresh_later()
+        if self._topic_watch is not None:
+            self._topic_watch.begin()
 
     def end(self) -> None:
         """The process is gone, and its connections with it."""
@@ -287,17 +288,10 @@ class ClientProcess:
         if not self.defers(self._on_retry, call):
             self._ask(call.argument)
 
-    def _refresh_later(self) -> None:
-        """``metadata.max.age.ms``: who hears of topics from no coordinator looks now and then."""
-        at_ms = self._clock.now_ms + self.spec.metadata_max_age_ms
-        self._clock.call_at(at_ms, self.tie_break(), self._on_metadata_old)
-
-    def _on_metadata_old(self, call: Call) -> None:
-        if self.defers(self._on_metadata_old, call):
-            return
+    def refresh_metadata(self) -> None:
+        """Ask for metadata, unless they have been asked for."""
         if not any(isinstance(asked, MetadataRequest) for asked in self._own_requests.values()):
             self._ask(MetadataRequest())
-        self._refresh_later()
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""
@@ -313,6 +307,8 @@ class ClientProcess:
             if self._matches is not None and self.is_alive:
                 names = filter(self._matches, seen.partition_counts)
                 self.take(PatternMatched(topic_names=frozenset(names)))
+            if self._topic_watch is not None and self.is_alive:
+                self._topic_watch.on_metadata(seen.partition_counts)
         elif isinstance(response, ListOffsetsResponse):
             missing = self.member.assigned.keys() - response.positions.keys()
             again = {p: request.positions[p] for p in sorted(request.positions.keys() & missing)}

@@ -44,7 +44,7 @@ class Joining:
     is called when it has come. ``retry_due_ms``: before that no JoinGroup is to be sent again.
     ``joined_topics``: the subscription of the last JoinGroup. ``topics_changed``: this is the
     leader, and the group's topics are not as they were when it assigned them. ``is_stuck``: it
-    assigns for ever.
+    assigns for ever. ``watched_topics``: those of the whole group, if this is its leader.
     """
 
     __slots__ = (
@@ -58,13 +58,13 @@ class Joining:
         "_search",
         "_sent_in",
         "_watched_counts",
-        "_watched_topics",
         "assigned",
         "is_stuck",
         "joined_topics",
         "on_synced",
         "retry_due_ms",
         "topics_changed",
+        "watched_topics",
     )
 
     def __init__(
@@ -84,7 +84,7 @@ class Joining:
         self._in_flight_api = Api.JOIN_GROUP
         self._sent_in = core.generation
         self._awaiting_metadata: JoinGroupResponse | None = None  # the leader's
-        self._watched_topics: tuple[str, ...] = ()  # of the group, if this is its leader
+        self.watched_topics: frozenset[str] = frozenset()
         self._watched_counts: dict[str, int] = {}
         self.assigned: tuple[NamedPartitions, ...] | None = None
         self.is_stuck = False
@@ -215,11 +215,11 @@ class Joining:
     def _watch(self, response: JoinGroupResponse) -> None:
         """The leader looks after the topics of the whole group from now on."""
         topics = _topics_of_all(response) | self._core.subscription.topic_names
-        self._watched_topics = tuple(sorted(topics))
+        self.watched_topics = topics
         self._watched_counts = self._catalogue.counts_of(topics)
 
     def _unwatch(self) -> None:
-        self._watched_topics = ()
+        self.watched_topics = frozenset()
         self._watched_counts = {}
         self.topics_changed = False
 
@@ -228,7 +228,7 @@ class Joining:
         response, self._awaiting_metadata = self._awaiting_metadata, None
         if response is not None:
             self._go_on(response)
-        found = self._catalogue.counts_of(self._watched_topics)
+        found = self._catalogue.counts_of(self.watched_topics)
         self.topics_changed = found != self._watched_counts
 
     def _assign(self, response: JoinGroupResponse) -> dict[str, Assignment]:

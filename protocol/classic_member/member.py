@@ -333,6 +333,11 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         return self._calls.waits_for_leave
 
     @property
+    def metadata_topics(self) -> frozenset[str]:
+        """Its own topics, and as a leader those of the whole group."""
+        return self.subscribed_topic_names | self._joining.watched_topics
+
+    @property
     def subscribed_topic_regex(self) -> str | None:
         """No broker matches a pattern of the classic protocol."""
         return None

@@ -79,6 +79,11 @@ class MemberFacade:
         return self.subscription.topic_names
 
     @property
+    def metadata_topics(self) -> frozenset[str]:
+        """Topics whose metadata the client wants: those that it subscribes to."""
+        return self.subscribed_topic_names
+
+    @property
     def subscribed_topic_regex(self) -> str | None:
         """The pattern that the broker matches."""
         return self.subscription.topic_regex

@@ -148,6 +148,11 @@ class GroupMember(Protocol):
         ...
 
     @property
+    def metadata_topics(self) -> frozenset[str]:
+        """Topics whose metadata the client wants."""
+        ...
+
+    @property
     def is_polling(self) -> bool:
         """Between ``PollingResumed`` and ``PollingStopped``."""
         ...

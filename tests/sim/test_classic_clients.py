@@ -5,6 +5,7 @@ Source: classic-group-and-migration.md, sections 2 to 6.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -148,6 +149,25 @@ def test_the_leader_sees_new_partitions_when_it_looks_and_calls_everybody_back()
     watched = story(classic("a"), classic("b"), faults=(growth,))
     watched.advance_to(21_000 + METADATA_MS + HEARTBEAT_MS + 1_000)
     assert_shared(watched, 9)
+
+
+@pytest.mark.parametrize("subscriber", ["leader", "follower"])
+def test_a_topic_that_is_wanted_and_created_late_is_seen_within_a_second(subscriber: str) -> None:
+    """The leader looks for what others want as well; both look up nothing else for five minutes."""
+    creation = faults.TopicCreate(at_ms=41_000, topic="late", partition_count=2)
+    watched = story(
+        replace(classic("leader"), metadata_max_age_ms=300_000),
+        replace(classic("follower", start_ms=10_000), metadata_max_age_ms=300_000),
+        faults=(
+            faults.SubscriptionChange(at_ms=30_000, client=subscriber, topics=("orders", "late")),
+            creation,
+        ),
+    )
+    watched.advance_to(41_000)
+    assert_shared(watched)
+    watched.advance_to(41_000 + 1_000 + HEARTBEAT_MS + 2_000)
+    owned = [p for c in watched.world.clients().values() for p in c.member.fetchable]
+    assert sorted(p.topic_id for p in owned) == ["late:1"] * 2 + ["orders:1"] * 6
 
 
 def test_a_pattern_is_matched_by_the_client_which_sees_a_new_topic_when_it_looks() -> None:
