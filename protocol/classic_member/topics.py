@@ -7,13 +7,41 @@ classic-group-and-migration.md, sections 3.4 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from protocol.embedded import NamedPartitions
 from protocol.member.events import MetadataKnown
-from protocol.member.topic_names import TopicNames
 from protocol.topics import TopicPartition
 
-__all__ = ["TopicCatalogue"]
+__all__ = ["KnownTopicNames", "TopicCatalogue"]
+
+
+class KnownTopicNames(Protocol):
+    """What a client knows of names and ids."""
+
+    def on_metadata(self, topic_names: Mapping[str, str]) -> None:
+        """The client's metadata has been refreshed."""
+        ...
+
+    def ids_by_name(self) -> Mapping[str, str]:
+        """Name -> id, as the newest metadata have it."""
+        ...
+
+    def ids_in_use(self) -> Mapping[str, str]:
+        """Name -> id of assigned topics, which the newest metadata need not have any more."""
+        ...
+
+    def knows(self, topic_id: str) -> bool:
+        """Whether somebody has said the name of this topic."""
+        ...
+
+    def name_of(self, topic_id: str) -> str:
+        """The name of a topic that is, or was, assigned; the id itself if nobody ever said."""
+        ...
+
+    def keep(self, partitions: frozenset[TopicPartition]) -> None:
+        """Remember the names of what is assigned from now on, should their topics be deleted."""
+        ...
 
 
 class TopicCatalogue:
@@ -21,7 +49,7 @@ class TopicCatalogue:
 
     __slots__ = ("_ids", "_topic_names", "counts", "version")
 
-    def __init__(self, topic_names: TopicNames) -> None:
+    def __init__(self, topic_names: KnownTopicNames) -> None:
         self._topic_names = topic_names
         self._ids: Mapping[str, str] = {}
         self.counts: Mapping[str, int] = {}
@@ -65,8 +93,7 @@ class TopicCatalogue:
 
     def keep_names(self, partitions: frozenset[TopicPartition]) -> None:
         """Remember the names of what is assigned from now on, should their topics be deleted."""
-        self._topic_names.resolve(partitions)
-        self._topic_names.prune()
+        self._topic_names.keep(partitions)
 
     def found_late(
         self, without_id: Iterable[TopicPartition]

@@ -7,7 +7,7 @@ when nothing of both is left, the assignment is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from protocol.errors import ErrorCode, ProtocolBug
 from protocol.librdkafka.commits import Commits
@@ -17,6 +17,7 @@ from protocol.member.application import Application
 from protocol.member.backoff import BACKOFF_JITTER, backoff_ms
 from protocol.member.effects import SendOffsetFetch
 from protocol.member.offset_lookup import apply_committed_offsets
+from protocol.member.values import FetchState
 from protocol.messages_offsets import NO_OFFSET, OffsetFetchRequest, OffsetFetchResponse
 from protocol.topics import TopicPartition
 
@@ -38,6 +39,8 @@ class Assignment:
     """What is assigned, and how far each part of it is.
 
     ``on_done`` is called, perhaps more often than needed, when no operation is under way.
+    ``without_id`` says of which partitions the topic is known by name alone: nothing is looked up
+    there before its id is known (``rename``).
     """
 
     __slots__ = (
@@ -52,6 +55,7 @@ class Assignment:
         "_retries",
         "_retry_due_ms",
         "on_done",
+        "without_id",
     )
 
     def __init__(
@@ -72,6 +76,7 @@ class Assignment:
         self._retries = 0
         self._removed: dict[TopicPartition, int] = {}  # stored offsets of what was given up
         self.on_done: Callable[[], None] = _nothing
+        self.without_id: Callable[[Iterable[TopicPartition]], frozenset[TopicPartition]] = _none
 
     # --- changes; ``serve`` follows on each -------------------------------------------------------
 
@@ -82,7 +87,10 @@ class Assignment:
         if new:
             owned = new | subscription.assigned.keys()
             subscription.assign(owned, added_await_callback=False)
-            self._pending |= new
+            unknown = self.without_id(new)
+            for partition in sorted(unknown):
+                subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
+            self._pending |= new - unknown
 
     def remove(self, partitions: frozenset[TopicPartition]) -> None:
         """Give partitions up; what is not assigned is left out."""
@@ -96,6 +104,22 @@ class Assignment:
         )
         self._pending -= gone
         self._queried -= gone
+
+    def rename(
+        self, renamed: Mapping[TopicPartition, TopicPartition], *, fetch_state: FetchState
+    ) -> None:
+        """The topics of what is assigned have other ids than before: it is that far on the way to
+        a position there. What is not assigned is left out."""
+        subscription = self._core.subscription
+        present = {p: renamed[p] for p in renamed if p in subscription.assigned}
+        if not present:
+            return
+        subscription.rename(present, fetch_state=fetch_state)
+        self._commits.take_stored(frozenset(present))
+        self._pending -= present.keys()
+        self._queried -= present.keys()
+        if fetch_state is FetchState.INITIALIZING:
+            self._pending |= frozenset(present.values())
 
     def clear(self) -> None:
         """Give everything up."""
@@ -210,3 +234,8 @@ class Assignment:
 
 def _nothing() -> None:
     """Until somebody listens."""
+
+
+def _none(partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+    """Who is told of partitions by id knows all of them."""
+    return _NOTHING

@@ -88,9 +88,10 @@ LEGAL_JOIN_TRANSITIONS: Mapping[JoinState, frozenset[JoinState]] = MappingProxyT
 LEGAL_CLASSIC_JOIN_TRANSITIONS: Mapping[JoinState, frozenset[JoinState]] = MappingProxyType(
     {
         **LEGAL_JOIN_TRANSITIONS,
-        _J.INIT: frozenset({_J.WAIT_METADATA, _J.WAIT_JOIN}),
-        _J.WAIT_METADATA: frozenset({_J.INIT, _J.WAIT_SYNC}),
-        _J.WAIT_JOIN: frozenset({_J.INIT, _J.WAIT_METADATA, _J.WAIT_SYNC}),
+        # Who rebalances cooperatively joins with what it owns, and may have to give that up.
+        _J.INIT: frozenset({_J.WAIT_METADATA, _J.WAIT_JOIN, _J.WAIT_UNASSIGN_CALL}),
+        _J.WAIT_METADATA: frozenset({_J.INIT, _J.WAIT_SYNC, _J.WAIT_UNASSIGN_CALL}),
+        _J.WAIT_JOIN: frozenset({_J.INIT, _J.WAIT_METADATA, _J.WAIT_SYNC, _J.WAIT_UNASSIGN_CALL}),
         _J.WAIT_SYNC: frozenset({_J.INIT, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL}),
     }
 )

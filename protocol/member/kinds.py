@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["CLASSIC", "CLIENT_KINDS", "JAVA", "LIBRDKAFKA", "LIBRDKAFKA_CLASSIC"]
+__all__ = [
+    "CLASSIC",
+    "CLASSIC_KINDS",
+    "CLIENT_KINDS",
+    "EVERY_KIND",
+    "JAVA",
+    "LIBRDKAFKA",
+    "LIBRDKAFKA_CLASSIC",
+    "LIBRDKAFKA_KINDS",
+]
 
 JAVA = "java"
 """kafka-clients 4.3.1, the asynchronous consumer: ``protocol.member.ConsumerMember``."""
@@ -14,8 +23,16 @@ CLASSIC = "classic"
 """kafka-clients 4.3.1 with ``group.protocol=classic``: ``protocol.classic_member``."""
 
 LIBRDKAFKA_CLASSIC = "librdkafka-classic"
-"""librdkafka 2.16.0 with ``group.protocol=classic``: ``protocol.librdkafka.classic``. Traces alone
-have it, scenarios do not."""
+"""librdkafka 2.16.0 with ``group.protocol=classic``: ``protocol.librdkafka.classic``."""
 
 CLIENT_KINDS = (JAVA, LIBRDKAFKA)
 """Those that speak the consumer protocol; the first is the default."""
+
+CLASSIC_KINDS = (CLASSIC, LIBRDKAFKA_CLASSIC)
+"""Those that speak the classic protocol."""
+
+LIBRDKAFKA_KINDS = (LIBRDKAFKA, LIBRDKAFKA_CLASSIC)
+"""Those of librdkafka, of either protocol."""
+
+EVERY_KIND = (*CLIENT_KINDS, *CLASSIC_KINDS)
+"""All that a scenario may name."""

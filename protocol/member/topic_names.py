@@ -73,6 +73,11 @@ class TopicNames:
             return partitions
         return frozenset(partition for partition in partitions if known[partition.topic_id])
 
+    def keep(self, partitions: frozenset[TopicPartition]) -> None:
+        """Remember the names of what is assigned from now on, and no other."""
+        self.resolve(partitions)
+        self.prune()
+
     def take_late(
         self, partitions: frozenset[TopicPartition], resolved: frozenset[TopicPartition]
     ) -> frozenset[TopicPartition]:

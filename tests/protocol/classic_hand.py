@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
 from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
 from protocol.embedded import Assignment, NamedPartitions
 from protocol.errors import ErrorCode
@@ -56,6 +56,8 @@ def metadata(topic_names: Mapping[str, str]) -> MetadataKnown:
 class Hand:
     """A member whose host does what a test says, and nothing else."""
 
+    assignors_by_name: Mapping[str, ClassicAssignor] = CLASSIC_ASSIGNORS
+
     def __init__(
         self,
         assignor: str = "range",
@@ -67,15 +69,19 @@ class Hand:
 
         config = ClassicConsumerConfig(
             group_id="group",
-            assignors=(CLASSIC_ASSIGNORS[assignor],),
+            assignors=(self.assignors_by_name[assignor],),
             **({"session_timeout_ms": 10_000, "heartbeat_interval_ms": 1_000} | settings),
         )
         self.now_ms = 0
-        self.member = ClassicConsumer(config=config, now_ms=0)
+        self.member = self.make_member(config)
         self.effects: list[Effect] = []
         known = metadata({"foo": "foo"} if known_topics is None else known_topics)
         for event in (known, Subscribe(topic_names=frozenset({"foo"})), PollingResumed()):
             self.tell(event)
+
+    def make_member(self, config: ClassicConsumerConfig) -> Any:
+        """Java's, unless told otherwise."""
+        return ClassicConsumer(config=config, now_ms=0)
 
     def tell(self, event: Event) -> list[Effect]:
         new = list(self.member.on_event(event, now_ms=self.now_ms))

@@ -49,6 +49,7 @@ _LEAVE_TIMEOUT_MS = 5_000
 
 _COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_GENERATION_LOST = frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.ILLEGAL_GENERATION})
 _PASSING = _COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -66,6 +67,7 @@ class Joining:
         "_catalogue",
         "_core",
         "_in_flight",
+        "_is_leader",
         "_joined_counts",
         "_link",
         "_polls",
@@ -94,7 +96,8 @@ class Joining:
         self._catalogue = catalogue
         self._asked_for: frozenset[str] = frozenset()  # topics that were unknown, and may stay so
         self._awaiting: JoinGroupResponse | None = None  # the leader's, until it has metadata
-        self._joined_counts: Mapping[str, int] = {}  # of the topics of the last JoinGroup
+        self._is_leader = False  # of the generation that the last JoinGroup has led to
+        self._joined_counts: Mapping[str, int] = {}  # of the topics that were heeded last
         self._topics_changed = False
         self._protocol_name: str | None = None
         self.is_stuck = False
@@ -124,9 +127,8 @@ class Joining:
     def run(self) -> None:
         """Join if it is time to, or because topics are not as they were at the last time."""
         core = self._core
-        if core.join_state is _J.STEADY and self._topics_changed:
-            self._topics_changed = False
-            self._rebalance.join_next_generation()
+        if self._topics_changed and core.join_state in (_J.STEADY, _J.INIT):
+            self._heed_topics()
         if not self._may_join or core.now_ms < core.join_due_ms:
             return
         self._rebalance.apply_next_subscription()
@@ -134,10 +136,27 @@ class Joining:
         unknown = core.subscription.topic_names - self._catalogue.counts.keys() - self._asked_for
         if unknown:
             self._asked_for |= unknown
+            self._awaiting = None
             core.set_join_state(_J.WAIT_METADATA)
             core.effects.append(RequestMetadata())
         elif self._topics_to_join():
             self._send_join()
+
+    def _heed_topics(self) -> None:
+        """Topics have come, gone or grown. Where partitions are kept through a rebalance, those of
+        topics that are gone are lost at once, and then only the leader joins anew (read in the
+        source of librdkafka)."""
+        core = self._core
+        topics = self._topics_to_join()
+        self._topics_changed = False
+        self._joined_counts = topics
+        if core.config.is_cooperative:
+            name_of = self._catalogue.name_of
+            gone = frozenset(p for p in self._rebalance.owned if name_of(p) not in topics)
+            if gone:
+                self._rebalance.lose(gone, rejoins=self._is_leader)
+                return
+        self._rebalance.join_next_generation()
 
     def _topics_to_join(self) -> Mapping[str, int]:
         """Topics of the subscription that exist; without any nothing is joined."""
@@ -171,6 +190,7 @@ class Joining:
         core.set_join_state(_J.WAIT_JOIN)
         core.join_due_ms = core.now_ms + _JOIN_INTERVAL_MS
         self._awaiting = None
+        self._is_leader = False
         self._joined_counts = self._topics_to_join()
         self._topics_changed = False
         is_cooperative = config.is_cooperative
@@ -225,7 +245,8 @@ class Joining:
         core.adopt_generation(response.member_id, response.generation_id)
         core.note_alive()
         self._protocol_name = response.protocol_name
-        if response.leader == response.member_id:
+        self._is_leader = response.leader == response.member_id
+        if self._is_leader:
             self._awaiting = response
             core.set_join_state(_J.WAIT_METADATA)
             core.effects.append(RequestMetadata())
@@ -246,7 +267,12 @@ class Joining:
             return
         elif error_code not in _PASSING:
             self._application.queue_error(error_code, "JoinGroup failed")
-        core.set_join_state(_J.INIT)
+        # With UNKNOWN_MEMBER_ID it asks for another id first, and is told then that it needs one;
+        # who has an instance id is not told so (docs/findings.md, sim-outlived-membership).
+        if self._rebalance.owned and error_code in _GENERATION_LOST:
+            self._rebalance.lose_and_join_again()
+        else:
+            core.set_join_state(_J.INIT)
 
     # --- SyncGroup --------------------------------------------------------------------------------
 
@@ -319,10 +345,11 @@ class Joining:
             self._take_over(response)
         elif error_code is ErrorCode.FENCED_INSTANCE_ID:
             self._rebalance.fail(error_code, "SyncGroup failed")
+        elif error_code in _LOST:
+            core.forget_identity(error_code)
+            self._rebalance.lose_and_join_again()
         else:
-            if error_code in _LOST:
-                core.forget_identity(error_code)
-            elif error_code in _COORDINATOR_LOST:
+            if error_code in _COORDINATOR_LOST:
                 self._link.search()
             elif error_code not in _PASSING:
                 self._application.queue_error(error_code, "SyncGroup failed")
@@ -336,7 +363,10 @@ class Joining:
             named = given.partitions
         core.last_assigned = named
         core.last_assigned_generation_id = core.generation_id
-        self._rebalance.take_over(self._catalogue.by_id(named))
+        target = self._catalogue.by_id(named)
+        if self._catalogue.without_id(target):
+            core.effects.append(RequestMetadata())
+        self._rebalance.take_over(target)
 
     # --- LeaveGroup -------------------------------------------------------------------------------
 

@@ -15,13 +15,15 @@ from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
 from protocol.librdkafka.classic.heartbeats import ClassicHeartbeats
 from protocol.librdkafka.classic.in_flight import InFlight
 from protocol.librdkafka.classic.joining import Joining
+from protocol.librdkafka.classic.names import SeenNames
 from protocol.librdkafka.classic.rebalance import ClassicRebalance
 from protocol.librdkafka.link import Loss
 from protocol.librdkafka.machine import SHARED_HANDLERS
 from protocol.librdkafka.states import JoinState
 from protocol.member import events
+from protocol.member.effects import RequestMetadata, ResetPositions
 from protocol.member.kinds import LIBRDKAFKA_CLASSIC
-from protocol.member.topic_names import TopicNames
+from protocol.member.values import FetchState
 
 __all__ = ["LibrdkafkaClassicMember"]
 
@@ -98,9 +100,10 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         now_ms: int,
     ) -> None:
         super().__init__(config=config, jitter=jitter, retry_jitter=retry_jitter, now_ms=now_ms)
-        self._catalogue = TopicCatalogue(TopicNames(self))
         rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
         self._rebalance = rebalance
+        self._catalogue = TopicCatalogue(SeenNames(self, lambda: rebalance.owned))
+        self._assignment.without_id = self._catalogue.without_id
         in_flight = InFlight(self, self._link)
         heartbeats = ClassicHeartbeats(self, self._link, rebalance, in_flight)
         joining = Joining(
@@ -128,12 +131,35 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     # --- events -----------------------------------------------------------------------------------
 
     def _on_subscribe(self, event: events.Subscribe) -> None:
-        super()._on_subscribe(event)
+        """Patterns are matched by the client, with whatever its metadata show."""
+        self._rebalance.subscribe(event)
+        if event.matches_locally:
+            self.effects.append(RequestMetadata())
+        self._requests.joining.on_subscription_changed()
+
+    def _on_pattern_matched(self, event: events.PatternMatched) -> None:
+        self._rebalance.on_pattern_matched(event.topic_names)
         self._requests.joining.on_subscription_changed()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
-        self.topic_names.update(event.topic_names)
+        """Topics are known by name: one that was created anew is the same to this client."""
+        owned = self._rebalance.owned
+        without_id = self._catalogue.without_id(owned)
         self._catalogue.on_metadata(event)
+        found = self._catalogue.found_late(without_id)
+        if found:
+            self._rebalance.rename(found)
+            self._assignment.rename(found, fetch_state=FetchState.INITIALIZING)
+        renamed = self._catalogue.renamed(self._rebalance.owned)
+        if renamed:
+            self._rebalance.rename(renamed)
+            # An old position means nothing in a new topic.
+            self._assignment.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
+            assigned = frozenset(renamed.values()) & self.subscription.assigned.keys()
+            if assigned:
+                self.effects.append(ResetPositions(partitions=assigned))
+        if found or renamed:
+            self._assignment.serve()
         self._requests.joining.on_metadata()
 
     def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
@@ -159,11 +185,14 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         due_ms = self._commits.interval_due_ms
         if due_ms is not None and due_ms <= now_ms:
             return True
+        if isinstance(event, events.Tick):
+            return self.session_due_ms is not None and self.session_due_ms <= now_ms
         return isinstance(event, _MAY_BEGIN_A_REBALANCE)
 
     handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **SHARED_HANDLERS,
         events.Subscribe: _on_subscribe,
+        events.PatternMatched: _on_pattern_matched,
         events.MetadataKnown: _on_metadata_known,
         events.JoinGroupAnswered: _on_join_answered,
         events.SyncGroupAnswered: _on_sync_answered,
@@ -176,4 +205,7 @@ _MAY_BEGIN_A_REBALANCE = (
     events.ClassicHeartbeatAnswered,
     events.SyncGroupAnswered,
     events.MetadataKnown,
+    events.PatternMatched,
+    events.Subscribe,
+    events.CommitAnswered,
 )

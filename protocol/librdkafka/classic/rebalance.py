@@ -8,10 +8,16 @@ the member joins once more when it has taken over what came with it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from protocol.errors import ErrorCode
+from protocol.librdkafka.assignment import Assignment
 from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
+from protocol.librdkafka.link import CoordinatorLink
 from protocol.librdkafka.rebalance import Rebalance
 from protocol.librdkafka.states import JoinState
+from protocol.member.application import Application
+from protocol.member.events import Subscribe
 from protocol.member.values import CallbackKind
 from protocol.topics import TopicPartition
 
@@ -23,9 +29,20 @@ _J = JoinState
 class ClassicRebalance(Rebalance):
     """Drives the join state; see ``Rebalance``."""
 
-    __slots__ = ()
+    __slots__ = ("_matched", "_renamed")
 
     _core: LibrdkafkaClassicCore
+
+    def __init__(
+        self,
+        core: LibrdkafkaClassicCore,
+        application: Application,
+        assignment: Assignment,
+        link: CoordinatorLink,
+    ) -> None:
+        super().__init__(core, application, assignment, link)
+        self._matched: frozenset[str] | None = None  # topics of a pattern, if there is one
+        self._renamed: dict[TopicPartition, TopicPartition] = {}  # while callbacks are open
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -48,6 +65,17 @@ class ClassicRebalance(Rebalance):
         """A JoinGroup or a SyncGroup was in vain."""
         self._rejoin()
 
+    def lose_and_join_again(self) -> None:
+        """Likewise, and the group does not know this member, or not any more: what it has kept
+        through the rebalance, as cooperative assignors let it, is lost before it joins."""
+        self.give_up_and_rejoin(is_lost=True)
+
+    def lose(self, partitions: frozenset[TopicPartition], *, rejoins: bool) -> None:
+        """A part of what is owned is no more; whether the member joins anew after that."""
+        self._core.is_lost = True
+        self._to_assign = None
+        self._call_back(CallbackKind.REVOKED, partitions, rejoins=rejoins)
+
     def take_over(self, target: frozenset[TopicPartition]) -> None:
         """A SyncGroup was answered with this."""
         self._core.received = target
@@ -60,8 +88,36 @@ class ClassicRebalance(Rebalance):
         else:
             self._call_back(CallbackKind.ASSIGNED, added, rejoins=False)
 
+    # --- topics that stand for other ids than before ----------------------------------------------
+
+    def rename(self, renamed: Mapping[TopicPartition, TopicPartition]) -> None:
+        """Metadata say other ids of what is owned; callbacks that are open began with the old."""
+        core = self._core
+        self._renamed = {
+            **{old: renamed.get(new, new) for old, new in self._renamed.items()},
+            **renamed,
+        }
+        self._group_assignment = _renamed(self._group_assignment, renamed)
+        core.received = _renamed(core.received, renamed)
+        if self._to_assign is not None:
+            self._to_assign = _renamed(self._to_assign, renamed)
+        if not self._open_calls:
+            self._renamed.clear()
+        core.note_assignments()
+
+    def _end_call(self, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """What a callback that has returned was about, as it is called by now."""
+        present = _renamed(partitions, self._renamed)
+        if self._open_calls == 1:
+            self._renamed.clear()
+        return present
+
+    def _after_assign(self, partitions: frozenset[TopicPartition], failed: bool) -> None:
+        super()._after_assign(self._end_call(partitions), failed)
+
     def _after_unassign(self, partitions: frozenset[TopicPartition], failed: bool) -> None:
         """With eager assignors everything is unassigned, and the next JoinGroup follows."""
+        partitions = self._end_call(partitions)
         if self._core.config.is_cooperative:
             super()._after_unassign(partitions, failed)
             return
@@ -81,6 +137,29 @@ class ClassicRebalance(Rebalance):
             self._leave_if_wanted()
         else:
             super().on_assignment_done()
+
+    # --- subscriptions ----------------------------------------------------------------------------
+
+    def on_pattern_matched(self, topic_names: frozenset[str]) -> None:
+        """Topics that match the pattern last subscribed to; nothing if that were names."""
+        if self._matched is None:
+            return
+        self._matched = topic_names
+        if self._core.subscription.exists and self._next_subscription is None:
+            self._core.subscription.topic_names = topic_names
+
+    def subscribe(self, event: Subscribe) -> None:
+        """See ``Rebalance``."""
+        self._matched = frozenset() if event.matches_locally else None
+        super().subscribe(event)
+
+    def apply_next_subscription(self) -> None:
+        """See ``Rebalance``."""
+        is_news = self._next_subscription is not None
+        super().apply_next_subscription()
+        subscription = self._core.subscription
+        if is_news and self._matched is not None and subscription.exists:
+            subscription.topic_names = self._matched
 
     # --- failures, and the end --------------------------------------------------------------------
 
@@ -105,7 +184,7 @@ class ClassicRebalance(Rebalance):
         core = self._core
         self.watch_polls(False)
         core.subscription.cancel()
-        self._next_subscription = None
+        self._matched = self._next_subscription = None
         if core.will_leave:
             return
         core.poll_expired = False
@@ -113,3 +192,11 @@ class ClassicRebalance(Rebalance):
         if core.member_id and not stays:
             core.leave_when_unassigned()
         self.give_up_and_rejoin(is_lost=False)
+
+
+def _renamed(
+    partitions: frozenset[TopicPartition], renamed: Mapping[TopicPartition, TopicPartition]
+) -> frozenset[TopicPartition]:
+    if renamed.keys().isdisjoint(partitions):
+        return partitions
+    return frozenset(renamed.get(partition, partition) for partition in partitions)
