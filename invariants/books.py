@@ -255,6 +255,11 @@ class Books:
         members = (entry.member for entry in self.classic_clients.values())
         return next((m for m in members if m.member_id == member_id), None)
 
+    def has_outlived(self, member_id: str, partition: TopicPartition) -> bool:
+        """Whether a classic client goes on with what it had under an id before this one."""
+        entries = self.classic_clients.values()
+        return any(e.member.member_id == member_id and partition in e.outlived for e in entries)
+
     def refresh_fetchers(
         self, entry: ClientEntry | ClassicClientEntry, fetchable: frozenset[TopicPartition]
     ) -> None:

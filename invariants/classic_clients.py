@@ -15,9 +15,11 @@ from invariants.step import Step, StepKind, WorldView
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.assignors.classic.interface import NamedPartition, ungrouped
 from protocol.classic_group.group import ClassicGroup
+from protocol.classic_member import ClassicState
 from protocol.embedded import Assignment, Subscription
+from protocol.librdkafka import JoinState
 from protocol.member import GroupMember
-from protocol.member.kinds import CLASSIC, CLIENT_KINDS
+from protocol.member.kinds import CLASSIC_KINDS, EVERY_KIND
 from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
 from protocol.topics import TopicPartition
 
@@ -28,7 +30,16 @@ __all__ = [
     "ExclusiveAmongKinds",
 ]
 
-EVERY_KIND = (*CLIENT_KINDS, CLASSIC)
+
+_BETWEEN_GENERATIONS = frozenset(
+    {
+        *(state for state in ClassicState if state.is_rebalancing),
+        JoinState.WAIT_JOIN,
+        JoinState.WAIT_METADATA,
+        JoinState.WAIT_SYNC,
+    }
+)
+"""From a JoinGroup until its SyncGroup is answered, in the words of either library."""
 
 
 class EagerRevokesFirst(Invariant):
@@ -41,8 +52,8 @@ class EagerRevokesFirst(Invariant):
             "(clients of the classic protocol)."
         ),
         clauses=("classic C9", "classic 3.2"),
-        broken_by=("test:classic-eager-keeps",),
-        kinds=(CLASSIC,),
+        broken_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
+        kinds=CLASSIC_KINDS,
     )
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
@@ -54,13 +65,13 @@ class EagerRevokesFirst(Invariant):
         return first_among_living(view, self._judge)
 
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
-        state = getattr(member, "classic_state", None)
-        if state is None or not state.is_rebalancing or not member.assigned:
+        if not member.assigned or getattr(member.config, "is_cooperative", True):
             return None
-        if getattr(member.config, "is_cooperative", True):
+        own = getattr(member, "classic_state", None) or getattr(member, "join_state", None)
+        if own not in _BETWEEN_GENERATIONS:
             return None
         return Finding(
-            f"{name} is {state.value} and still has {self.books.names_of(member.assigned)}"
+            f"{name} is {own.value} and still has {self.books.names_of(member.assigned)}"
         )
 
 
@@ -110,7 +121,7 @@ class ExclusiveAmongKinds(Invariant):
         classic: set[str] = set()
         for name, client in view.clients().items():
             if client.is_alive:
-                if client.member.kind == CLASSIC:
+                if client.member.kind in CLASSIC_KINDS:
                     classic.add(name)
                 for partition in client.member.fetchable:
                     fetchers.setdefault(partition, []).append(name)
@@ -125,23 +136,19 @@ class ExclusiveAmongKinds(Invariant):
         standing = [name for name in names if self._is_in_good_standing(name)]
         if len(standing) < 2:
             return None
+        books = self.books
+        members = map(books.member_of, standing)
+        member_ids = [member.member_id for member in members if member is not None]
         return Finding(
-            f"{self.books.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
+            f"{books.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
             "them are members in good standing",
             {
                 "partition": partition,
                 "clients": tuple(standing),
-                "is_recreated": self.books.is_recreated(partition),
-                "is_forgotten": any(
-                    (member := self.books.member_of(name)) is not None
-                    and partition in self.books.forgotten.get(member.member_id, ())
-                    for name in standing
-                ),
-                "is_readmitted": any(
-                    (member := self.books.member_of(name)) is not None
-                    and member.member_id in self.books.readmitted
-                    for name in standing
-                ),
+                "is_recreated": books.is_recreated(partition),
+                "is_forgotten": any(partition in books.forgotten.get(m, ()) for m in member_ids),
+                "is_readmitted": not books.readmitted.isdisjoint(member_ids),
+                "has_outlived": any(books.has_outlived(m, partition) for m in member_ids),
             },
         )
 
@@ -209,7 +216,7 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
         ),
         clauses=("classic C11", "classic 5", "zoo S8"),
         broken_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
-        kinds=(CLASSIC,),
+        kinds=CLASSIC_KINDS,
     )
 
     def _judge_shares(
@@ -252,7 +259,7 @@ class CooperativeTransfer(_OfLeaderAssignment):
         ),
         clauses=("classic C10", "classic 3.5", "classic 5.4"),
         broken_by=("test:classic-transfer-at-once",),
-        kinds=(CLASSIC,),
+        kinds=CLASSIC_KINDS,
     )
 
     def _judge_shares(

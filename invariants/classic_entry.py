@@ -9,13 +9,15 @@ __all__ = ["ClassicClientEntry"]
 
 
 class ClassicClientEntry:
-    """A classic client as it was after its last event."""
+    """A classic client as it was after its last event. ``outlived``: what it has gone on with since
+    the coordinator told its JoinGroup that the group does not know it."""
 
-    __slots__ = ("fetchable", "incarnation", "member", "name", "version")
+    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "version")
 
     def __init__(self, client: ClientView) -> None:
         self.name = client.name
         self.incarnation = client.incarnation
         self.member = client.member
         self.fetchable: frozenset[TopicPartition] = frozenset()
+        self.outlived: frozenset[TopicPartition] = frozenset()
         self.version = -1

@@ -14,6 +14,7 @@ from invariants.step import ShardView
 from protocol.classic_group.group import ClassicGroup
 from protocol.classic_group.states import ClassicGroupState
 from protocol.member import ClientState, GroupMember
+from protocol.member.kinds import LIBRDKAFKA_CLASSIC
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -40,6 +41,12 @@ def can_upgrade(books: Books, shard: ShardView) -> bool:
     )
 
 
+def _can_downgrade(shard: ShardView) -> bool:
+    """Whether a member of the classic protocol would be let into a consumer group. Java's gives up
+    if it is not, librdkafka's asks again every second."""
+    return shard.configs.broker.group_consumer_migration_policy != "disabled"
+
+
 def unsettled(books: Books) -> Iterator[Late]:
     """The group itself, if it is a classic one, and each classic client that should be in it."""
     shard = books.acting_shard()
@@ -52,7 +59,7 @@ def unsettled(books: Books) -> Iterator[Late]:
         return
     for name, member in wanted:
         reason = (
-            _why_behind(member, ledger)
+            _why_behind(member, ledger, is_open=_can_downgrade(shard))
             if ledger.members
             else _why_outside(member, group, shard.coordinator.config.group_max_size)
         )
@@ -91,10 +98,10 @@ def _why_outside(
     return None if member.state is ClientState.STABLE else f"is {member.state.value}"
 
 
-def _why_behind(member: GroupMember, ledger: GroupLedger) -> str | None:
+def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> str | None:
     stored = ledger.members.get(member.member_id)
     if stored is None:
-        return "is not registered with the coordinator"
+        return "is not registered with the coordinator" if is_open else None
     if stored.epoch != member.member_epoch:
         return f"is registered at epoch {stored.epoch}"
     if stored.epoch != ledger.target_epoch or stored.state is not MemberState.STABLE:
@@ -129,5 +136,14 @@ def _wanted(books: Books) -> Iterator[tuple[str, GroupMember]]:
             and not member.is_closed
             and member.blocked_in is None
             and member.state is not ClientState.FATAL
+            and not _has_nothing_to_join_for(books, member)
         ):
             yield name, member
+
+
+def _has_nothing_to_join_for(books: Books, member: GroupMember) -> bool:
+    """librdkafka sends no JoinGroup before one of its topics exists."""
+    shard = books.acting_shard()
+    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+        return False
+    return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)

@@ -10,6 +10,9 @@ from invariants.classic_entry import ClassicClientEntry
 from invariants.listeners import Listener
 from invariants.step import ClientView, ShardView, Step, shard_of
 from protocol.classic_group.states import ClassicGroupState
+from protocol.errors import ErrorCode
+from protocol.member import JoinGroupAnswered
+from protocol.member.kinds import LIBRDKAFKA_CLASSIC
 from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
 
 __all__ = ["ClassicWatch"]
@@ -99,6 +102,13 @@ class ClassicWatch:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:
                 books.refresh_fetchers(entry, member.fetchable)
+            entry.outlived &= member.assigned.keys()
+        if (
+            type(step.event) is JoinGroupAnswered
+            and member.kind == LIBRDKAFKA_CLASSIC
+            and step.event.response.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+        ):
+            entry.outlived = frozenset(member.assigned)
         self._ask(self._on["on_classic_client"], step, entry)
         if books.contested:
             self._ask(self._on["on_ownership"], step)

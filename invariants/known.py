@@ -93,6 +93,7 @@ COMMON_DEFECTS = (
     "classic-vanished-partition",
     "sim-failed-callback",
     "sim-late-answer",
+    "sim-outlived-membership",
     "sim-overtaken-commit",
     "sim-repeated-ack",
     "sim-retried-commit",
@@ -327,6 +328,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_ids=("liveness.partitions_owned",),
         signature="a librdkafka client has the right epoch, and was never told of all it holds",
         recognises=_shows("was_told_nothing"),
+    ),
+    KnownDefect(
+        defect="sim-outlived-membership",
+        promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
+        signature="a librdkafka client joins anew, and keeps what it had under its former id",
+        recognises=_shows("has_outlived"),
     ),
     KnownDefect(
         defect="sim-overtaken-commit",

@@ -17,7 +17,7 @@ from invariants.promise import Promise
 from invariants.step import ClientView, WorldView
 from invariants.stuck import IN_NO_TARGET, Stuck, classified
 from protocol.member import ClientState, ComputingState
-from protocol.member.kinds import CLASSIC
+from protocol.member.kinds import CLASSIC_KINDS
 from protocol.records import MemberState
 from protocol.topics import TopicPartition
 
@@ -82,8 +82,9 @@ _CLASSIC_SETTLES = Promise(
     id="liveness.classic_settles",
     sentence=(
         "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
-        "client in it, and in a consumer group such a client reaches the target epoch; join phase "
-        "and sync phase are bounded by the rebalance timeouts."
+        "client in it (but one of librdkafka for whose topics there are none), and in a consumer "
+        "group such a client reaches the target epoch; join phase and sync phase are bounded by "
+        "the rebalance timeouts."
     ),
     clauses=("classic C13", "classic H11", "zoo L1", "zoo L5"),
     broken_by=("librdkafka-4783", "test:classic-never-synced"),
@@ -187,7 +188,7 @@ class Liveness:
         longer_ms = 0
         if any(c.member.config.group_local_assignors for c in clients):
             longer_ms = rebalance_ms + self.slack_ms
-        if self._books.has_lost_topics and any(c.member.kind == CLASSIC for c in clients):
+        if self._books.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
             longer_ms += 2 * rebalance_ms
         unaware_ms = max(map(_longest_metadata_age_ms, clients), default=0) + self.slack_ms
         return max(self.ghost_bound_ms, unaware_ms) + rebalance_ms + longer_ms
@@ -458,12 +459,12 @@ class Liveness:
 
 def _longest_unaware_ms(client: ClientView) -> int:
     """How long a classic member may take to hear of a rebalance; others are told by the answer."""
-    return client.member.heartbeat_interval_ms if client.member.kind == CLASSIC else 0
+    return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
 
 
 def _longest_metadata_age_ms(client: ClientView) -> int:
     """How long a classic client may not hear of changed topics; others need not."""
-    return client.metadata_max_age_ms if client.member.kind == CLASSIC else 0
+    return client.metadata_max_age_ms if client.member.kind in CLASSIC_KINDS else 0
 
 
 def _longest_batch_ms(client: ClientView) -> int:

@@ -86,6 +86,7 @@ class CommitOfOwner(Invariant):
                 "members": (committer, holder),
                 "was_given_away": self.books.gave_away(committer, {partition}),
                 "is_readmitted": committer in self.books.readmitted,
+                "has_outlived": self.books.has_outlived(committer, partition),
                 "is_forgotten": partition in self.books.forgotten.get(committer, ()),
                 "is_recreated": self.books.is_recreated(partition)
                 and committer not in self.books.by_member_id,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from protocol.config import MIGRATION_POLICIES, CoordinatorConfig
-from protocol.member.kinds import CLASSIC
+from protocol.member.kinds import CLASSIC, CLASSIC_KINDS, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast, Maker
 from scenarios.profile import FaultRule
@@ -23,6 +23,14 @@ __all__ = ["CLASSIC_MAKERS", "ClassicCast", "may_rebalance_as_one", "speaks_clas
 COOPERATIVE = "cooperative-sticky"
 _EAGER_LISTS = (("range",), ("roundrobin",), ("sticky",), ("range", COOPERATIVE))
 _NAMES = ("range", "roundrobin", "sticky", COOPERATIVE)
+_EAGER_LISTS_OF_LIBRDKAFKA = (
+    ("range",),
+    ("roundrobin",),
+    ("range", "roundrobin"),
+    ("roundrobin", "range"),
+)
+_EAGER_NAMES_OF_LIBRDKAFKA = ("range", "roundrobin")
+_LIBRDKAFKA_SHARE = 0.5
 _CLASSIC_SHARE = 0.5
 _COOPERATION_SHARE = 0.3
 _INITIAL_DELAYS_MS = (0, 0, 1_000, 3_000)
@@ -38,8 +46,8 @@ def speaks_classic(features: frozenset[str], rules: Iterable[FaultRule]) -> bool
 
 def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
     """Whether there may be a classic group at any time."""
-    return any(client.kind == CLASSIC for client in clients) or any(
-        isinstance(fault, RollingMigration) and fault.to_kind == CLASSIC for fault in faults
+    return any(client.kind in CLASSIC_KINDS for client in clients) or any(
+        isinstance(fault, RollingMigration) and fault.to_kind in CLASSIC_KINDS for fault in faults
     )
 
 
@@ -88,21 +96,38 @@ class ClassicCast:
                 config.group_consumer_heartbeat_interval_ms, client.max_poll_interval_ms // 3
             ),
         )
+        kind = self._kind(index, client.kind, is_classic)
         if not is_classic:
-            return ready
-        return replace(ready, kind=CLASSIC, server_assignor=None, uses_topic_ids=None)
+            return replace(ready, kind=kind)
+        return replace(ready, kind=kind, server_assignor=None, uses_topic_ids=None)
+
+    def _kind(self, index: int, drawn: str, is_classic: bool) -> str:
+        """The library of a client, from a stream of its own; ``drawn``: what it is otherwise."""
+        if "librdkafka_classic" not in self._features:
+            return CLASSIC if is_classic else drawn
+        if "librdkafka_clients" in self._features:
+            draw = Draw(self._streams.get(f"generate/librdkafka-classic/{index}"))
+            if not draw.chance(_LIBRDKAFKA_SHARE):
+                return CLASSIC if is_classic else drawn
+        return LIBRDKAFKA_CLASSIC if is_classic else LIBRDKAFKA
 
     def _common(self, group_id: str | None) -> tuple[str, ...]:
         """What all clients of a group support."""
         draw = Draw(self._streams.get(f"generate/classic-group/{group_id or ''}"))
-        eager = draw.pick(_EAGER_LISTS)
+        has_librdkafka = "librdkafka_classic" in self._features
+        eager = draw.pick(_EAGER_LISTS_OF_LIBRDKAFKA if has_librdkafka else _EAGER_LISTS)
         return (COOPERATIVE,) if "cooperative_assignors" in self._features else eager
 
     def _assignors(self, draw: Draw, common: tuple[str, ...]) -> tuple[str, ...]:
         """The list of one client."""
         if "mixed_assignors" not in self._features:
             return common
-        other = draw.pick([name for name in _NAMES if name not in common])
+        names: tuple[str, ...] = _NAMES
+        if "librdkafka_classic" in self._features:
+            names = () if COOPERATIVE in common else _EAGER_NAMES_OF_LIBRDKAFKA
+            if set(names) <= set(common):
+                return common
+        other = draw.pick([name for name in names if name not in common])
         return draw.pick((common, (*common, other), (other, *common)))
 
 

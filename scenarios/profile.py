@@ -41,6 +41,7 @@ PROFILES = (
     "classic",
     "cooperative",
     "migration",
+    "librdkafka_classic",
 )
 """The profiles that come with the simulator: three from quiet to wild, the others of their own
 kind."""
@@ -118,6 +119,8 @@ class Features:
     ``mixed_protocols`` about half of them; eagerly, unless ``cooperative_assignors`` says
     otherwise.
     With ``mixed_assignors`` the clients of a group have different lists that share an assignor.
+    With ``librdkafka_classic`` clients are librdkafka's, whichever protocol they speak; with
+    ``librdkafka_clients`` as well, about half of them are.
     ``migration_policies`` lets brokers allow migrations in one direction only, or none.
     """
 
@@ -147,6 +150,7 @@ class Features:
     mixed_assignors: float = 0.0
     mixed_protocols: float = 0.0
     migration_policies: float = 0.0
+    librdkafka_classic: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

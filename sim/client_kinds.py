@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
 from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
 from protocol.librdkafka import LibrdkafkaMember
+from protocol.librdkafka.classic import LibrdkafkaClassicMember
 from protocol.member import ConsumerConfig, ConsumerMember, GroupMember
-from protocol.member.kinds import CLASSIC, JAVA, LIBRDKAFKA
+from protocol.member.kinds import CLASSIC, CLASSIC_KINDS, JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from protocol.semantics import Semantics
 from sim.client_assignors import make_assignors
 from sim.spec import ClientSpec
@@ -50,7 +52,7 @@ def make_member(
 def looks_at_topics(spec: ClientSpec) -> bool:
     """Whether the client itself has to look which topics there are, and which of them its pattern
     matches: no coordinator does it for it."""
-    return spec.kind == CLASSIC
+    return spec.kind in CLASSIC_KINDS
 
 
 Settings = dict[str, Any]
@@ -94,6 +96,17 @@ def _make_librdkafka(
     return LibrdkafkaMember(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
 
 
+def _classic_config(
+    spec: ClientSpec, settings: Settings, assignors: Mapping[str, ClassicAssignor]
+) -> ClassicConsumerConfig:
+    return ClassicConsumerConfig(
+        assignors=tuple(assignors[name] for name in spec.assignors),
+        session_timeout_ms=spec.session_timeout_ms,
+        heartbeat_interval_ms=spec.heartbeat_interval_ms,
+        **settings,
+    )
+
+
 def _make_classic(
     spec: ClientSpec,
     settings: Settings,
@@ -103,17 +116,30 @@ def _make_classic(
     now_ms: int,
 ) -> GroupMember:
     """Its member id comes from the coordinator."""
-    config = ClassicConsumerConfig(
-        assignors=tuple(semantics.classic_assignors[name] for name in spec.assignors),
-        session_timeout_ms=spec.session_timeout_ms,
-        heartbeat_interval_ms=spec.heartbeat_interval_ms,
-        **settings,
-    )
+    config = _classic_config(spec, settings, semantics.classic_assignors)
     return ClassicConsumer(
         config=config, rules=semantics.classic_member, jitter=jitter, now_ms=now_ms
     )
 
 
+def _make_librdkafka_classic(
+    spec: ClientSpec,
+    settings: Settings,
+    member_id: str,
+    semantics: Semantics,
+    jitter: Jitter,
+    now_ms: int,
+) -> GroupMember:
+    """Likewise; versions and defects of the Java client do not concern it."""
+    config = _classic_config(spec, settings, LIBRDKAFKA_ASSIGNORS)
+    return LibrdkafkaClassicMember(config=config, jitter=jitter, now_ms=now_ms)
+
+
 _MAKERS: Mapping[str, Callable[..., GroupMember]] = MappingProxyType(
-    {JAVA: _make_java, LIBRDKAFKA: _make_librdkafka, CLASSIC: _make_classic}
+    {
+        JAVA: _make_java,
+        LIBRDKAFKA: _make_librdkafka,
+        CLASSIC: _make_classic,
+        LIBRDKAFKA_CLASSIC: _make_librdkafka_classic,
+    }
 )

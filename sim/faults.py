@@ -374,7 +374,7 @@ class ClientBounce(At):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollingMigration(At):
     """A rolling deployment that gives clients another library, or another setting of it: of kind
-    ``to_kind`` from then on, and, if that is ``classic``, with these ``assignors``.
+    ``to_kind`` from then on, and, if that speaks the classic protocol, with these ``assignors``.
 
     So a group passes from the classic protocol to the consumer protocol (classic-group-and-
     migration.md, section 7), back, or from eager to cooperative rebalances (section 3.1).
@@ -393,7 +393,7 @@ class RollingMigration(At):
         check_time(self, "down_ms", least=1)
         check_time(self, "gap_ms", least=0)
         check_kind(self.to_kind, "to_kind")
-        check_assignors(self.assignors)
+        check_assignors(self.assignors, self.to_kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

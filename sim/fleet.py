@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from protocol.member import Close, MembershipOperation, Subscribe, Unsubscribe
-from protocol.member.kinds import JAVA, LIBRDKAFKA
+from protocol.member.kinds import JAVA, LIBRDKAFKA_KINDS
 from sim.client import ClientProcess
 from sim.client_conditions import ClientConditions
 from sim.clock import Call
@@ -25,7 +25,7 @@ def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> Client
         spec,
         kind=kind,
         assignors=assignors,
-        uses_topic_ids=False if kind == LIBRDKAFKA else spec.uses_topic_ids,
+        uses_topic_ids=False if kind in LIBRDKAFKA_KINDS else spec.uses_topic_ids,
         client_assignors=spec.client_assignors if kind == JAVA else None,
     )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from protocol.config import CoordinatorConfig
-from protocol.member.kinds import JAVA, LIBRDKAFKA
+from protocol.member.kinds import JAVA, LIBRDKAFKA_KINDS
 from protocol.semantics import SEMANTICS
 from sim.admin_events import ADMIN, AdminRequest, OffsetsList
 from sim.assignor_spec import ClientAssignorsSpec
@@ -62,12 +62,14 @@ class OffsetReset(Enum):
 class ClientSpec:
     """One consumer process, and what follows it under the same name after a restart.
 
-    ``kind`` names the client library: ``java`` or ``librdkafka``. ``poll_interval_ms`` is the time
-    from one ``poll`` to the next while the application is not blocked. ``callback`` is how long a
-    rebalance callback takes. ``topic_regex`` is a pattern that the broker matches, in place of
-    ``topics``. ``group_id`` None is the group of the world. A consumer that fails for good is
-    closed by its application, and a supervisor starts a new process ``restart_after_fatal_ms``
-    later (None: nobody does). Settings keep Kafka's names.
+    ``kind`` names the client library, and which protocol it speaks: ``java`` and ``librdkafka`` the
+    consumer protocol, ``classic`` (Java's) and ``librdkafka-classic`` the older one.
+    ``poll_interval_ms`` is the time from one ``poll`` to the next while the application is not
+    blocked. ``callback`` is how long a rebalance callback takes. ``topic_regex`` is a pattern in
+    place of ``topics``, which the broker matches, or who speaks the classic protocol itself.
+    ``group_id`` None is the group of the world. A consumer that fails for good is closed by its
+    application, and a supervisor starts a new process ``restart_after_fatal_ms`` later (None:
+    nobody does). Settings keep Kafka's names.
 
     ``uses_topic_ids``: whether offset requests name topics by id (the Java client of 4.3) or by
     name (others, and all towards a broker of 4.1); None: in neither way, so that what is gone is
@@ -80,9 +82,10 @@ class ClientSpec:
 
     ``client_assignors`` are those of KIP-848's text, which no other semantics have.
 
-    For the kind ``classic``, which speaks the older protocol: ``assignors`` is
+    For the kinds ``classic`` and ``librdkafka-classic``: ``assignors`` is
     ``partition.assignment.strategy`` by name, most preferred first (with ``cooperative-sticky``
-    alone the client rebalances cooperatively, with any other list eagerly), ``session_timeout_ms``
+    alone the client rebalances cooperatively, with any other list eagerly; librdkafka takes no
+    list with assignors of both sorts, and has no ``sticky``), ``session_timeout_ms``
     and ``heartbeat_interval_ms`` are the client's own, and every ``metadata_max_age_ms`` it looks
     for what has become of topics. Other kinds have these from the coordinator, or need none.
     """
@@ -117,10 +120,10 @@ class ClientSpec:
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
-        if self.uses_topic_ids and self.kind == LIBRDKAFKA:
-            raise ValueError(f"uses_topic_ids must be false for {LIBRDKAFKA}, which knows no ids")
+        if self.uses_topic_ids and self.kind in LIBRDKAFKA_KINDS:
+            raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_kind(self.kind)
-        check_assignors(self.assignors)
+        check_assignors(self.assignors, self.kind)
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(
                 f"session_timeout_ms ({self.session_timeout_ms}) must be > heartbeat_interval_ms "

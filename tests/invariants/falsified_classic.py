@@ -20,7 +20,9 @@ from protocol.classic_group.states import ClassicGroupState
 from protocol.classic_member.config import ClassicConsumerConfig
 from protocol.classic_member.states import ClassicState
 from protocol.errors import ErrorCode
+from protocol.librdkafka import JoinState
 from protocol.member import ClientState
+from protocol.member.kinds import LIBRDKAFKA_CLASSIC
 from protocol.messages_classic import JoinGroupResponseMember
 from protocol.messages_offsets import OffsetCommitResponse
 from protocol.outcome import Completion, Outcome, TimerKey
@@ -305,6 +307,23 @@ def classic_eager_keeps() -> ClassicWorld:
     state = ClassicState.PREPARING_REBALANCE
     kept = dict.fromkeys(orders(0))
     bench.show_client(StubClient("A", config=config, classic_state=state, assigned=kept))
+    return bench
+
+
+@mutant
+def librdkafka_eager_keeps() -> ClassicWorld:
+    """Likewise, in librdkafka's words."""
+    bench = world()
+    kept = dict.fromkeys(orders(0))
+    bench.show_client(
+        StubClient(
+            "A",
+            kind=LIBRDKAFKA_CLASSIC,
+            config=SimpleNamespace(is_cooperative=False),
+            join_state=JoinState.WAIT_SYNC,
+            assigned=kept,
+        )
+    )
     return bench
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+
 from protocol.assignors.classic import CLASSIC_ASSIGNORS
 from protocol.config import MIGRATION_POLICIES
-from scenarios.generate import generate
+from scenarios.generate import generate, generate_from
+from scenarios.profile import load_profile
 from sim.faults import RollingMigration
 from sim.spec import ClientSpec, WorldSpec
 
@@ -37,7 +41,7 @@ def test_classic_groups_are_eager_and_stay_classic() -> None:
 
 
 def test_the_clients_of_a_group_agree_on_some_assignor() -> None:
-    for profile in ("classic", "cooperative", "migration"):
+    for profile in ("classic", "cooperative", "migration", "librdkafka_classic"):
         for world in worlds(profile):
             for group_id in world.group_ids:
                 lists = [c.assignors for c in world.clients if world.group_of(c) == group_id]
@@ -75,9 +79,38 @@ def test_migrating_groups_go_both_ways_under_every_policy_and_with_every_library
     assert policies.count("bidirectional") > len(policies) / 2
 
 
+def test_librdkafka_groups_have_lists_that_the_library_takes_and_change_over_to_both() -> None:
+    found = worlds("librdkafka_classic")
+    clients = [client for world in found for client in world.clients]
+    kinds = Counter(client.kind for client in clients)
+    assert kinds["librdkafka-classic"] > len(clients) / 2
+    assert kinds["classic"] and kinds["librdkafka"], "some groups have both libraries, or protocols"
+    lists = {client.assignors for client in clients if client.kind == "librdkafka-classic"}
+    assert COOPERATIVE in lists
+    assert {name for names in lists if names != COOPERATIVE for name in names} == {
+        "range",
+        "roundrobin",
+    }
+    deployed = [roll for world in found for roll in rolls(world)]
+    assert {roll.to_kind for roll in deployed} == {"librdkafka", "librdkafka-classic"}
+
+
+def test_the_library_of_classic_clients_changes_nothing_else_of_a_seed() -> None:
+    profile = load_profile("classic")
+    theirs = replace(profile, features=replace(profile.features, librdkafka_classic=1.0))
+    for seed in SEEDS:
+        java, other = generate_from(profile, seed).world, generate_from(theirs, seed).world
+        assert {client.kind for client in other.clients} == {"librdkafka-classic"}
+        clients = tuple(
+            replace(mine, kind=its.kind, assignors=its.assignors)
+            for mine, its in zip(other.clients, java.clients, strict=True)
+        )
+        assert replace(other, clients=clients) == java
+
+
 def test_a_classic_client_hears_of_a_rebalance_before_it_is_over() -> None:
     """Else it is thrown out of each generation, and starts the next one."""
-    for profile in ("classic", "cooperative", "migration"):
+    for profile in ("classic", "cooperative", "migration", "librdkafka_classic"):
         for world in worlds(profile):
             for client in world.clients:
                 assert 3 * client.heartbeat_interval_ms <= client.max_poll_interval_ms
