@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 
 from protocol.config import GROUP_SETTINGS
 from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from sim.client_checks import default_assignors
 from sim.faults import Fault, GroupConfigChange, SubscriptionChange
 from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
@@ -214,7 +215,12 @@ def _plainer_settings(change: GroupConfigChange) -> Iterator[GroupConfigChange]:
 
 
 def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
-    usual = ClientSpec(name=client.name, topics=client.topics)
+    usual = ClientSpec(
+        name=client.name,
+        topics=client.topics,
+        kind=client.kind,
+        assignors=default_assignors(client.kind),
+    )
     for name in _CLIENT_SETTINGS:
         if getattr(client, name) != getattr(usual, name):
             yield _changed(client, **{name: getattr(usual, name)})

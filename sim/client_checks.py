@@ -5,10 +5,17 @@ from __future__ import annotations
 from protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
 from protocol.member.kinds import EVERY_KIND, LIBRDKAFKA_CLASSIC
 
-__all__ = ["DEFAULT_ASSIGNORS", "check_assignors", "check_kind"]
+__all__ = ["DEFAULT_ASSIGNORS", "check_assignors", "check_kind", "default_assignors"]
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 """``partition.assignment.strategy`` as Kafka has it (classic-group-and-migration.md, 2.10)."""
+
+_DEFAULT_OF_LIBRDKAFKA = ("range", "roundrobin")
+
+
+def default_assignors(kind: str) -> tuple[str, ...]:
+    """``partition.assignment.strategy`` of a client library that nobody has told another one."""
+    return _DEFAULT_OF_LIBRDKAFKA if kind == LIBRDKAFKA_CLASSIC else DEFAULT_ASSIGNORS
 
 
 def check_kind(kind: str, name: str = "kind") -> None:
@@ -42,5 +49,5 @@ def _check_of_librdkafka(assignors: tuple[str, ...]) -> None:
     if len({LIBRDKAFKA_ASSIGNORS[assignor].supports_cooperative for assignor in assignors}) > 1:
         raise ValueError(
             f"assignors: {LIBRDKAFKA_CLASSIC} takes either eager or cooperative ones, not "
-            f"{', '.join(assignors)}; its own default is range, roundrobin"
+            f"{', '.join(assignors)}; its own default is {', '.join(_DEFAULT_OF_LIBRDKAFKA)}"
         )

@@ -313,3 +313,12 @@ def test_groups_and_offsets_partitions_that_are_needed_stay() -> None:
     world = shrink(parse_scenario(SEVERAL_GROUPS), run=_fails_if(needed)).scenario.world
     assert [client.name for client in world.clients] in (["a", "b"], ["a", "c"])
     assert (world.brokers.offsets_partition_count, world.faults) == (3, ())
+
+
+def test_a_list_of_assignors_becomes_the_default_of_the_clients_own_library() -> None:
+    def theirs(scenario: Scenario) -> list[tuple[str, ...]]:
+        clients = scenario.world.clients
+        return [c.assignors for c in clients if c.kind == "librdkafka-classic"]
+
+    result = shrink(generate("librdkafka_classic", 5), run=_fails_if(lambda s: bool(theirs(s))))
+    assert theirs(result.scenario) == [("range", "roundrobin")]
