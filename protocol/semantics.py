@@ -11,8 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
-from protocol.assignors.classic.defects import STICKY_DEFECTS
+from protocol.assignors.classic import (
+    CLASSIC_ASSIGNORS,
+    LIBRDKAFKA_ASSIGNORS,
+    ClassicAssignor,
+)
+from protocol.assignors.classic.defects import STICKY_DEFECTS, librdkafka_assignors_with_defects
 from protocol.assignors.classic.defects import (
     assignors_with_defects as classic_assignors_with_defects,
 )
@@ -53,7 +57,8 @@ class Semantics:
 
     ``streams`` is the client-side assignor of that name, where the version has such assignors.
     ``classic_member`` and ``classic_assignors`` are the rules of clients that speak the classic
-    protocol, and by name the assignors of their leaders.
+    protocol, and by name the assignors of their leaders; ``librdkafka_assignors`` those of
+    librdkafka's.
     """
 
     name: str
@@ -63,6 +68,9 @@ class Semantics:
     classic_member: type[ClassicMemberRules] = ClassicMemberRules
     classic_assignors: Mapping[str, ClassicAssignor] = field(
         default_factory=lambda: CLASSIC_ASSIGNORS
+    )
+    librdkafka_assignors: Mapping[str, ClassicAssignor] = field(
+        default_factory=lambda: LIBRDKAFKA_ASSIGNORS
     )
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
@@ -97,7 +105,11 @@ class Semantics:
                 result = replace(result, classic_member=classic_member)
         of_classic = [n for n in (*self.defects, *names) if n in STICKY_DEFECTS]
         if of_classic:
-            result = replace(result, classic_assignors=classic_assignors_with_defects(of_classic))
+            result = replace(
+                result,
+                classic_assignors=classic_assignors_with_defects(of_classic),
+                librdkafka_assignors=librdkafka_assignors_with_defects(of_classic),
+            )
         of_assignors = [n for n in (*self.defects, *names) if n in ASSIGNOR_DEFECTS]
         if of_assignors:
             assignors = {"assignors": assignors_with_defects(of_assignors)}

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from protocol.config import MIGRATION_POLICIES, CoordinatorConfig
-from protocol.member.kinds import CLASSIC, CLASSIC_KINDS, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
+from protocol.member.kinds import (
+    CLASSIC,
+    CLASSIC_KINDS,
+    LIBRDKAFKA,
+    LIBRDKAFKA_CLASSIC,
+    LIBRDKAFKA_KINDS,
+)
 from scenarios.draw import Draw
 from scenarios.fault_cast import FaultCast, Maker
 from scenarios.profile import FaultRule
@@ -98,7 +104,12 @@ class ClassicCast:
         )
         kind = self._kind(index, client.kind, is_classic)
         if not is_classic:
-            return replace(ready, kind=kind)
+            knows_ids = kind not in LIBRDKAFKA_KINDS and client.uses_topic_ids
+            return replace(
+                ready,
+                kind=kind,
+                uses_topic_ids=None if client.uses_topic_ids is None else knows_ids,
+            )
         return replace(ready, kind=kind, server_assignor=None, uses_topic_ids=None)
 
     def _kind(self, index: int, drawn: str, is_classic: bool) -> str:

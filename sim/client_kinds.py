@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
+from protocol.assignors.classic import ClassicAssignor
 from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
 from protocol.librdkafka import LibrdkafkaMember
 from protocol.librdkafka.classic import LibrdkafkaClassicMember
@@ -131,7 +131,7 @@ def _make_librdkafka_classic(
     now_ms: int,
 ) -> GroupMember:
     """Likewise; versions and defects of the Java client do not concern it."""
-    config = _classic_config(spec, settings, LIBRDKAFKA_ASSIGNORS)
+    config = _classic_config(spec, settings, semantics.librdkafka_assignors)
     return LibrdkafkaClassicMember(config=config, jitter=jitter, now_ms=now_ms)
 
 

@@ -378,3 +378,23 @@ def test_lists_that_the_library_refuses_to_start_with_are_refused(
 def test_the_library_knows_no_topic_ids() -> None:
     with pytest.raises(ValueError, match="uses_topic_ids must be false for librdkafka-classic"):
         librdkafka("a", uses_topic_ids=True)
+
+
+def test_a_leader_that_assigns_for_ever_falls_silent_and_is_removed() -> None:
+    """The defect librdkafka-4783, in the library's own assignor: ``a`` alone reads one topic, and
+    the other two pass the one partition of the other to and fro."""
+    topics = (TopicSpec(name="x", partition_count=3), TopicSpec(name="y", partition_count=1))
+    settings = {"max_poll_interval_ms": 20_000}
+    clients = (
+        librdkafka("a", COOPERATIVE, **settings, topics=("x", "y")),
+        librdkafka("b", COOPERATIVE, **settings, topics=("y",)),
+        librdkafka("c", COOPERATIVE, **settings, topics=("y",), start_ms=20_000),
+    )
+    sound = story(*clients, topics=topics)
+    sound.run()
+    assert topics_of(sound, "a") >= {"x:1"}
+    watched = story(*clients, topics=topics, defects=("librdkafka-4783",), calm_ms=200_000)
+    watched.world.run()
+    watched.assert_sound()
+    assert set(watched.late()) == {"group"}
+    assert not any(member_id.startswith("a") for member_id in group(watched).members)

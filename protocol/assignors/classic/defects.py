@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
+from protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
 from protocol.assignors.classic.claims import Claim
 from protocol.assignors.classic.interface import ClaimingMember, ClassicAssignor
+from protocol.assignors.classic.librdkafka import LibrdkafkaCooperativeStickyAssignor
 from protocol.assignors.classic.sticky import CooperativeStickyAssignor, StickyAssignor
 from protocol.assignors.classic.sticky_general import GeneralBalancing
 
-__all__ = ["STICKY_DEFECTS", "assignors_with_defects"]
+__all__ = ["STICKY_DEFECTS", "assignors_with_defects", "librdkafka_assignors_with_defects"]
 
 
 class TrustsNewestGeneration(StickyAssignor):
@@ -42,17 +43,32 @@ STICKY_DEFECTS: Mapping[str, type[StickyAssignor]] = {
 }
 """Name in the bug zoo -> the rule, for both sticky assignors."""
 
+_OF_LIBRDKAFKA = ("librdkafka-4783",)
+"""Those that librdkafka's own assignor may have."""
+
 
 def assignors_with_defects(defect_ids: Iterable[str]) -> dict[str, ClassicAssignor]:
     """The assignors of clients with these defects, by name.
 
     Raises ValueError for an id that is no defect of a classic assignor.
     """
+    rules = _rules_of(defect_ids)
+    sticky = type("StickyWithDefects", (*rules, StickyAssignor), {})
+    cooperative = type("CooperativeWithDefects", (*rules, CooperativeStickyAssignor), {})
+    return {**CLASSIC_ASSIGNORS, "sticky": sticky(), "cooperative-sticky": cooperative()}
+
+
+def librdkafka_assignors_with_defects(defect_ids: Iterable[str]) -> dict[str, ClassicAssignor]:
+    """The same for clients of librdkafka, as far as these defects can be theirs."""
+    rules = _rules_of(defect_id for defect_id in defect_ids if defect_id in _OF_LIBRDKAFKA)
+    bases = (*rules, LibrdkafkaCooperativeStickyAssignor)
+    cooperative = type("LibrdkafkaCooperativeWithDefects", bases, {})
+    return {**LIBRDKAFKA_ASSIGNORS, "cooperative-sticky": cooperative()}
+
+
+def _rules_of(defect_ids: Iterable[str]) -> list[type[StickyAssignor]]:
     wanted = sorted(set(defect_ids))
     for defect_id in wanted:
         if defect_id not in STICKY_DEFECTS:
             raise ValueError(f"{defect_id} is not a known defect of a classic assignor")
-    rules = [STICKY_DEFECTS[defect_id] for defect_id in wanted]
-    sticky = type("StickyWithDefects", (*rules, StickyAssignor), {})
-    cooperative = type("CooperativeWithDefects", (*rules, CooperativeStickyAssignor), {})
-    return {**CLASSIC_ASSIGNORS, "sticky": sticky(), "cooperative-sticky": cooperative()}
+    return [STICKY_DEFECTS[defect_id] for defect_id in wanted]
