@@ -82,9 +82,9 @@ _CLASSIC_SETTLES = Promise(
     id="liveness.classic_settles",
     sentence=(
         "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
-        "client in it (but one of librdkafka for whose topics there are none), and in a consumer "
-        "group such a client reaches the target epoch; join phase and sync phase are bounded by "
-        "the rebalance timeouts."
+        "client in it, but one of librdkafka for whose topics there are none; in a consumer group "
+        "such a client reaches the target epoch, if the migration policy lets it in; join phase "
+        "and sync phase are bounded by the rebalance timeouts."
     ),
     clauses=("classic C13", "classic H11", "zoo L1", "zoo L5"),
     broken_by=("librdkafka-4783", "test:classic-never-synced"),

@@ -5,6 +5,7 @@ Source: classic-group-and-migration.md, sections 2 to 4 and 7; consumer-client.m
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +23,11 @@ from test_classic_clients import (
     story,
 )
 from test_faults import EXAMPLES
-from worlds import Watched
+from worlds import Watched, spec
 
 from invariants.step import StepKind
 from protocol.classic_group.states import ClassicGroupState
+from protocol.config import CoordinatorConfig
 from sim import faults
 from sim.spec import ClientSpec, TopicSpec
 
@@ -353,6 +355,24 @@ def test_a_cooperative_group_refuses_to_be_upgraded_while_it_runs() -> None:
         ]
         refused[assignors] = "GROUP_ID_NOT_FOUND" in answers
     assert refused == {EAGER: False, COOPERATIVE: True}
+
+
+def test_a_client_that_a_consumer_group_refuses_asks_again_every_second() -> None:
+    """Java's gives up; here the application is told of each refusal, and nothing else happens."""
+    members = (replace(librdkafka(name), kind="librdkafka") for name in "ab")
+    disabled = CoordinatorConfig(group_consumer_migration_policy="disabled")
+    refused = librdkafka("c", start_ms=20_000)
+    watched = Watched(spec(*members, refused, config=disabled))
+    watched.run()
+    answers = [
+        (step["at_ms"], step["response"]["error_code"])
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["request"]["type"] == "JoinGroupRequest"
+    ]
+    assert {code for _, code in answers} == {"INCONSISTENT_GROUP_PROTOCOL"}
+    gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(answers)]
+    assert min(gaps) >= 1_000 and len(answers) > 100
+    assert watched.state("c") == "JOINING"
 
 
 # -- what the library does not take ----------------------------------------------------------
