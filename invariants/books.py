@@ -67,6 +67,9 @@ class Books:
         self._topic_ids: dict[str, str] = {}
         self.has_lost_topics = False
         """Whether some topic was deleted, or created anew: commits may name what is gone."""
+        self.topics_changed_ms = -1
+        """When some broker last heard of other topics, or partitions, than before; -1: never."""
+        self._partition_counts: dict[str, int] | None = None
         self._recreated: set[str] = set()
         """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
@@ -142,6 +145,10 @@ class Books:
     def note_topics(self, shard: ShardView) -> None:
         """A shard has a metadata image that may be new."""
         by_id = shard.coordinator.image.by_id
+        counts = {topic.topic_id: topic.partition_count for topic in by_id.values()}
+        if self._partition_counts not in (None, counts):
+            self.topics_changed_ms = self.view.now_ms
+        self._partition_counts = counts
         if any(topic_id not in by_id for topic_id in self._topic_ids.values()):
             self.has_lost_topics = True
         for topic in by_id.values():

@@ -180,9 +180,26 @@ class Liveness:
         """From the calm on, until everything has come about.
 
         Where members compute targets, one may be too slow, and another has to begin anew. A classic
-        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic"),
-        and hears of changed topics when its leader's metadata are too old.
+        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
         """
+        return self.ghost_bound_ms + self._settling_ms
+
+    @property
+    def _aware_ms(self) -> int:
+        """When a classic group has settled at the latest after topics changed: its leader hears of
+        that when its metadata are too old. -1 if that never happened, or does not matter."""
+        changed_ms = self._books.topics_changed_ms
+        ages = [
+            client.metadata_max_age_ms
+            for client in self._view.clients().values()
+            if client.member.kind in CLASSIC_KINDS
+        ]
+        if changed_ms < 0 or not ages:
+            return -1
+        return changed_ms + max(ages) + self.slack_ms + self._settling_ms
+
+    @property
+    def _settling_ms(self) -> int:
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
         longer_ms = 0
@@ -190,8 +207,7 @@ class Liveness:
             longer_ms = rebalance_ms + self.slack_ms
         if self._books.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
             longer_ms += 2 * rebalance_ms
-        unaware_ms = max(map(_longest_metadata_age_ms, clients), default=0) + self.slack_ms
-        return max(self.ghost_bound_ms, unaware_ms) + rebalance_ms + longer_ms
+        return rebalance_ms + longer_ms
 
     # -- verdict ---------------------------------------------------------------------------
 
@@ -205,7 +221,7 @@ class Liveness:
             late += self._unserved()
             late += self._ghosts()
         late += self._revocations(at_ms)
-        if calm_ms >= self.bound_ms and not self._is_too_slow():
+        if calm_ms >= self.bound_ms and at_ms >= self._aware_ms and not self._is_too_slow():
             late += self.pending(at_ms)
         return [classified(stuck, self._view, self._books, self._calm_since_ms) for stuck in late]
 
@@ -460,11 +476,6 @@ class Liveness:
 def _longest_unaware_ms(client: ClientView) -> int:
     """How long a classic member may take to hear of a rebalance; others are told by the answer."""
     return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
-
-
-def _longest_metadata_age_ms(client: ClientView) -> int:
-    """How long a classic client may not hear of changed topics; others need not."""
-    return client.metadata_max_age_ms if client.member.kind in CLASSIC_KINDS else 0
 
 
 def _longest_batch_ms(client: ClientView) -> int:
