@@ -79,6 +79,12 @@ class Books:
         self.readmitted: set[str] = set()
         """Classic members that a consumer group had removed and let in again under their id,
         without a word, so that they went on with what they had (section 7.5)."""
+        self.told_in_term: dict[tuple[str, int], int] = {}
+        """Member id and generation that a JoinGroup was answered with -> leader epoch of the shard
+        that did so last."""
+        self.held_by_reuse: dict[str, frozenset[TopicPartition]] = {}
+        """Client -> what it had while its generation was one that had been used again. It goes on
+        with that until the next one tells it otherwise."""
         self.unparked: set[str] = set()
         """Members of a classic group whose parked requests were answered by a conversion that was
         refused in the end, so that nobody has armed their sessions (section 7.3)."""
@@ -261,6 +267,18 @@ class Books:
             return entry.member
         members = (entry.member for entry in self.classic_clients.values())
         return next((m for m in members if m.member_id == member_id), None)
+
+    def has_reused_generation(self, member: GroupMember) -> bool:
+        """Whether a former coordinator gave a classic client the generation it is at, and the
+        acting one has used the number again (classic-group-and-migration.md, section 8.2)."""
+        shard = self.acting_shard()
+        book = None if shard is None else self.classic.get(shard.name)
+        told = self.told_in_term.get((member.member_id, member.member_epoch))
+        if shard is None or book is None or book.group is None or told is None:
+            return False
+        written = book.written.get(member.member_epoch)
+        was_loaded = written is not None and written.end_offset == 0
+        return told < shard.leader_epoch and not was_loaded
 
     def has_outlived(self, member_id: str, partition: TopicPartition) -> bool:
         """Whether a classic client goes on with what it had under an id before this one."""

@@ -122,7 +122,6 @@ class ClassicBook:
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
     converted: Converted | None = None
     """The classic group as it was when it was converted last."""
-    _before_replacement: dict[int, Written] = field(default_factory=dict)
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
@@ -156,7 +155,7 @@ class ClassicBook:
         self.awaiting_count = 0
         for kept in (self.gone, self.pending):
             kept.clear()
-        for table in (self.leaders, self.protocols, self.written, self._before_replacement):
+        for table in (self.leaders, self.protocols, self.written):
             table.clear()
 
     def _enter_all(self, group: ClassicGroup) -> frozenset[str]:
@@ -206,7 +205,6 @@ class ClassicBook:
                 number, end = record.value.generation, shard.log_end_offset
                 if number in self.written:
                     # A static member has a new id; what the leader gave is in the first record.
-                    self._before_replacement[number] = self.written[number]
                     end = self.written[number].end_offset
                 self.written[number] = Written(
                     end,
@@ -217,9 +215,18 @@ class ClassicBook:
                     ),
                 )
         if step.detail and isinstance(step.event, Replacement):
-            before = self._before_replacement.pop(generation_id, None)
-            if before is not None:
-                self.written[generation_id] = before
+            self._undo_replacement(generation_id, step.event)
+
+    def _undo_replacement(self, generation_id: int, failed: Replacement) -> None:
+        """The predecessor is back, unless a successor has come meanwhile."""
+        written = self.written.get(generation_id)
+        if written is not None and failed.new_id in written.assignments:
+            self.written[generation_id] = written._replace(
+                assignments={
+                    failed.old_id if member_id == failed.new_id else member_id: share
+                    for member_id, share in written.assignments.items()
+                }
+            )
 
     def note_loaded(self, group: ClassicGroup | None) -> None:
         """A term begins with what the log has: all of that counts as committed."""

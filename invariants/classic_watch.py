@@ -13,7 +13,7 @@ from protocol.classic_group.states import ClassicGroupState
 from protocol.errors import ErrorCode
 from protocol.member import JoinGroupAnswered
 from protocol.member.kinds import LIBRDKAFKA_CLASSIC
-from protocol.messages_classic import JoinGroupRequest, SyncGroupRequest
+from protocol.messages_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupRequest
 
 __all__ = ["ClassicWatch"]
 
@@ -72,6 +72,9 @@ class ClassicWatch:
         book = self._books.classic.get(shard_of(step).name)
         if book is None:
             return
+        if isinstance(step.response, JoinGroupResponse) and step.response.generation_id >= 0:
+            told = (step.response.member_id, step.response.generation_id)
+            self._books.told_in_term[told] = shard_of(step).leader_epoch
         if book.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.

@@ -86,6 +86,7 @@ COMMON_DEFECTS = (
     "classic-forgotten-owners",
     "classic-quiet-return",
     "classic-recreated-topic",
+    "classic-reused-generation",
     "classic-unheard-removal",
     "classic-unseen-growth",
     "classic-unseen-subscription",
@@ -103,7 +104,8 @@ defects of clients, each of which has one version only (docs/findings.md).
 Those named ``classic-`` are of classic-group-and-migration.md: ``early-conversion``,
 ``forgotten-owners``, ``unseen-growth``, ``unseen-subscription`` and ``vanished-partition`` of
 section 7.3, ``early-sync`` of 7.8, ``quiet-return`` of 2.5, ``unheard-removal`` and
-``unwatched-join`` of 7.5; ``recreated-topic``: members of that protocol know topics by name."""
+``unwatched-join`` of 7.5, ``reused-generation`` of 8.2; ``recreated-topic``: members of that
+protocol know topics by name."""
 
 KNOWN: tuple[KnownDefect, ...] = (
     KnownDefect(
@@ -153,6 +155,12 @@ KNOWN: tuple[KnownDefect, ...] = (
         promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a classic member goes on with a topic that was created anew under its name",
         recognises=_shows("is_recreated"),
+    ),
+    KnownDefect(
+        defect="classic-reused-generation",
+        promise_ids=("classic.exclusive_consumption",),
+        signature="the generation of a client is one of a former coordinator, used again since",
+        recognises=_shows("is_reused_generation"),
     ),
     KnownDefect(
         defect="classic-forgotten-owners",
