@@ -215,12 +215,13 @@ class ClassicBook:
                     ),
                 )
         if step.detail and isinstance(step.event, Replacement):
-            self._undo_replacement(generation_id, step.event)
+            self._undo_replacement(group, step.event)
 
-    def _undo_replacement(self, generation_id: int, failed: Replacement) -> None:
-        """The predecessor is back, unless a successor has come meanwhile."""
+    def _undo_replacement(self, group: ClassicGroup, failed: Replacement) -> None:
+        """The predecessor is back, unless somebody has come in its place meanwhile."""
+        generation_id = group.generation_id
         written = self.written.get(generation_id)
-        if written is not None and failed.new_id in written.assignments:
+        if written is not None and failed.old_id in group.members:
             self.written[generation_id] = written._replace(
                 assignments={
                     failed.old_id if member_id == failed.new_id else member_id: share
