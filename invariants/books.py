@@ -82,9 +82,6 @@ class Books:
         self.told_in_term: dict[tuple[str, int], int] = {}
         """Member id and generation that a JoinGroup was answered with -> leader epoch of the shard
         that did so last."""
-        self.held_by_reuse: dict[str, frozenset[TopicPartition]] = {}
-        """Client -> what it had while its generation was one that had been used again. It goes on
-        with that until the next one tells it otherwise."""
         self.unparked: set[str] = set()
         """Members of a classic group whose parked requests were answered by a conversion that was
         refused in the end, so that nobody has armed their sessions (section 7.3)."""

@@ -147,7 +147,7 @@ class ExclusiveAmongKinds(Invariant):
                 "clients": tuple(standing),
                 "is_recreated": books.is_recreated(partition),
                 "is_reused_generation": any(
-                    partition in self._held_by_reuse(name) for name in standing
+                    self._is_of_reuse(name, partition) for name in standing
                 ),
                 "is_forgotten": any(partition in books.forgotten.get(m, ()) for m in member_ids),
                 "is_readmitted": not books.readmitted.isdisjoint(member_ids),
@@ -155,11 +155,13 @@ class ExclusiveAmongKinds(Invariant):
             },
         )
 
-    def _held_by_reuse(self, name: str) -> frozenset[TopicPartition]:
-        member, held = self.books.member_of(name), self.books.held_by_reuse
-        if member is not None and self.books.has_reused_generation(member):
-            held[name] = frozenset(member.assigned)
-        return held.get(name, frozenset())
+    def _is_of_reuse(self, name: str, partition: TopicPartition) -> bool:
+        entry = self.books.classic_clients.get(name)
+        if entry is None:
+            return False
+        if self.books.has_reused_generation(entry.member):
+            entry.reused = frozenset(entry.member.assigned)
+        return partition in entry.reused
 
     def _is_in_good_standing(self, name: str) -> bool:
         """Whether the coordinator has it, at exactly the number that the client is at."""

@@ -10,9 +10,11 @@ __all__ = ["ClassicClientEntry"]
 
 class ClassicClientEntry:
     """A classic client as it was after its last event. ``outlived``: what it has gone on with since
-    the coordinator told its JoinGroup that the group does not know it."""
+    the coordinator told its JoinGroup that the group does not know it. ``reused``: what it had
+    while its generation was one that had been used again; it goes on with that until the next one
+    tells it otherwise."""
 
-    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "version")
+    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "reused", "version")
 
     def __init__(self, client: ClientView) -> None:
         self.name = client.name
@@ -20,4 +22,5 @@ class ClassicClientEntry:
         self.member = client.member
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.outlived: frozenset[TopicPartition] = frozenset()
+        self.reused: frozenset[TopicPartition] = frozenset()
         self.version = -1

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from protocol.assignors.classic import ClaimingMember, EndlessAssignmentError
+from protocol.assignors.classic import EndlessAssignmentError
 from protocol.classic_member.core import ClassicCore, Generation
 from protocol.classic_member.heartbeats import HeartbeatThread
+from protocol.classic_member.leading import assign_as_leader, topics_of_all
 from protocol.classic_member.reactions import Api, Reset, Then, reaction_to
 from protocol.classic_member.search import ClassicCoordinatorSearch
 from protocol.classic_member.states import ClassicState
@@ -182,7 +183,7 @@ class Joining:
         self._heartbeats.enable()
         core.is_leader = response.leader == response.member_id
         self._unwatch()
-        if core.is_leader and not _topics_of_all(response) <= core.subscription.topic_names:
+        if core.is_leader and not topics_of_all(response) <= core.subscription.topic_names:
             # Nobody but a leader needs to know what others are subscribed to.
             self._awaiting_metadata = response
             core.effects.append(RequestMetadata())
@@ -214,7 +215,7 @@ class Joining:
 
     def _watch(self, response: JoinGroupResponse) -> None:
         """The leader looks after the topics of the whole group from now on."""
-        topics = _topics_of_all(response) | self._core.subscription.topic_names
+        topics = topics_of_all(response) | self._core.subscription.topic_names
         self.watched_topics = topics
         self._watched_counts = self._catalogue.counts_of(topics)
 
@@ -232,20 +233,7 @@ class Joining:
         self.topics_changed = found != self._watched_counts
 
     def _assign(self, response: JoinGroupResponse) -> dict[str, Assignment]:
-        by_name = {assignor.name: assignor for assignor in self._core.config.assignors}
-        name = response.protocol_name or ""
-        if name not in by_name:
-            raise ProtocolBug(f"the coordinator chose {name!r}, which this member has not offered")
-        members = [
-            ClaimingMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                subscription=member.metadata,
-            )
-            for member in response.members
-            if isinstance(member.metadata, Subscription)
-        ]
-        assigned = by_name[name].assign(partition_counts=self._watched_counts, members=members)
+        assigned = assign_as_leader(response, self._core.config.assignors, self._watched_counts)
         return {member_id: Assignment(partitions=share) for member_id, share in assigned.items()}
 
     # --- SyncGroup --------------------------------------------------------------------------------
@@ -335,13 +323,3 @@ def _failed_by(error_name: str) -> str:
     """As the Java client names its exceptions: ``RebalanceInProgressException``."""
     words = "".join(word.capitalize() for word in error_name.split("_"))
     return f"rebalance failed due to {words}Exception"
-
-
-def _topics_of_all(response: JoinGroupResponse) -> frozenset[str]:
-    """What the members of a generation are subscribed to; its leader is told."""
-    return frozenset(
-        topic
-        for member in response.members
-        if isinstance(member.metadata, Subscription)
-        for topic in member.metadata.topics
-    )

@@ -245,12 +245,9 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         self._commits.on_search_failed()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
-        without_id = self._catalogue.without_id(self.subscription.assigned)
-        self._catalogue.on_metadata(event)
-        found = self._catalogue.found_late(without_id)
+        found, renamed = self._catalogue.on_metadata(event, self.subscription.assigned)
         if found:
             self.subscription.rename(found, fetch_state=FetchState.INITIALIZING)
-        renamed = self._catalogue.renamed(self.subscription.assigned)
         if renamed:
             # To this protocol a topic is its name; an old position means nothing in a new topic.
             self.subscription.rename(renamed, fetch_state=FetchState.AWAIT_RESET)

@@ -7,13 +7,13 @@ classic-group-and-migration.md, sections 3.4 and 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from protocol.embedded import NamedPartitions
 from protocol.member.events import MetadataKnown
 from protocol.topics import TopicPartition
 
-__all__ = ["KnownTopicNames", "TopicCatalogue"]
+__all__ = ["KnownTopicNames", "Moved", "TopicCatalogue"]
 
 
 class KnownTopicNames(Protocol):
@@ -44,23 +44,34 @@ class KnownTopicNames(Protocol):
         ...
 
 
+class Moved(NamedTuple):
+    """Partitions that stand for others by now -> those.
+
+    ``found``: they stood under the name of their topic, whose id is known now. ``renamed``: the
+    name of their topic belongs to another topic, which has as many.
+    """
+
+    found: Mapping[TopicPartition, TopicPartition]
+    renamed: Mapping[TopicPartition, TopicPartition]
+
+
 class TopicCatalogue:
     """Ids of topic names and partition counts, as of the client's newest metadata."""
 
-    __slots__ = ("_ids", "_topic_names", "counts", "version")
+    __slots__ = ("_ids", "_topic_names", "counts")
 
     def __init__(self, topic_names: KnownTopicNames) -> None:
         self._topic_names = topic_names
         self._ids: Mapping[str, str] = {}
         self.counts: Mapping[str, int] = {}
-        self.version = 0  # grows with every answer
 
-    def on_metadata(self, event: MetadataKnown) -> None:
-        """The client's metadata has been refreshed."""
+    def on_metadata(self, event: MetadataKnown, held: Iterable[TopicPartition]) -> Moved:
+        """The client's metadata has been refreshed; what becomes of the partitions it has."""
+        without_id = self.without_id(held)
         self._topic_names.on_metadata(event.topic_names)
         self._ids = self._topic_names.ids_by_name()
         self.counts = event.partition_counts
-        self.version += 1
+        return Moved(self._found_late(without_id), self._renamed(held))
 
     def counts_of(self, topics: Iterable[str]) -> dict[str, int]:
         """Partition counts of those topics that exist, in ascending order of names."""
@@ -70,7 +81,7 @@ class TopicCatalogue:
         """The same partitions by topic id.
 
         The client takes over what it has never heard of as well. Such a topic stands under its
-        name instead of an id, until metadata say it (``found_late``).
+        name instead of an id, until metadata say it (``Moved.found``).
         """
         in_use = self._topic_names.ids_in_use()
         return frozenset(
@@ -95,22 +106,22 @@ class TopicCatalogue:
         """Remember the names of what is assigned from now on, should their topics be deleted."""
         self._topic_names.keep(partitions)
 
-    def found_late(
+    def _found_late(
         self, without_id: Iterable[TopicPartition]
     ) -> dict[TopicPartition, TopicPartition]:
-        """Partitions that stood under the name of their topic -> the same by id, where the newest
-        metadata say it."""
         return {
             partition: TopicPartition(self._ids[partition.topic_id], partition.partition)
             for partition in sorted(without_id)
             if partition.topic_id in self._ids
         }
 
-    def renamed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, TopicPartition]:
-        """Partitions whose topic's name stands for another topic by now -> that topic's, as far as
-        it has as many."""
+    def _renamed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, TopicPartition]:
         found: dict[TopicPartition, TopicPartition] = {}
         for partition in sorted(partitions):
+            if not self._topic_names.knows(partition.topic_id):
+                continue
             name = self.name_of(partition)
             topic_id = self._ids.get(name, partition.topic_id)
             if topic_id != partition.topic_id and partition.partition < self.counts.get(name, 0):

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from protocol.assignors.classic import ClaimingMember, EndlessAssignmentError
+from protocol.assignors.classic import EndlessAssignmentError
+from protocol.classic_member.leading import (
+    assign_as_leader,
+    claiming_members,
+    topics_of_all,
+)
 from protocol.classic_member.topics import TopicCatalogue
 from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.errors import ErrorCode, ProtocolBug
+from protocol.errors import ErrorCode
 from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
 from protocol.librdkafka.classic.in_flight import InFlight
 from protocol.librdkafka.classic.rebalance import ClassicRebalance
@@ -279,28 +284,16 @@ class Joining:
     def _assign(self, response: JoinGroupResponse) -> None:
         """The leader's part. What a member has said to the assignor it gets back with its
         partitions."""
-        members = [
-            ClaimingMember(
-                member_id=member.member_id,
-                group_instance_id=member.group_instance_id,
-                subscription=member.metadata,
-            )
-            for member in response.members
-            if isinstance(member.metadata, Subscription)
-        ]
-        by_name = {assignor.name: assignor for assignor in self._core.config.assignors}
-        name = response.protocol_name or ""
-        if name not in by_name:
-            raise ProtocolBug(f"the coordinator chose {name!r}, which this member has not offered")
-        topics = {topic for member in members for topic in member.subscription.topics}
-        counts = self._catalogue.counts_of(topics)
+        counts = self._catalogue.counts_of(topics_of_all(response))
         try:
-            shares = by_name[name].assign(partition_counts=counts, members=members)
+            shares = assign_as_leader(response, self._core.config.assignors, counts)
         except EndlessAssignmentError:
             self.is_stuck = True  # the main thread computes for ever: heartbeats end as well
             self._core.session_due_ms = None
             return
-        said = {member.member_id: member.subscription.user_data for member in members}
+        said = {
+            member.member_id: member.subscription.user_data for member in claiming_members(response)
+        }
         self._send_sync(
             {
                 member_id: Assignment(partitions=share, user_data=said[member_id])

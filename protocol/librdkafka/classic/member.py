@@ -143,14 +143,10 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         """Topics are known by name: one that was created anew is the same to this client."""
-        owned = self._rebalance.owned
-        without_id = self._catalogue.without_id(owned)
-        self._catalogue.on_metadata(event)
-        found = self._catalogue.found_late(without_id)
+        found, renamed = self._catalogue.on_metadata(event, self._rebalance.owned)
         if found:
             self._rebalance.rename(found)
             self._assignment.rename(found, fetch_state=FetchState.INITIALIZING)
-        renamed = self._catalogue.renamed(self._rebalance.owned)
         if renamed:
             self._rebalance.rename(renamed)
             # An old position means nothing in a new topic.
