@@ -1,0 +1,62 @@
+"""Apache Kafka's own unit tests, restated as facts, hold for the model.
+
+A row that is explained must fail, for the reason that stands beside it: a row that begins to pass
+is reported, and its explanation goes.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+
+import pytest
+from peer import BOOK, Case, row_files
+
+ROWS_AT_LEAST = {
+    "assignors_client": 85,
+    "assignors_server": 35,
+    "current_assignment_builder": 47,
+    "group_classic": 176,
+    "group_consumer": 88,
+    "group_migration": 87,
+    "member_classic": 70,
+    "member_side": 80,
+    "offsets": 92,
+}
+
+
+def cases_of_files() -> dict[str, list[Case]]:
+    found = {}
+    for name in row_files():
+        before = len(BOOK.cases)
+        importlib.import_module(name)
+        found[name] = BOOK.cases[before:]
+    return found
+
+
+CASES = cases_of_files()
+
+
+def parameter(case: Case):
+    why = BOOK.explained.get(case.name)
+    marks = (
+        [] if why is None else [pytest.mark.xfail(strict=True, raises=AssertionError, reason=why)]
+    )
+    return pytest.param(case, id=case.name, marks=marks)
+
+
+@pytest.mark.parametrize("case", [parameter(case) for case in BOOK.cases])
+def test_what_kafkas_test_expects(case: Case) -> None:
+    case.run()
+
+
+def test_no_row_is_missing() -> None:
+    assert {name: len(CASES[name]) >= n for name, n in ROWS_AT_LEAST.items()} == dict.fromkeys(
+        ROWS_AT_LEAST, True
+    )
+
+
+def test_every_name_is_one_case_and_every_explanation_has_its_case() -> None:
+    names = Counter(case.name for case in BOOK.cases)
+    assert [name for name, n in names.items() if n > 1] == []
+    assert set(BOOK.explained) <= set(names)
