@@ -2,7 +2,9 @@
 application's own.
 
 Source: classic-group-and-migration.md, sections 3.2, 4.2, 4.3 and 8.4. A commit leaves the client
-only while it is STABLE; it is signed with the generation of the moment in which it is sent.
+only while it is STABLE; it is signed with the generation of the moment in which it is sent. Without
+a subscription it leaves in any state, with neither a generation nor an instance id
+(``ConsumerCoordinator.sendOffsetCommitRequest``; the asynchronous client keeps the instance id).
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from protocol.classic_member.core import ClassicCore, Generation
+from protocol.classic_member.core import NONE, ClassicCore, Generation
 from protocol.classic_member.reactions import Api, Reset, Then, reaction_to
 from protocol.classic_member.search import ClassicCoordinatorSearch
 from protocol.classic_member.states import ClassicState
@@ -206,7 +208,8 @@ class ClassicCommits:
 
     def _send(self, commit: _Commit) -> None:
         core = self._core
-        if core.classic_state is not ClassicState.STABLE and core.subscription.exists:
+        is_in_group = core.subscription.exists
+        if is_in_group and core.classic_state is not ClassicState.STABLE:
             # CommitFailedException has no code of its own: the client is not in a group.
             is_rebalancing = core.classic_state.is_rebalancing
             code = (
@@ -214,11 +217,17 @@ class ClassicCommits:
             )
             commit.on_done(CommitResult.FAILED, code)
             return
-        commit.sent_in = core.generation
+        # Who subscribes to nothing commits as nobody. With an instance id the group would answer
+        # FENCED_INSTANCE_ID, which is fatal, where UNKNOWN_MEMBER_ID is only refused.
+        generation = core.generation if is_in_group else NONE
+        commit.sent_in = generation
         correlation_id = core.new_correlation_id()
         self._in_flight[correlation_id] = commit
         request = self._wire_topics.commit_request(
-            commit.offsets, member_epoch=core.generation.generation_id
+            commit.offsets,
+            member_id=generation.member_id,
+            member_epoch=generation.generation_id,
+            instance_id=core.config.group_instance_id if is_in_group else None,
         )
         core.effects.append(SendCommit(correlation_id=correlation_id, request=request))
 

@@ -285,7 +285,9 @@ class Commits:
         self._in_flight[correlation_id] = commit
         request = self._wire_topics.commit_request(
             commit.offsets,
+            member_id=core.member_id,
             member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
+            instance_id=core.config.group_instance_id,
         )
         core.effects.append(SendCommit(correlation_id=correlation_id, request=request))
 

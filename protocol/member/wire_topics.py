@@ -45,16 +45,20 @@ class WireTopics:
         self._topic_names.request()
 
     def commit_request(
-        self, offsets: Mapping[TopicPartition, int], *, member_epoch: int
+        self,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        member_id: str,
+        member_epoch: int,
+        instance_id: str | None,
     ) -> OffsetCommitRequest:
-        """A commit by this member, in this epoch or generation."""
-        core = self._core
+        """A commit under this identity; a classic member has a generation for an epoch."""
         api_version, wire_topics = self.of(offsets)
         return OffsetCommitRequest(
-            group_id=core.config.group_id,
-            member_id=core.member_id,
+            group_id=self._core.config.group_id,
+            member_id=member_id,
             generation_id_or_member_epoch=member_epoch,
-            group_instance_id=core.config.group_instance_id,
+            group_instance_id=instance_id,
             offsets=offsets,
             api_version=api_version,
             wire_topics=wire_topics,

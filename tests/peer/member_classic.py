@@ -970,10 +970,3 @@ def _():
     m.commit()
     r = m.last(SendCommit).request
     same((r.member_id, r.generation_id_or_member_epoch, r.group_instance_id), ("", -1, None))
-
-
-NO_INSTANCE = "an error of the model: it sends the instance id with every commit, Kafka's classic client only while it has an auto-assigned subscription"
-explain(f"{C}.testCommitOffsetShouldNotSetInstanceIdIfMemberIdIsUnknown@{V}", NO_INSTANCE)
-explain(
-    f"{C}.testCommitAfterLeaveGroup[of a static member: no instance id either]@{V}", NO_INSTANCE
-)
