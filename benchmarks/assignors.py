@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from time import perf_counter
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     Assignor,
     GroupSpec,
     MemberSpec,
@@ -28,7 +28,7 @@ from protocol.assignors import (
     SubscriptionType,
     UniformAssignor,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 BUCKET_COUNT = 5
 REPEAT_COUNT = 7

@@ -16,9 +16,9 @@ import argparse
 from dataclasses import replace
 from time import process_time
 
-from scenarios.generate import generate
-from scenarios.runner import run
-from scenarios.scenario import Scenario
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
 
 PROFILE = "faulty"
 RATES = (10, 100_000)

@@ -24,9 +24,9 @@ from step_cost import (
     step_us,
 )
 
-from invariants.checker import Checker
-from sim.spec import BrokerSpec, ClientSpec, TopicSpec, WorldSpec
-from sim.world import World
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.sim.spec import BrokerSpec, ClientSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.world import World
 
 MEMBERS_PER_GROUP = 10
 LAYOUTS = ((1, 1), (10, 1), (100, 1), (10, 50), (100, 50))

@@ -23,9 +23,9 @@ from typing import Any
 
 import simpy
 
-from invariants.checker import Checker
-from sim.spec import ClientSpec, TopicSpec, WorldSpec
-from sim.world import World
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.world import World
 
 WARM_UP_MS = 60_000
 BARE_EVENTS = 100_000

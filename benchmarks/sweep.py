@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import psutil
 
-from spark import Progress, SeedRange, sweep
-from spark.driver import BACKENDS
-from spark.runner import run_seed
+from rebalance_sim.spark import Progress, SeedRange, sweep
+from rebalance_sim.spark.driver import BACKENDS
+from rebalance_sim.spark.runner import run_seed
 
 SAMPLE_S = 0.2
 MIB = 1 << 20

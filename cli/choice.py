@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.errors import BadInput
-from cli.options import with_semantics
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.options import with_semantics
 
 if TYPE_CHECKING:
-    from scenarios.scenario import Scenario
+    from rebalance_sim.scenarios.scenario import Scenario
 
 __all__ = ["Choice", "choose"]
 
@@ -32,8 +32,8 @@ def choose(
     semantics: str | None,
 ) -> Choice:
     """What was chosen. Raises BadInput unless it was either a file or a profile with a seed."""
-    from scenarios.generate import generate
-    from scenarios.scenario import load_scenario
+    from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.scenarios.scenario import load_scenario
 
     if path is not None and profile is None and seed is None:
         if semantics is not None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.exit_codes import FOUND, OK
-from cli.options import (
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.options import (
     Backend,
     Batch,
     Master,
@@ -21,13 +21,13 @@ from cli.options import (
     TimeLimit,
     with_semantics,
 )
-from cli.output import say
-from cli.sweep import limits_of, progress_bar, spark_settings
-from scenarios.compare import DEFAULT_PROTOCOLS
-from spark import Limits
+from rebalance_sim.cli.output import say
+from rebalance_sim.cli.sweep import limits_of, progress_bar, spark_settings
+from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
+from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:
-    from spark import ComparisonSummary
+    from rebalance_sim.spark import ComparisonSummary
 
 __all__ = ["compare"]
 
@@ -60,7 +60,7 @@ def compare(
 
     The same command on the same folder goes on where an interrupted comparison stopped.
     """
-    from spark import compare as run_comparison
+    from rebalance_sim.spark import compare as run_comparison
 
     with progress_bar("comparison") as on_progress:
         summary = run_comparison(
@@ -83,7 +83,7 @@ def compare(
 
 
 def _describe(summary: ComparisonSummary) -> Iterator[str]:
-    from spark.comparison_report import headline_rows, number
+    from rebalance_sim.spark.reports.comparison_report import headline_rows, number
 
     plan, throughput = summary.plan, summary.throughput
     yield (

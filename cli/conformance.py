@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.errors import BadInput
-from cli.exit_codes import FOUND, OK
-from cli.output import say, write_text
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import say, write_text
 
 if TYPE_CHECKING:
-    from conformance.broker_replay import BrokerReplayReport
-    from conformance.client_replay import ClientReplayReport
+    from rebalance_sim.conformance.broker_replay import BrokerReplayReport
+    from rebalance_sim.conformance.client_replay import ClientReplayReport
 
 __all__ = ["Replayed", "conformance", "replay_trace"]
 
@@ -93,12 +93,12 @@ def conformance(
 
 def replay_trace(path: Path) -> Replayed:
     """Replay one trace file, of whichever kind. Raises TraceError or BadInput."""
-    from conformance.broker_replay import replay_broker_trace
-    from conformance.broker_trace import load_broker_trace, read_json
+    from rebalance_sim.conformance.broker_replay import replay_broker_trace
+    from rebalance_sim.conformance.broker_trace import load_broker_trace, read_json
 
     keys = read_json(path).keys()
     if "events" in keys:
-        from conformance.client_replay import load_client_trace, replay_client_trace
+        from rebalance_sim.conformance.client_replay import load_client_trace, replay_client_trace
 
         client = replay_client_trace(load_client_trace(path))
         return Replayed(path=path, report=client, is_broker_trace=False)

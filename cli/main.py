@@ -8,20 +8,20 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from cli.compare import compare
-from cli.conformance import conformance
-from cli.errors import BadInput
-from cli.exit_codes import BAD_INPUT, INTERRUPTED
-from cli.generate import generate
-from cli.output import stderr
-from cli.profiles import profiles
-from cli.replay import replay
-from cli.run import run
-from cli.shrink import shrink
-from cli.sweep import sweep
-from conformance.errors import TraceError
-from scenarios.errors import ScenarioError
-from spark.errors import SweepError, SweepInterrupted
+from rebalance_sim.cli.compare import compare
+from rebalance_sim.cli.conformance import conformance
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
+from rebalance_sim.cli.generate import generate
+from rebalance_sim.cli.output import stderr
+from rebalance_sim.cli.profiles import profiles
+from rebalance_sim.cli.replay import replay
+from rebalance_sim.cli.run import run
+from rebalance_sim.cli.shrink import shrink
+from rebalance_sim.cli.sweep import sweep
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 
 __all__ = ["app", "invoke", "main"]
 

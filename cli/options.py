@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from scenarios.compare import label_of, split_label
+from rebalance_sim.scenarios.compare import label_of, split_label
 
 __all__ = [
     "Backend",

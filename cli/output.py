@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cli.errors import BadInput
+from rebalance_sim.cli.errors import BadInput
 
 __all__ = ["print_json", "say", "stderr", "write_text"]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from cli.exit_codes import OK
-from cli.output import say
+from rebalance_sim.cli.exit_codes import OK
+from rebalance_sim.cli.output import say
 
 __all__ = ["profiles"]
 
 
 def profiles() -> int:
     """List the profiles that scenarios are generated from."""
-    from scenarios.profile import PROFILES, load_profile
+    from rebalance_sim.scenarios.profile import PROFILES, load_profile
 
     width = max(len(name) for name in PROFILES)
     for name in PROFILES:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.conformance import Replayed, replay_trace
-from cli.errors import BadInput
-from cli.exit_codes import FOUND, OK
-from cli.output import say
+from rebalance_sim.cli.conformance import Replayed, replay_trace
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import say
 
 if TYPE_CHECKING:
-    from scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
+    from rebalance_sim.scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
 
 __all__ = ["replay"]
 
@@ -52,8 +52,8 @@ def _say_all(lines: Iterable[str]) -> int:
 
 
 def _replay_case_study(name: str) -> int:
-    from scenarios.case_studies import load_case_study
-    from scenarios.case_studies import replay as replay_steps
+    from rebalance_sim.scenarios.case_studies import load_case_study
+    from rebalance_sim.scenarios.case_studies import replay as replay_steps
 
     case = load_case_study(name)
     topics = ", ".join(f"{topic} with {count} partitions" for topic, count in case.topics.items())
@@ -129,8 +129,8 @@ def _recorded_trace(replayed: Replayed) -> Iterator[str]:
 
 
 def _broker_steps(path: Path) -> Iterator[str]:
-    from conformance.broker_replay import replay_steps
-    from conformance.broker_trace import load_broker_trace
+    from rebalance_sim.conformance.broker_replay import replay_steps
+    from rebalance_sim.conformance.broker_trace import load_broker_trace
 
     for exchange in replay_steps(load_broker_trace(path)):
         step = exchange.step
@@ -145,7 +145,7 @@ def _broker_steps(path: Path) -> Iterator[str]:
 
 
 def _recorded_events(path: Path) -> Iterator[str]:
-    from conformance.broker_trace import read_json
+    from rebalance_sim.conformance.broker_trace import read_json
 
     data = read_json(path)
     for number, event in enumerate(data.get("events") or data["steps"], start=1):

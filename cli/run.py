@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.choice import choose
-from cli.exit_codes import FOUND, OK
-from cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
-from cli.output import print_json, say, write_text
-from sim.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.cli.choice import choose
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
+from rebalance_sim.cli.output import print_json, say, write_text
+from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
-    from scenarios.result import RunResult, ViolationRow
-    from scenarios.scenario import Scenario
-    from sim.sampling import MetricSample
+    from rebalance_sim.scenarios.result import RunResult, ViolationRow
+    from rebalance_sim.scenarios.scenario import Scenario
+    from rebalance_sim.sim.observe.sampling import MetricSample
 
 __all__ = ["describe", "replay_command", "run"]
 
@@ -58,8 +58,8 @@ def run(
 def _run(
     scenario: Scenario, trace_file: Path | None, metrics_file: Path | None, interval_ms: int
 ) -> RunResult:
-    from scenarios.runner import run as run_scenario
-    from sim.trace import FullTrace
+    from rebalance_sim.scenarios.runner import run as run_scenario
+    from rebalance_sim.sim.trace import FullTrace
 
     for file in (trace_file, metrics_file):
         if file is not None:

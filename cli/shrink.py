@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.choice import choose
-from cli.errors import BadInput
-from cli.exit_codes import OK
-from cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
-from cli.output import say, stderr, write_text
-from cli.run import describe, replay_command
+from rebalance_sim.cli.choice import choose
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import OK
+from rebalance_sim.cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
+from rebalance_sim.cli.output import say, stderr, write_text
+from rebalance_sim.cli.run import describe, replay_command
 
 if TYPE_CHECKING:
-    from scenarios.scenario import Scenario
-    from scenarios.shrink import Shrunk
+    from rebalance_sim.scenarios.scenario import Scenario
+    from rebalance_sim.scenarios.shrinking.shrink import Shrunk
 
 __all__ = ["shrink"]
 
 DEFAULT_MAX_RUNS = 500
-"""As of ``scenarios.shrink``, which is not imported for ``--help``; a test compares the two."""
+"""As of ``scenarios.shrinking.shrink``, which is not imported for ``--help``; a test compares the
+two."""
 
 
 def shrink(
@@ -41,8 +42,8 @@ def shrink(
 
     The small scenario breaks the same promise, and goes to a file that can be run and edited.
     """
-    from scenarios.scenario import dump_scenario
-    from scenarios.shrink import shrink as shrink_scenario
+    from rebalance_sim.scenarios.scenario import dump_scenario
+    from rebalance_sim.scenarios.shrinking.shrink import shrink as shrink_scenario
 
     chosen = choose("shrink", scenario, profile=profile, seed=seed, semantics=semantics)
     _check_writable(out, scenario)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.errors import BadInput
-from cli.exit_codes import FOUND, OK
-from cli.options import (
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.options import (
     Backend,
     Batch,
     Master,
@@ -24,12 +24,12 @@ from cli.options import (
     TimeLimit,
     with_semantics,
 )
-from cli.output import say, stderr
-from sim.sampling import DEFAULT_INTERVAL_MS
-from spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
+from rebalance_sim.cli.output import say, stderr
+from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
 
 if TYPE_CHECKING:
-    from spark import Progress, SweepSummary
+    from rebalance_sim.spark import Progress, SweepSummary
 
 __all__ = ["limits_of", "progress_bar", "spark_settings", "sweep"]
 
@@ -70,7 +70,7 @@ def sweep(
 
     The same command on the same folder goes on where an interrupted sweep stopped.
     """
-    from spark import sweep as run_sweep
+    from rebalance_sim.spark import sweep as run_sweep
 
     if runner != DEFAULT_RUNNER:
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is

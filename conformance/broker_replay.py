@@ -12,19 +12,23 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from conformance.broker_steps import PARKED, Steps
-from conformance.broker_trace import BrokerTrace
-from conformance.log_compare import LogComparison, Write, compare_log
-from conformance.places import Place, PlacedIds, places_among
-from conformance.spelling import Spelling
-from protocol.assignors import DEFAULT_ASSIGNORS, UniformAssignor, java_hash_map_order
-from protocol.coordinator import EXPIRY_KEY
-from protocol.outcome import ScheduleTimer
-from protocol.records import Record
-from protocol.semantics import Semantics
-from protocol.shard import Shard
-from protocol.topics import MetadataImage, Topic
-from sim.re2_engine import compile_re2
+from rebalance_sim.conformance.broker_steps import PARKED, Steps
+from rebalance_sim.conformance.broker_trace import BrokerTrace
+from rebalance_sim.conformance.log_compare import LogComparison, Write, compare_log
+from rebalance_sim.conformance.places import Place, PlacedIds, places_among
+from rebalance_sim.conformance.spelling import Spelling
+from rebalance_sim.protocol.assignors.server import (
+    DEFAULT_ASSIGNORS,
+    UniformAssignor,
+    java_hash_map_order,
+)
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
+from rebalance_sim.sim.re2_engine import compile_re2
 
 __all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
 

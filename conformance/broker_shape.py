@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from conformance.errors import TraceError
+from rebalance_sim.conformance.errors import TraceError
 
 __all__ = ["check_log", "check_steps", "check_topics"]
 

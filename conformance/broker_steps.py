@@ -6,22 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from conformance.errors import TraceError
-from conformance.spelling import GROUP, Spelling, name_of, named_partitions
-from protocol.embedded import Assignment, Subscription
-from protocol.messages import (
-    AlterGroupConfigRequest,
-    AlterGroupConfigResponse,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    Request,
-)
-from protocol.messages_classic import (
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.conformance.spelling import GROUP, Spelling, name_of, named_partitions
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupProtocol,
@@ -33,14 +21,26 @@ from protocol.messages_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from protocol.messages_offsets import (
+from rebalance_sim.protocol.wire.consumer_messages import (
+    AlterGroupConfigRequest,
+    AlterGroupConfigResponse,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    Request,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
+from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.shard import Shard
-from protocol.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 __all__ = ["PARKED", "Steps"]
 

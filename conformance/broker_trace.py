@@ -12,10 +12,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from conformance.broker_shape import check_log, check_steps, check_topics
-from conformance.errors import TraceError
-from protocol.config import CoordinatorConfig
-from protocol.semantics import SEMANTICS, Semantics
+from rebalance_sim.conformance.broker_shape import check_log, check_steps, check_topics
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 
 __all__ = ["BrokerTrace", "load_broker_trace", "read_json"]
 

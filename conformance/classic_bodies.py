@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
-from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.errors import ErrorCode
-from protocol.messages_classic import (
+from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
+from rebalance_sim.protocol.wire.classic_messages import (
     NO_GENERATION,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -25,6 +23,8 @@ from protocol.messages_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = [
     "classic_heartbeat_body",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from conformance import client_feed as feed
-from conformance.classic_bodies import (
+from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance.classic_bodies import (
     classic_heartbeat_body,
     classic_heartbeat_response,
     join_body,
@@ -22,10 +22,9 @@ from conformance.classic_bodies import (
     sync_body,
     sync_response,
 )
-from conformance.client_host import LATE_TICK_MS, Order, ReplayHost
-from conformance.client_trace import TraceEvent
-from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
-from protocol.member import (
+from rebalance_sim.conformance.client_host import LATE_TICK_MS, Order, ReplayHost
+from rebalance_sim.conformance.client_trace import TraceEvent
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     ClassicHeartbeatAnswered,
@@ -44,6 +43,7 @@ from protocol.member import (
     SendSyncGroup,
     SyncGroupAnswered,
 )
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
 
 __all__ = ["ClassicAnswers", "ClassicHost"]
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from conformance.classic_bodies import (
+from rebalance_sim.conformance.classic_bodies import (
     classic_heartbeat_response,
     join_response,
     leave_response,
     sync_response,
 )
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from protocol.messages_offsets import (
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.topics import TopicPartition, group_by_topic
+from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 __all__ = [
     "by_partition",

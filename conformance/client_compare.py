@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.client_bodies import by_partition
-from conformance.client_feed import callbacks
-from conformance.client_observed import Observed
-from conformance.client_trace import JAVA_CLIENT, ClientProcess
-from protocol.topics import TopicPartition, group_by_topic
+from rebalance_sim.conformance.client_bodies import by_partition
+from rebalance_sim.conformance.client_feed import callbacks
+from rebalance_sim.conformance.client_observed import Observed
+from rebalance_sim.conformance.client_trace import JAVA_CLIENT, ClientProcess
+from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 __all__ = ["TIME_TOLERANCE_MS", "Comparison", "compare", "recorded_items"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from conformance.classic_host import ClassicHost
-from conformance.client_host import ReplayHost
-from conformance.client_observed import Observed
-from conformance.client_trace import JAVA_CLIENT, LIBRDKAFKA, ClientProcess
-from conformance.java_host import JavaHost
-from conformance.librdkafka_classic_host import LibrdkafkaClassicHost
-from conformance.librdkafka_host import LibrdkafkaHost
+from rebalance_sim.conformance.classic_host import ClassicHost
+from rebalance_sim.conformance.client_host import ReplayHost
+from rebalance_sim.conformance.client_observed import Observed
+from rebalance_sim.conformance.client_trace import JAVA_CLIENT, LIBRDKAFKA, ClientProcess
+from rebalance_sim.conformance.java_host import JavaHost
+from rebalance_sim.conformance.librdkafka_classic_host import LibrdkafkaClassicHost
+from rebalance_sim.conformance.librdkafka_host import LibrdkafkaHost
 
 __all__ = ["drive"]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.client_bodies import by_partition, partition_set
-from conformance.client_trace import ClientProcess, TraceEvent
-from protocol.topics import TopicPartition
+from rebalance_sim.conformance.client_bodies import by_partition, partition_set
+from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = [
     "ASYNC_COMMITS",

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from conformance import client_feed as feed
-from conformance.client_bodies import (
+from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance.client_bodies import (
     by_partition,
     commit_body,
     commit_response,
@@ -23,11 +23,14 @@ from conformance.client_bodies import (
     heartbeat_response,
     search_error,
 )
-from conformance.client_feed import Unreachable
-from conformance.client_observed import SAME_REQUEST_WINDOW_MS, Observed, RecordedRequests
-from conformance.client_trace import ClientProcess, TraceEvent
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.conformance.client_feed import Unreachable
+from rebalance_sim.conformance.client_observed import (
+    SAME_REQUEST_WINDOW_MS,
+    Observed,
+    RecordedRequests,
+)
+from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     Close,
     CommitAnswered,
@@ -53,6 +56,7 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = ["LATE_TICK_MS", "ROUND_TRIP_MS", "Order", "ReplayHost"]
 

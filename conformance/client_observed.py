@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.client_trace import ClientProcess, TraceEvent
+from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
 
 __all__ = ["SAME_REQUEST_WINDOW_MS", "Observed", "RecordedRequest", "RecordedRequests"]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from conformance.client_compare import Comparison, compare, recorded_items
-from conformance.client_drive import drive
-from conformance.client_trace import (
+from rebalance_sim.conformance.client_compare import Comparison, compare, recorded_items
+from rebalance_sim.conformance.client_drive import drive
+from rebalance_sim.conformance.client_trace import (
     JAVA_CLIENT,
     LIBRDKAFKA,
     ClientTrace,
     load_client_trace,
 )
-from protocol.librdkafka.core import COORDINATOR_STATE, JOIN_STATE
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE, JOIN_STATE
 
 __all__ = ["ClientReplayReport", "load_client_trace", "replay_client_trace"]
 

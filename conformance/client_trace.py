@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.broker_trace import read_json
-from conformance.classic_bodies import with_metadata
-from conformance.client_bodies import check_response
-from conformance.errors import TraceError
-from protocol.assignors.classic import (
+from rebalance_sim.conformance.broker_trace import read_json
+from rebalance_sim.conformance.classic_bodies import with_metadata
+from rebalance_sim.conformance.client_bodies import check_response
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.protocol.assignors.classic import (
     CLASSIC_ASSIGNORS,
     LIBRDKAFKA_ASSIGNORS,
     ClassicAssignor,
 )
-from protocol.classic_member import ClassicConsumerConfig
-from protocol.member import ConsumerConfig
+from rebalance_sim.protocol.clients import ConsumerConfig
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 
 __all__ = [
     "JAVA_CLIENT",

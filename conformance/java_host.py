@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from conformance import client_feed as feed
-from conformance.client_host import Order, ReplayHost
-from protocol.member import (
+from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance.client_host import Order, ReplayHost
+from rebalance_sim.protocol.clients import (
     Call,
     CallbackCompleted,
     CallbackKind,
@@ -23,7 +23,7 @@ from protocol.member import (
     RunCallback,
     StateChanged,
 )
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 __all__ = ["JavaHost"]
 

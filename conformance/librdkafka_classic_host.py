@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.classic_bodies import (
+from rebalance_sim.conformance.classic_bodies import (
     classic_heartbeat_body,
     join_body,
     leave_body,
     sync_body,
 )
-from conformance.classic_host import ClassicAnswers
-from conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order
-from conformance.librdkafka_host import LibrdkafkaHost, shortest
-from protocol.classic_member import ClassicConsumerConfig
-from protocol.librdkafka.classic import LibrdkafkaClassicMember
-from protocol.member import (
+from rebalance_sim.conformance.classic_host import ClassicAnswers
+from rebalance_sim.conformance.client_host import LATE_TICK_MS, ROUND_TRIP_MS, Order
+from rebalance_sim.conformance.librdkafka_host import LibrdkafkaHost, shortest
+from rebalance_sim.protocol.clients import (
     Effect,
     MetadataKnown,
     RequestMetadata,
@@ -30,6 +28,8 @@ from protocol.member import (
     SendLeaveGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 
 __all__ = ["LibrdkafkaClassicHost"]
 

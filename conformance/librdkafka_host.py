@@ -14,14 +14,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from conformance import client_feed as feed
-from conformance.client_feed import CoordinatorChange
-from conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
-from conformance.client_observed import RecordedRequest
-from conformance.client_trace import TraceEvent
-from protocol.librdkafka import CoordinatorState, LibrdkafkaMember
-from protocol.librdkafka.machine import LibrdkafkaMachine
-from protocol.member import (
+from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance.client_feed import CoordinatorChange
+from rebalance_sim.conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
+from rebalance_sim.conformance.client_observed import RecordedRequest
+from rebalance_sim.conformance.client_trace import TraceEvent
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     CloseConnection,
@@ -37,7 +35,9 @@ from protocol.member import (
     PollingStopped,
     RunCallback,
 )
-from protocol.member.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.librdkafka import CoordinatorState, LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 
 __all__ = ["LibrdkafkaHost", "shortest"]
 

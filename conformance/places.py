@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from conformance.spelling import GENERATED
+from rebalance_sim.conformance.spelling import GENERATED
 
 __all__ = ["LAST", "Place", "PlacedIds", "places_among"]
 

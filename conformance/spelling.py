@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from protocol.embedded import Assignment, EmbeddedAssignment, NamedPartitions
-from protocol.errors import ErrorCode
-from protocol.messages import (
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatResponse,
-    ListGroupsResponse,
-)
-from protocol.messages_classic import (
+from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupResponse,
     LeaveGroupResponse,
     SyncGroupResponse,
 )
-from protocol.records import Record, to_dict
-from protocol.topics import TopicPartition, group_by_topic
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatResponse,
+    ListGroupsResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, EmbeddedAssignment, NamedPartitions
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import Record, to_dict
+from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 __all__ = ["GENERATED", "GROUP", "Spelling", "by_name", "named_partitions"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import matplotlib
 
-from scenarios import Scenario, run
-from scenarios.compare import PROTOCOLS, with_protocol
-from scenarios.ownership import OwnershipTrace
-from scenarios.plots import plot_ownership_of
-from sim.spec import ClientSpec, DelaySpec, TopicSpec, WorldSpec
+from rebalance_sim.scenarios import Scenario, run
+from rebalance_sim.scenarios.compare import PROTOCOLS, with_protocol
+from rebalance_sim.scenarios.ownership import OwnershipTrace
+from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec, WorldSpec
 
 PICTURE = Path(__file__).parent / "protocols.svg"
 DRAWN = ("eager", "cooperative", "consumer-uniform")

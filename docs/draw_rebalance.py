@@ -9,8 +9,8 @@ from pathlib import Path
 
 import matplotlib
 
-from scenarios.case_studies import load_case_study
-from scenarios.plots import plot_case_study
+from rebalance_sim.scenarios.case_studies import load_case_study
+from rebalance_sim.scenarios.plots import plot_case_study
 
 PICTURE = Path(__file__).parent / "rebalance.svg"
 

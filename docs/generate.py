@@ -13,37 +13,37 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from protocol.assignors.client_side.defects import STREAMS_DEFECTS
-from protocol.assignors.defects import RANGE_DEFECTS, UNIFORM_DEFECTS
-from protocol.classic_group.rules import ClassicGroupRules
-from protocol.classic_group.states import TRANSITIONS as CLASSIC_TRANSITIONS
-from protocol.classic_member import (
+from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
+from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
+from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ComputingState
+from rebalance_sim.protocol.clients.java.classic import (
     LEGAL_CLASSIC_TRANSITIONS,
     REACTIONS,
     ClassicState,
     Reaction,
     Reset,
 )
-from protocol.classic_member.reactions import UNLISTED
-from protocol.consumer_group.client_side_rules import ClientSideRules
-from protocol.consumer_group.computation import (
+from rebalance_sim.protocol.clients.java.classic.reactions import UNLISTED
+from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS
+from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.consumer.client_side.computation import (
     COMPUTATION_TRANSITIONS,
     ComputationEvent,
     ComputationStep,
 )
-from protocol.consumer_group.defects import COORDINATOR_DEFECTS
-from protocol.consumer_group.kip848 import Kip848Rules
-from protocol.consumer_group.reconciliation import TRANSITIONS, Effect, Situation
-from protocol.consumer_group.rules import ConsumerGroupRules, Kafka41Rules
-from protocol.member import MEMBER_DEFECTS, ComputingState
-from protocol.member.computing import COMPUTING_TRANSITIONS
-from protocol.migration.rules import MigrationRules
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
-from scenarios.codec import kind_of
-from scenarios.result import OUTCOMES
-from scenarios.zoo import DEFECTS, Defect
-from sim.faults import Fault
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules, Kafka41Rules
+from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
+from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
+from rebalance_sim.protocol.defects.server_assignor_defects import RANGE_DEFECTS, UNIFORM_DEFECTS
+from rebalance_sim.protocol.defects.streams_defects import STREAMS_DEFECTS
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.kip_848 import Kip848Rules
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.scenarios.codec import kind_of
+from rebalance_sim.scenarios.defects import DEFECTS, Defect
+from rebalance_sim.scenarios.result import OUTCOMES
+from rebalance_sim.sim.faults.faults import Fault
 
 __all__ = ["PAGES", "regenerate"]
 

@@ -13,12 +13,12 @@
 
 from __future__ import annotations
 
-from scenarios.errors import ScenarioError
-from scenarios.generate import generate
-from scenarios.profile import PROFILES
-from scenarios.result import OUTCOMES, RunResult, ViolationRow
-from scenarios.runner import run
-from scenarios.scenario import Scenario, dump_scenario, load_scenario
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.result import OUTCOMES, RunResult, ViolationRow
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, load_scenario
 
 __all__ = [
     "OUTCOMES",

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
 __all__ = ["KIND", "decode", "encode", "kind_of"]
 

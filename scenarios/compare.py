@@ -29,12 +29,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from protocol.config import CoordinatorConfig
-from protocol.member.kinds import CLASSIC, JAVA
-from scenarios.errors import ScenarioError, did_you_mean
-from scenarios.scenario import Scenario
-from sim.faults import ClientBounce, Fault, RollingMigration
-from sim.spec import ClientSpec
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC, JAVA
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.faults.faults import ClientBounce, Fault, RollingMigration
+from rebalance_sim.sim.spec import ClientSpec
 
 __all__ = [
     "DEFAULT_PROTOCOLS",

@@ -6,7 +6,7 @@ give the partition up, the interval is of kind ``REVOKING``; the time between tw
 time without an owner. It is about the consumer protocol alone.
 
 ``OwnershipTrace`` is the clients' view, whatever protocol they speak: a client holds a partition
-while it may fetch it (``sim.ownership``).
+while it may fetch it (``sim.observe.ownership``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from invariants.step import Step, StepKind
-from protocol.records import (
+from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     CurrentAssignmentValue,
     Record,
 )
-from protocol.topics import TopicPartition
-from sim.ownership import owned_partitions
-from sim.trace import Trace
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.observe.ownership import owned_partitions
+from rebalance_sim.sim.trace import Trace
 
 __all__ = ["Holding", "OwnershipInterval", "OwnershipTrace", "ownership_intervals"]
 

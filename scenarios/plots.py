@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from protocol.topics import TopicPartition
-from scenarios.case_studies import CaseState, CaseStep, CaseStudy, Promotion, replay
-from scenarios.ownership import Holding, OwnershipInterval
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.case_studies import CaseState, CaseStep, CaseStudy, Promotion, replay
+from rebalance_sim.scenarios.ownership import Holding, OwnershipInterval
 
 __all__ = ["plot_case_study", "plot_ownership", "plot_ownership_of"]
 

@@ -10,11 +10,11 @@ import functools
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from protocol.member.kinds import CLASSIC, CLIENT_KINDS
-from protocol.semantics import SEMANTICS
-from scenarios.codec import decode
-from scenarios.errors import ScenarioError, did_you_mean
-from scenarios.scenario import parse_toml
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC, CLIENT_KINDS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.codec import decode
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.scenario import parse_toml
 
 __all__ = [
     "PROFILES",
@@ -159,7 +159,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRule:
-    """One kind of fault (``sim.faults``, class name in snake case).
+    """One kind of fault (``sim.faults.faults``, class name in snake case).
 
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sim.sampling import MetricSample
+from rebalance_sim.sim.observe.sampling import MetricSample
 
 __all__ = ["OUTCOMES", "RunResult", "ViolationRow"]
 

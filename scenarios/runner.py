@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from invariants.checker import Checker
-from invariants.promise import Violation
-from invariants.step import Step, WorldView
-from invariants.stuck import Stuck
-from scenarios.result import RunResult, ViolationRow
-from scenarios.scenario import Scenario
-from scenarios.version import code_version
-from sim.sampling import check_interval
-from sim.trace import Trace
-from sim.world import World
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.engine.property import Violation
+from rebalance_sim.invariants.engine.step import Step, WorldView
+from rebalance_sim.invariants.known.stuck import Stuck
+from rebalance_sim.scenarios.result import RunResult, ViolationRow
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.sim.observe.sampling import check_interval
+from rebalance_sim.sim.trace import Trace
+from rebalance_sim.sim.world import World
 
 __all__ = ["Watcher", "run"]
 
@@ -36,7 +36,7 @@ TIES = "schedule.tie"
 
 
 class Calm(Protocol):
-    """What judges the calm: ``invariants.liveness``."""
+    """What judges the calm: ``invariants.properties.consumer.liveness``."""
 
     @property
     def bound_ms(self) -> int:
@@ -53,7 +53,8 @@ class Calm(Protocol):
 
 
 class Watcher(Protocol):
-    """What looks at each step and at the end, and says what it found: ``invariants.checker``."""
+    """What looks at each step and at the end, and says what it found:
+    ``invariants.engine.checker``."""
 
     @property
     def unexplained(self) -> Sequence[Violation]:

@@ -16,16 +16,16 @@ from typing import Any
 
 import tomli_w
 
-from scenarios.codec import decode, encode
-from scenarios.errors import ScenarioError
-from sim.faults import (
+from rebalance_sim.scenarios.codec import decode, encode
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.sim.faults.faults import (
     SubscriptionChange,
     TopicCreate,
     TopicDelete,
     TopicGrow,
     TopicRecreate,
 )
-from sim.spec import WorldSpec
+from rebalance_sim.sim.spec import WorldSpec
 
 __all__ = ["Scenario", "dump_scenario", "load_scenario", "parse_scenario"]
 

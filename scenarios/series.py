@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from sim.sampling import MetricSample
+from rebalance_sim.sim.observe.sampling import MetricSample
 
 __all__ = ["metrics_frame"]
 

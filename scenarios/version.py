@@ -1,7 +1,7 @@
 """The version of the code that a result depends on, as a digest of its sources.
 
 A release number would call two different states of a checkout by one name, and an archive that was
-shipped to an executor has none. Whatever can change a run is in the digest: the four floors that
+shipped to an executor has none. Whatever can change a run is in the digest: the four layers that
 take part in it, and the profiles.
 """
 
@@ -24,7 +24,7 @@ def code_version() -> str:
     """Twelve hexadecimal digits; equal for equal sources, on any machine."""
     digest = hashlib.blake2b(digest_size=6)
     for package in _PACKAGES:
-        for name, source in _sources(files(package), package):
+        for name, source in _sources(files(f"rebalance_sim.{package}"), package):
             digest.update(f"{name}\n".encode())
             digest.update(source.read_bytes())
     return digest.hexdigest()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.consumer_group.group import GroupState
-from sim.re2_engine import compile_re2
-from sim.spec import ClientSpec
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.sim.spec import ClientSpec
 
 if TYPE_CHECKING:
-    from sim.client import ClientProcess
-    from sim.shard_host import ShardHost
-    from sim.world import World
+    from rebalance_sim.sim.broker.shard_host import ShardHost
+    from rebalance_sim.sim.client.client_process import ClientProcess
+    from rebalance_sim.sim.world import World
 
 __all__ = ["Group"]
 
@@ -21,7 +21,7 @@ _SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Group:
-    """The view of one group (``invariants.step.WorldView``): the shards of its partition of
+    """The view of one group (``invariants.engine.step.WorldView``): the shards of its partition of
     ``__consumer_offsets``, and its own clients.
 
     Brokers, topics and network are shared with all other groups.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from invariants.step import ClientView, ShardView, Step, StepKind
-from protocol.messages import Request, Response
-from protocol.outcome import Outcome, TimerCommand, TimerKey
-from sim.clock import Clock
-from sim.coverage import Coverage
-from sim.metrics import Metrics
-from sim.trace import Trace
+from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, StepKind
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import Request, Response
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.coverage import Coverage
+from rebalance_sim.sim.observe.metrics import Metrics
+from rebalance_sim.sim.trace import Trace
 
 __all__ = ["Checker", "NoChecker", "Steps"]
 

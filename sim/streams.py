@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 
-from sim.spec import DelaySpec
+from rebalance_sim.sim.spec import DelaySpec
 
 __all__ = ["Streams", "delay_sampler"]
 

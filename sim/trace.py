@@ -16,14 +16,19 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Any, get_args
 
-from invariants.step import Step, StepKind
-from protocol.member import Event
-from protocol.member.states import ClientState
-from protocol.messages_assignment import AssignmentMetadata
-from protocol.messages_classic import JoinGroupResponse, SyncGroupResponse
-from protocol.records import ConsumerGroupTargetAssignmentMember, OffsetCommit, Record, to_dict
-from protocol.topics import TopicPartition
-from sim.held_answers import Asked
+from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.protocol.clients import Event
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse, SyncGroupResponse
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupTargetAssignmentMember,
+    OffsetCommit,
+    Record,
+    to_dict,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.broker.held_answers import Asked
 
 __all__ = ["FullTrace", "Trace"]
 

@@ -16,35 +16,35 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from invariants.step import WorldView
-from protocol.semantics import SEMANTICS
-from sim.admin_client import AdminClient
-from sim.admin_tasks import AdminTasks
-from sim.broker import Broker
-from sim.broker_rules import broker_rules, split_defects
-from sim.client import ClientProcess
-from sim.clock import Clock
-from sim.controller import Controller
-from sim.coverage import Coverage
-from sim.data_plane import DataPlane
-from sim.fleet import Fleet
-from sim.group import Group
-from sim.injector import Injector
-from sim.metrics import Metrics
-from sim.network import Network
-from sim.offsets_topic import partition_for
-from sim.probes import register_probes
-from sim.routing import Router
-from sim.sampling import MetricSample, Sampler
-from sim.settings import SettingsAdmin
-from sim.shard_host import ShardHost
-from sim.spec import WorldSpec
-from sim.steps import Checker, Steps
-from sim.streams import Streams
-from sim.task_store import TaskStore
-from sim.topic_logs import TopicLogs
-from sim.topics import TopicAdmin
-from sim.trace import Trace
+from rebalance_sim.invariants.engine.step import WorldView
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.sim.admin.admin_client import AdminClient
+from rebalance_sim.sim.admin.admin_tasks import AdminTasks
+from rebalance_sim.sim.admin.settings import SettingsAdmin
+from rebalance_sim.sim.admin.topics import TopicAdmin
+from rebalance_sim.sim.broker.broker import Broker
+from rebalance_sim.sim.broker.broker_rules import broker_rules, split_defects
+from rebalance_sim.sim.broker.controller import Controller
+from rebalance_sim.sim.broker.offsets_topic import partition_for
+from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.client.fleet import Fleet
+from rebalance_sim.sim.client.task_store import TaskStore
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.data_plane.data_plane import DataPlane
+from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.faults.injector import Injector
+from rebalance_sim.sim.group import Group
+from rebalance_sim.sim.network.network import Network
+from rebalance_sim.sim.observe.coverage import Coverage
+from rebalance_sim.sim.observe.metrics import Metrics
+from rebalance_sim.sim.observe.probes import register_probes
+from rebalance_sim.sim.observe.routing import Router
+from rebalance_sim.sim.observe.sampling import MetricSample, Sampler
+from rebalance_sim.sim.spec import WorldSpec
+from rebalance_sim.sim.steps import Checker, Steps
+from rebalance_sim.sim.streams import Streams
+from rebalance_sim.sim.trace import Trace
 
 __all__ = ["World", "WorldResult"]
 

@@ -1,10 +1,10 @@
 """A sweep: many seeds of one profile, on Spark or on a local pool, into typed tables.
 
->>> from spark import sweep
+>>> from rebalance_sim.spark import sweep
 >>> summary = sweep(profile="faulty", seeds="0:2000", out="results/faulty")
 >>> summary.outcomes, summary.report
 
-The tables are described in ``spark.tables``, the folder in ``spark.results``.
+The tables are described in ``spark.store.tables``, the folder in ``spark.store.results``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark.comparison import ComparisonSummary, compare, read_comparison
-    from spark.driver import BACKENDS, Progress, sweep
-    from spark.errors import SparkSetupError, SweepError, SweepInterrupted
-    from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
-    from spark.report import SweepSummary, summarise
-    from spark.results import read_metrics, read_plan, read_table
-    from spark.runner import DEFAULT_RUNNER
-    from spark.supervised import Limits
-    from spark.traces import TRACES
+    from rebalance_sim.spark.driver import BACKENDS, Progress, sweep
+    from rebalance_sim.spark.errors import SparkSetupError, SweepError, SweepInterrupted
+    from rebalance_sim.spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
+    from rebalance_sim.spark.reports.comparison import ComparisonSummary, compare, read_comparison
+    from rebalance_sim.spark.reports.report import SweepSummary, summarise
+    from rebalance_sim.spark.runner import DEFAULT_RUNNER
+    from rebalance_sim.spark.store.results import read_metrics, read_plan, read_table
+    from rebalance_sim.spark.supervised import Limits
+    from rebalance_sim.spark.traces import TRACES
 
 __all__ = [
     "BACKENDS",
@@ -48,15 +48,15 @@ __all__ = [
 
 # Loaded on first use: a worker needs neither pandas nor matplotlib to run a batch.
 _HOMES = {
-    "spark.comparison": ("ComparisonSummary", "compare", "read_comparison"),
-    "spark.driver": ("BACKENDS", "Progress", "sweep"),
-    "spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
-    "spark.plan": ("METRICS_SEEDS", "SeedRange", "SweepPlan"),
-    "spark.report": ("SweepSummary", "summarise"),
-    "spark.results": ("read_metrics", "read_plan", "read_table"),
-    "spark.runner": ("DEFAULT_RUNNER",),
-    "spark.supervised": ("Limits",),
-    "spark.traces": ("TRACES",),
+    "rebalance_sim.spark.reports.comparison": ("ComparisonSummary", "compare", "read_comparison"),
+    "rebalance_sim.spark.driver": ("BACKENDS", "Progress", "sweep"),
+    "rebalance_sim.spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
+    "rebalance_sim.spark.plan": ("METRICS_SEEDS", "SeedRange", "SweepPlan"),
+    "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise"),
+    "rebalance_sim.spark.store.results": ("read_metrics", "read_plan", "read_table"),
+    "rebalance_sim.spark.runner": ("DEFAULT_RUNNER",),
+    "rebalance_sim.spark.supervised": ("Limits",),
+    "rebalance_sim.spark.traces": ("TRACES",),
 }
 
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scenarios.version import code_version
-from sim.sampling import MetricSample
-from spark.plan import SweepPlan, Unit
-from spark.results import ResultFolder
-from spark.runner import Runner, load_runner, takes
-from spark.supervised import Attempt, supervised
-from spark.tables import (
+from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.sim.observe.sampling import MetricSample
+from rebalance_sim.spark.plan import SweepPlan, Unit
+from rebalance_sim.spark.runner import Runner, load_runner, takes
+from rebalance_sim.spark.store.results import ResultFolder
+from rebalance_sim.spark.store.tables import (
     failure_row,
     metrics_table,
     run_row,
@@ -23,6 +22,7 @@ from spark.tables import (
     to_table,
     violation_rows,
 )
+from rebalance_sim.spark.supervised import Attempt, supervised
 
 __all__ = ["SeedRows", "run_batch", "seed_body"]
 

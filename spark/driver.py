@@ -8,17 +8,17 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from scenarios.compare import label_of
-from sim.sampling import DEFAULT_INTERVAL_MS
-from spark.batch import seed_body
-from spark.errors import SweepError, SweepInterrupted
-from spark.plan import METRICS_SEEDS, SeedRange, SweepPlan, Unit
-from spark.report import SweepSummary, summarise, write_report
-from spark.results import ResultFolder, read_table
-from spark.runner import DEFAULT_RUNNER, load_runner
-from spark.shipping import code_digest, packages_of
-from spark.supervised import Limits, supervised
-from spark.traces import TRACES, trace_failures
+from rebalance_sim.scenarios.compare import label_of
+from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.spark.batch import seed_body
+from rebalance_sim.spark.errors import SweepError, SweepInterrupted
+from rebalance_sim.spark.plan import METRICS_SEEDS, SeedRange, SweepPlan, Unit
+from rebalance_sim.spark.reports.report import SweepSummary, summarise, write_report
+from rebalance_sim.spark.runner import DEFAULT_RUNNER, load_runner
+from rebalance_sim.spark.shipping import code_digest, packages_of
+from rebalance_sim.spark.store.results import ResultFolder, read_table
+from rebalance_sim.spark.supervised import Limits, supervised
+from rebalance_sim.spark.traces import TRACES, trace_failures
 
 __all__ = ["BACKENDS", "CarriedOut", "Progress", "carry_out", "sweep"]
 
@@ -180,7 +180,7 @@ def carry_out(
 def _check_profile(profile: str, seed: int, runner: str) -> None:
     """Raise ScenarioError if there is no such profile; what a runner of one's own takes is its."""
     if runner == DEFAULT_RUNNER:
-        from scenarios.generate import generate
+        from rebalance_sim.scenarios.generate.generator import generate
 
         generate(profile, seed)
 
@@ -190,11 +190,11 @@ def _backend(
 ) -> Callable[..., None]:
     """What runs batches. Raises SparkSetupError while nothing has been written yet."""
     if backend == "pool":
-        from spark.pool import run_on_pool
+        from rebalance_sim.spark.pool import run_on_pool
 
         return partial(run_on_pool, processes=processes)
-    from spark.job import run_on_spark
-    from spark.session import check_setup
+    from rebalance_sim.spark.job import run_on_spark
+    from rebalance_sim.spark.session import check_setup
 
     return partial(run_on_spark, setup=check_setup(master), settings=settings)
 

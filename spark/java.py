@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark.errors import SparkSetupError
+from rebalance_sim.spark.errors import SparkSetupError
 
 __all__ = ["Java", "find_java"]
 

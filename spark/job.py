@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark.batch import run_batch
-from spark.errors import SparkSetupError, SweepError
-from spark.plan import SweepPlan
-from spark.results import PLAN_FILE
-from spark.session import SparkSetup, spark_context
-from spark.shipping import build_zip, code_digest, shipped_packages
+from rebalance_sim.spark.batch import run_batch
+from rebalance_sim.spark.errors import SparkSetupError, SweepError
+from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.session import SparkSetup, spark_context
+from rebalance_sim.spark.shipping import build_zip, code_digest, shipped_packages
+from rebalance_sim.spark.store.results import PLAN_FILE
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

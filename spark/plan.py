@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from scenarios.compare import label_of
-from sim.sampling import DEFAULT_INTERVAL_MS
-from spark.errors import SweepError
-from spark.supervised import Limits
+from rebalance_sim.scenarios.compare import label_of
+from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.supervised import Limits
 
 __all__ = ["METRICS_SEEDS", "SeedRange", "SweepPlan", "Unit"]
 
@@ -67,7 +67,7 @@ class SeedRange:
 
 
 class Unit(NamedTuple):
-    """One run: a profile, as ``scenarios.generate`` takes it, and a seed."""
+    """One run: a profile, as ``scenarios.generate.generator`` takes it, and a seed."""
 
     profile: str
     seed: int

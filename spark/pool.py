@@ -10,10 +10,10 @@ from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from spark.batch import run_batch
-from spark.errors import SweepError
-from spark.plan import SweepPlan
-from spark.supervised import die_with_parent
+from rebalance_sim.spark.batch import run_batch
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.supervised import die_with_parent
 
 __all__ = ["run_on_pool"]
 

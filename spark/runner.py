@@ -12,15 +12,15 @@ import importlib
 import inspect
 from typing import TYPE_CHECKING, Any, Protocol
 
-from spark.errors import SweepError
+from rebalance_sim.spark.errors import SweepError
 
 if TYPE_CHECKING:
-    from scenarios.result import RunResult
-    from sim.trace import Trace
+    from rebalance_sim.scenarios.result import RunResult
+    from rebalance_sim.sim.trace import Trace
 
 __all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed", "takes"]
 
-DEFAULT_RUNNER = "spark.runner:run_seed"
+DEFAULT_RUNNER = "rebalance_sim.spark.runner:run_seed"
 
 
 class Runner(Protocol):
@@ -38,8 +38,8 @@ def run_seed(
     trace: Trace | None = None,
 ) -> RunResult:
     """Generate the scenario of ``(profile, seed)`` and run it."""
-    from scenarios.generate import generate
-    from scenarios.runner import run
+    from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.scenarios.runner import run
 
     return run(generate(profile, seed), trace=trace, metrics_interval_ms=metrics_interval_ms)
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark.errors import SparkSetupError
-from spark.java import Java, find_java
+from rebalance_sim.spark.errors import SparkSetupError
+from rebalance_sim.spark.java import Java, find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

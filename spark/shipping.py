@@ -17,24 +17,30 @@ from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from spark.errors import SweepError
+from rebalance_sim.spark.errors import SweepError
 
 __all__ = ["build_zip", "code_digest", "packages_of", "shipped_packages"]
 
 # What a row of results depends on, apart from the runner.
-_FLOORS = ("protocol", "invariants", "sim", "scenarios")
-_OWN = "spark"
+_LAYERS = tuple(
+    f"rebalance_sim.{layer}" for layer in ("protocol", "invariants", "sim", "scenarios")
+)
+_OWN = "rebalance_sim.spark"
+
+
+_AROUND = "rebalance_sim.__init__"
+"""The module alone: what stands beside its layers is not needed by workers."""
 
 
 def packages_of(runner: str) -> tuple[str, ...]:
-    """The top-level packages that decide what the named runner returns."""
+    """The packages that decide what the named runner returns."""
     top = runner.partition(":")[0].partition(".")[0]
-    return _FLOORS if top in (*_FLOORS, _OWN) else (*_FLOORS, top)
+    return _LAYERS if top == "rebalance_sim" else (*_LAYERS, top)
 
 
 def shipped_packages(runner: str) -> tuple[str, ...]:
-    """The top-level packages that a worker needs."""
-    return (*packages_of(runner), _OWN)
+    """The packages that a worker needs, the one around them first."""
+    return (_AROUND, *packages_of(runner), _OWN)
 
 
 def code_digest(packages: Iterable[str]) -> str:
@@ -73,10 +79,11 @@ def _entry(name: str) -> zipfile.ZipInfo:
 def _sources(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     for package in packages:
         spec = _spec_of(package)
+        path = package.replace(".", "/")
         if spec.submodule_search_locations is not None:
-            yield from _walk(files(package), package)
+            yield from _walk(files(package), path)
         else:
-            yield f"{package}.py", cast(Any, spec.loader).get_data(spec.origin)
+            yield f"{path}.py", cast(Any, spec.loader).get_data(spec.origin)
 
 
 def _spec_of(package: str) -> ModuleSpec:

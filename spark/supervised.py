@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from spark.errors import SweepError
+from rebalance_sim.spark.errors import SweepError
 
 __all__ = ["Attempt", "Limits", "die_with_parent", "supervised"]
 

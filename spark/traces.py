@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from spark.plan import SweepPlan
-from spark.results import TRACE_FOLDER, ResultFolder, read_table
-from spark.runner import Runner, load_runner, takes
-from spark.supervised import supervised
+from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.runner import Runner, load_runner, takes
+from rebalance_sim.spark.store.results import TRACE_FOLDER, ResultFolder, read_table
+from rebalance_sim.spark.supervised import supervised
 
 __all__ = ["TRACES", "trace_failures", "traces_in"]
 
@@ -56,7 +56,7 @@ def traces_in(path: Path) -> dict[int, Path]:
 
 
 def _body(runner: Runner, profile: str) -> Callable[[int], _Traced]:
-    from sim.trace import FullTrace
+    from rebalance_sim.sim.trace import FullTrace
 
     def body(seed: int) -> _Traced:
         trace = FullTrace()

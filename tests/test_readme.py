@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from cli.main import app
-from protocol.semantics import SEMANTICS
-from scenarios.profile import PROFILES, load_profile
-from spark.tables import OUTCOMES, SCHEMAS
+from rebalance_sim.cli.main import app
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.profile import PROFILES, load_profile
+from rebalance_sim.spark.store.tables import OUTCOMES, SCHEMAS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

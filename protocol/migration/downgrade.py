@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from protocol.causes import RebalanceCause
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_group.member import ClassicMember
-from protocol.classic_group.operation import Operation
-from protocol.classic_group.rebalance import prepare_rebalance
-from protocol.consumer_group.context import CoordinatorContext
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.timers import member_timers
-from protocol.embedded import CONSUMER_PROTOCOL_TYPE, assignment_of
-from protocol.records import (
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import ClassicMember
+from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance
+from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.timer_keys import member_timers
+from rebalance_sim.protocol.runtime.causes import RebalanceCause
+from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, assignment_of
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,

@@ -9,24 +9,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from protocol.causes import cause_of_leave
-from protocol.classic_group.operation import Operation
-from protocol.consumer_group.advance import Advance
-from protocol.consumer_group.context import CoordinatorContext
-from protocol.consumer_group.group import NOBODY, ConsumerGroup
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.refusals import (
+from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.consumer.advance import Advance
+from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.refusals import (
     fenced_instance,
     group_is_full,
     unknown_instance,
     unknown_member,
 )
-from protocol.consumer_group.regexes import resolution_timer
-from protocol.consumer_group.removal import remove_members, replace_static_member
-from protocol.consumer_group.timers import join_key, session_key, sync_key
-from protocol.embedded import CONSUMER_PROTOCOL_TYPE, Subscription, assignment_of, partitions_of
-from protocol.errors import ErrorCode, GroupError
-from protocol.messages_classic import (
+from rebalance_sim.protocol.consumer.regexes import resolution_timer
+from rebalance_sim.protocol.consumer.removal import remove_members, replace_static_member
+from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key, sync_key
+from rebalance_sim.protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
+from rebalance_sim.protocol.runtime.causes import cause_of_leave
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.wire.classic_messages import (
     ClassicMemberMetadata,
     HeartbeatRequest,
     HeartbeatResponse,
@@ -39,9 +39,14 @@ from protocol.messages_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
-from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
-from protocol.records import MemberState, Record
+from rebalance_sim.protocol.wire.embedded import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    assignment_of,
+    partitions_of,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+from rebalance_sim.protocol.wire.records import MemberState, Record
 
 __all__ = ["MixedJoin", "heartbeat", "join", "join_committed", "leave", "sync"]
 

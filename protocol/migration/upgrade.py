@@ -5,18 +5,23 @@ Source: classic-group-and-migration.md, section 7.3.
 
 from __future__ import annotations
 
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_group.member import ClassicMember
-from protocol.classic_group.operation import Operation
-from protocol.consumer_group.context import CoordinatorContext, metadata_hash
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.timers import session_key
-from protocol.embedded import Assignment, EmbeddedMetadata, Subscription, partitions_of
-from protocol.errors import ErrorCode, GroupError
-from protocol.messages_classic import ClassicMemberMetadata
-from protocol.outcome import ScheduleTimer, TimerCommand
-from protocol.records import (
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import ClassicMember
+from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
+from rebalance_sim.protocol.wire.embedded import (
+    Assignment,
+    EmbeddedMetadata,
+    Subscription,
+    partitions_of,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -28,7 +33,7 @@ from protocol.records import (
     Record,
     TargetMetadataValue,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["upgrade"]
 

@@ -6,7 +6,7 @@ for played in replay(load_case_study("basic")):
 
 from __future__ import annotations
 
-from scenarios.case_studies.model import (
+from rebalance_sim.scenarios.case_studies.model import (
     CASE_STUDIES,
     CaseResponse,
     CaseState,
@@ -16,7 +16,7 @@ from scenarios.case_studies.model import (
     Promotion,
     load_case_study,
 )
-from scenarios.case_studies.replay import CaseStudyReplay, ReplayedStep, replay
+from rebalance_sim.scenarios.case_studies.replay import CaseStudyReplay, ReplayedStep, replay
 
 __all__ = [
     "CASE_STUDIES",

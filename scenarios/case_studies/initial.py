@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from protocol.embedded import (
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, ClassicMemberValue
+from rebalance_sim.protocol.wire.embedded import (
     CONSUMER_PROTOCOL_TYPE,
     Assignment,
     NamedPartitions,
     Subscription,
     partitions_by_name,
 )
-from protocol.records import (
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -25,9 +26,8 @@ from protocol.records import (
     Record,
     TargetMetadataValue,
 )
-from protocol.records_classic import ClassicGroupValue, ClassicMemberValue
-from protocol.topics import MetadataImage, Topic, TopicPartition
-from scenarios.case_studies.model import CaseState
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.scenarios.case_studies.model import CaseState
 
 __all__ = [
     "CLIENT_ASSIGNOR",

@@ -15,7 +15,7 @@ from enum import Enum
 from importlib.resources import files
 from typing import Any
 
-from scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
 __all__ = [
     "CASE_STUDIES",
@@ -125,7 +125,9 @@ def load_case_study(name: str) -> CaseStudy:
     """The case study of this name. Raises ScenarioError if there is none."""
     if name not in CASE_STUDIES:
         raise ScenarioError(f"no case study {name!r}; {did_you_mean(name, CASE_STUDIES)}")
-    text = (files("scenarios.case_studies") / f"{name}.json").read_text(encoding="utf-8")
+    text = (files("rebalance_sim.scenarios.case_studies") / f"{name}.json").read_text(
+        encoding="utf-8"
+    )
     data = json.loads(text)
     return CaseStudy(
         name=data["name"],

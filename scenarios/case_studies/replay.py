@@ -21,22 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from protocol.assignors import Assignor, GroupSpec
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.consumer_group.kip848 import Kip848Rules, LazyKip848Rules
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.timers import sync_key
-from protocol.embedded import Assignment, Subscription
-from protocol.embedded import partitions_of as embedded_partitions
-from protocol.errors import ErrorCode
-from protocol.messages import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
-from protocol.messages_classic import (
+from rebalance_sim.protocol.assignors.server import Assignor, GroupSpec
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.timer_keys import sync_key
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.versions.kip_848 import Kip848Rules, LazyKip848Rules
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupProtocol,
@@ -47,12 +41,18 @@ from protocol.messages_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from protocol.outcome import Outcome, TimerKey
-from protocol.records import MemberState, Record
-from protocol.semantics import SEMANTICS
-from protocol.shard import Shard
-from protocol.topics import TopicPartition
-from scenarios.case_studies.initial import (
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
+from rebalance_sim.protocol.wire.embedded import partitions_of as embedded_partitions
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import MemberState, Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.case_studies.initial import (
     CLIENT_ASSIGNOR,
     GROUP_ID,
     REBALANCE_TIMEOUT_MS,
@@ -64,7 +64,7 @@ from scenarios.case_studies.initial import (
     owned_by_name,
     partitions_of,
 )
-from scenarios.case_studies.model import (
+from rebalance_sim.scenarios.case_studies.model import (
     CaseResponse,
     CaseState,
     CaseStep,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from command_line import Outcome, start
 
-from cli.main import invoke
+from rebalance_sim.cli.main import invoke
 
 
 @pytest.fixture

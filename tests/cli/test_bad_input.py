@@ -78,7 +78,7 @@ def test_options_that_make_no_sense_are_refused(
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no other test had left a Spark session running in this process."""
-    monkeypatch.setattr("spark.session._active_context", lambda: None)
+    monkeypatch.setattr("rebalance_sim.spark.session._active_context", lambda: None)
 
 
 @pytest.mark.usefixtures("no_session")
@@ -87,7 +87,7 @@ def test_no_java_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("spark.java._candidates", lambda environ: iter(()))
+    monkeypatch.setattr("rebalance_sim.spark.java._candidates", lambda environ: iter(()))
     arguments = ("sweep", "--profile", "faulty", "--seeds", "0:10", "--out", tmp_path / "out")
     assert_refused(call(*arguments), "no Java 17 or later", "--backend pool")
     assert not (tmp_path / "out").exists()

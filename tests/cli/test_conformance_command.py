@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
-from conformance.broker_replay import BrokerReplayReport
-from scenarios.case_studies import CASE_STUDIES, load_case_study
+from rebalance_sim.conformance.broker_replay import BrokerReplayReport
+from rebalance_sim.scenarios.case_studies import CASE_STUDIES, load_case_study
 
 Call = Callable[..., Outcome]
 
@@ -60,7 +60,9 @@ def test_a_trace_beyond_the_model_is_reported_not_skipped(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = BrokerReplayReport(name="basic", needs="telepathy")
-    monkeypatch.setattr("conformance.broker_replay.replay_broker_trace", lambda trace: report)
+    monkeypatch.setattr(
+        "rebalance_sim.conformance.broker_replay.replay_broker_trace", lambda trace: report
+    )
     code, out, _ = call("conformance", TRACES / "basic.json")
     lines = out.splitlines()
     assert code == 0

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
-from cli.run import describe
-from scenarios import PROFILES, RunResult, ViolationRow, dump_scenario
-from scenarios.zoo import zoo_scenario
+from rebalance_sim.cli.run import describe
+from rebalance_sim.scenarios import PROFILES, RunResult, ViolationRow, dump_scenario
+from rebalance_sim.scenarios.defects import zoo_scenario
 
 Call = Callable[..., Outcome]
 
@@ -111,7 +111,7 @@ def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_pa
 def test_a_run_in_which_time_stands_still_is_exit_code_1_in_a_few_lines(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sim.clock.EVENTS_AT_ONE_INSTANT", 1)
+    monkeypatch.setattr("rebalance_sim.sim.clock.EVENTS_AT_ONE_INSTANT", 1)
     file = tmp_path / "ties.toml"
     file.write_text(call("generate", *SEED).out)
     code, out, err = call("run", file)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
-from cli.shrink import DEFAULT_MAX_RUNS
-from scenarios import dump_scenario, generate, load_scenario
-from scenarios.shrink import MAX_RUNS
+from rebalance_sim.cli.shrink import DEFAULT_MAX_RUNS
+from rebalance_sim.scenarios import dump_scenario, generate, load_scenario
+from rebalance_sim.scenarios.shrinking.shrink import MAX_RUNS
 
 Call = Callable[..., Outcome]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Outcome, start
 
-from spark import read_plan, read_table
+from rebalance_sim.spark import read_plan, read_table
 
 Execute = Callable[..., Outcome]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from conformance.broker_replay import replay_steps
-from conformance.broker_trace import load_broker_trace
-from conformance.errors import TraceError
+from rebalance_sim.conformance.broker_replay import replay_steps
+from rebalance_sim.conformance.broker_trace import load_broker_trace
+from rebalance_sim.conformance.errors import TraceError
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces"
 Document = dict[str, Any]

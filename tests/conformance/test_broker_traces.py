@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from conformance.broker_replay import replay_broker_trace, replay_steps
-from conformance.broker_trace import load_broker_trace
-from conformance.errors import TraceError
+from rebalance_sim.conformance.broker_replay import replay_broker_trace, replay_steps
+from rebalance_sim.conformance.broker_trace import load_broker_trace
+from rebalance_sim.conformance.errors import TraceError
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces"
 TRACES = {str(p.relative_to(FOLDER)): p for p in sorted(FOLDER.glob("kafka-*/*.json"))}

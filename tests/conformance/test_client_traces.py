@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 
-from conformance import java_host
-from conformance.client_compare import recorded_items
-from conformance.client_drive import drive
-from conformance.client_feed import polls
-from conformance.client_observed import Observed
-from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
-from conformance.errors import TraceError
-from protocol.member import MEMBER_DEFECTS, ConsumerMember
+from rebalance_sim.conformance import java_host
+from rebalance_sim.conformance.client_compare import recorded_items
+from rebalance_sim.conformance.client_drive import drive
+from rebalance_sim.conformance.client_feed import polls
+from rebalance_sim.conformance.client_observed import Observed
+from rebalance_sim.conformance.client_replay import (
+    ClientReplayReport,
+    load_client_trace,
+    replay_client_trace,
+)
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ConsumerMember
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))

@@ -11,20 +11,28 @@ from typing import Any
 
 import pytest
 
-from conformance.client_drive import drive
-from conformance.client_replay import ClientReplayReport, load_client_trace, replay_client_trace
-from conformance.errors import TraceError
-from protocol.librdkafka import CoordinatorState, JoinState
-from protocol.librdkafka.classic.core import LibrdkafkaClassicCore
-from protocol.librdkafka.classic.joining import Joining
-from protocol.librdkafka.classic.rebalance import ClassicRebalance
-from protocol.librdkafka.commits import Commits
-from protocol.librdkafka.core import LibrdkafkaCore
-from protocol.librdkafka.heartbeats import Heartbeats
-from protocol.librdkafka.link import CoordinatorLink
-from protocol.librdkafka.poll_watch import PollWatch
-from protocol.librdkafka.rebalance import Rebalance
-from protocol.member import CallbackKind
+from rebalance_sim.conformance.client_drive import drive
+from rebalance_sim.conformance.client_replay import (
+    ClientReplayReport,
+    load_client_trace,
+    replay_client_trace,
+)
+from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.librdkafka import CoordinatorState, JoinState
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
+    LibrdkafkaClassicCore,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
+    ClassicRebalance,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
+from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
+from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"
 TRACES = sorted(FOLDER.glob("*.json"))

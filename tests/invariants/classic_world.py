@@ -9,13 +9,12 @@ from typing import Any
 
 from coordinator_world import GROUP, CoordinatorWorld
 
-from invariants.step import StepKind
-from protocol.classic_group.group import ClassicGroup
-from protocol.config import CoordinatorConfig
-from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.errors import ErrorCode
-from protocol.member import Tick
-from protocol.messages_classic import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients import Tick
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -23,9 +22,10 @@ from protocol.messages_classic import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from protocol.messages_offsets import OffsetCommitRequest
-from protocol.outcome import Outcome
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["CLASSIC_CONFIG", "ClassicWorld", "StubClient", "assignment", "refused", "subscription"]
 

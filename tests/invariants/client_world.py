@@ -12,8 +12,8 @@ from typing import Any
 
 from coordinator_world import GROUP, IMAGE, CoordinatorWorld
 
-from invariants.step import ClientView, IntakeView, Step, StepKind
-from protocol.member import (
+from rebalance_sim.invariants.engine.step import ClientView, IntakeView, Step, StepKind
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CommitAnswered,
     ConsumerConfig,
@@ -157,7 +157,7 @@ class ClientWorld(CoordinatorWorld):
 
     def last_heartbeat(self, name: str, **changes: Any) -> SendHeartbeat:
         """A heartbeat like the one this client would send now, with these fields changed."""
-        from protocol.messages import ConsumerGroupHeartbeatRequest
+        from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 
         member = self.member(name)
         fields: dict[str, Any] = {

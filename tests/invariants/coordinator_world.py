@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from invariants.checker import Checker
-from invariants.promise import Violation
-from invariants.step import ClientView, ShardView, Step, StepKind
-from protocol.config import ConfigsInForce, CoordinatorConfig
-from protocol.coordinator import GroupCoordinator
-from protocol.errors import ErrorCode
-from protocol.messages import (
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.engine.property import Violation
+from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, StepKind
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
+from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     Request,
 )
-from protocol.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
-from protocol.records import Record
-from protocol.semantics import SEMANTICS, Semantics
-from protocol.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 GROUP = "group"
 ORDERS = Topic(topic_id="id-orders", name="orders", partition_count=4)

@@ -15,18 +15,18 @@ from coordinator_world import orders
 from falsified_clients import FALSIFIED
 from falsified_coordinator import mutant
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
-from protocol.classic_group.states import ClassicGroupState
-from protocol.classic_member.config import ClassicConsumerConfig
-from protocol.classic_member.states import ClassicState
-from protocol.errors import ErrorCode
-from protocol.librdkafka import JoinState
-from protocol.member import ClientState
-from protocol.member.kinds import LIBRDKAFKA_CLASSIC
-from protocol.messages_classic import JoinGroupResponseMember
-from protocol.messages_offsets import OffsetCommitResponse
-from protocol.outcome import Completion, Outcome, TimerKey
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
+from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponseMember
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 
 __all__ = ["FALSIFIED"]
 

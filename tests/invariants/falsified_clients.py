@@ -15,10 +15,10 @@ from falsified_coordinator import (
     target_epoch_record,
 )
 
-from protocol.errors import ErrorCode
-from protocol.member import ClientState, HeartbeatAnswered, Tick
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.outcome import TimerKey
+from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, Tick
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = ["FALSIFIED"]
 

@@ -12,19 +12,19 @@ from typing import Any
 from client_world import ClientWorld
 from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
-from invariants.step import StepKind
-from protocol.consumer_group.removal import group_tombstones
-from protocol.errors import ErrorCode
-from protocol.messages import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.consumer.removal import group_tombstones
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
     ListGroupsRequest,
 )
-from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
-from protocol.outcome import Outcome, TimerKey
-from protocol.records import (
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
@@ -36,7 +36,7 @@ from protocol.records import (
     OffsetCommitValue,
     TargetMetadataValue,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 FALSIFIED: dict[str, Callable[[], CoordinatorWorld]] = {}
 

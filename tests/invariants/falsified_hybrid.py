@@ -11,14 +11,14 @@ from coordinator_world import GROUP, orders
 from falsified_classic import FALSIFIED
 from falsified_coordinator import epoch_record, mutant
 
-from invariants.step import StepKind
-from protocol.classic_group.operation import Operation
-from protocol.errors import ErrorCode
-from protocol.messages_classic import SyncGroupResponse
-from protocol.migration.downgrade import Downgrade
-from protocol.migration.mixed import MixedJoin
-from protocol.outcome import Outcome, ScheduleTimer, TimerKey
-from protocol.records import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.migration.downgrade import Downgrade
+from rebalance_sim.protocol.migration.mixed import MixedJoin
+from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.wire.classic_messages import SyncGroupResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,

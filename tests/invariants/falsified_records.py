@@ -6,8 +6,7 @@ from client_world import ClientWorld
 from falsified_coordinator import mutant
 from falsified_hybrid import FALSIFIED
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CommitAnswered,
     FetchState,
     PartitionState,
@@ -16,8 +15,9 @@ from protocol.member import (
     SendCommit,
     Tick,
 )
-from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["FALSIFIED"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from coordinator_world import GROUP, CoordinatorWorld
 from hypothesis import strategies as st
 
-from protocol.config import CoordinatorConfig
-from protocol.messages_offsets import OffsetCommitRequest
-from protocol.topics import MetadataImage, Topic
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 MEMBERS = ("m0", "m1", "m2", "m3", "m4")
 INSTANCES = {"m0": "i0", "m1": "i0", "m2": "i1"}

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_history import ACTIONS, RANDOM_CONFIG, play
 
-from invariants.registry import INVARIANTS
-from protocol.outcome import Outcome
-from protocol.records import (
+from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
@@ -22,7 +22,7 @@ from protocol.records import (
     MemberState,
     Record,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 OF_STATES = {kind.promise.id for kind in INVARIANTS if kind.judges_states()}
 

@@ -8,9 +8,9 @@ from client_world import ClientWorld
 from coordinator_world import CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
 
-from invariants.promise import Finding, Invariant, Promise
-from invariants.registry import INVARIANTS
-from invariants.step import StepKind
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.invariants.engine.step import StepKind
 
 
 class Counting(Invariant):

@@ -12,7 +12,7 @@ from falsified_records import FALSIFIED
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from invariants.registry import INVARIANTS
+from rebalance_sim.invariants.engine.registry import INVARIANTS
 
 NAMES = ("A", "B", "C", "sD", "sE")
 """Those that begin with s are static; both of them share an instance id in mixed groups."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
-from invariants.known import KNOWN, known_defect
-from invariants.registry import PROMISES
-from protocol.semantics import SEMANTICS
+from rebalance_sim.invariants.engine.registry import PROMISES
+from rebalance_sim.invariants.known.known_issues import KNOWN, known_defect
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
 def lost_static_join(semantics) -> CoordinatorWorld:

@@ -6,9 +6,9 @@ import pytest
 from client_world import ClientWorld
 from falsified_clients import FALSIFIED
 
-from invariants.liveness import Liveness
-from invariants.step import StepKind
-from protocol.member import ClientState, Poll, PollingStopped, Unsubscribe
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.properties.consumer.liveness import Liveness
+from rebalance_sim.protocol.clients import ClientState, Poll, PollingStopped, Unsubscribe
 
 FOREVER_MS = 10_000_000
 

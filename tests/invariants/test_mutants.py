@@ -8,10 +8,10 @@ from functools import cache
 import pytest
 from falsified_records import FALSIFIED
 
-from invariants.checker import Checker
-from invariants.registry import PROMISES
-from scenarios.runner import run
-from scenarios.zoo import zoo_scenario
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.engine.registry import PROMISES
+from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.runner import run
 
 LATE_MS = 10_000_000
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from coordinator_world import GROUP, ORDERS, CoordinatorWorld
 from falsified_coordinator import current, parts_of, settled
 
-from protocol.messages import ConsumerGroupHeartbeatRequest
-from protocol.outcome import Outcome
-from protocol.records import ConsumerGroupCurrentMemberAssignment
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def write_for(world: CoordinatorWorld, member_id: str, record, owned) -> None:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from client_world import ClientWorld
 
-from invariants.reachability import CLASSIC_JOIN, COMPUTATION_TOLD, SOMETIMES, sometimes
-from protocol.consumer_group.reconciliation import TRANSITIONS
-from protocol.records import MemberState
+from rebalance_sim.invariants.engine.reachability import (
+    CLASSIC_JOIN,
+    COMPUTATION_TOLD,
+    SOMETIMES,
+    sometimes,
+)
+from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
+from rebalance_sim.protocol.wire.records import MemberState
 
 
 def test_nothing_is_met_by_a_sweep_that_saw_nothing():

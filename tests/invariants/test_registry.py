@@ -9,11 +9,16 @@ import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
 from falsified_records import FALSIFIED
 
-from invariants.promise import TRIGGERS
-from invariants.reachability import SOMETIMES
-from invariants.registry import COVERED_BY_OTHERS, INVARIANTS, PROMISES, as_markdown
-from protocol.semantics import ZOO
-from sim.broker_rules import BROKER_DEFECTS
+from rebalance_sim.invariants.engine.property import TRIGGERS
+from rebalance_sim.invariants.engine.reachability import SOMETIMES
+from rebalance_sim.invariants.engine.registry import (
+    COVERED_BY_OTHERS,
+    INVARIANTS,
+    PROMISES,
+    as_markdown,
+)
+from rebalance_sim.protocol.versions.semantics import ZOO
+from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "invariants.md"
 
@@ -82,5 +87,6 @@ def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener()
 
 
 def test_the_documentation_is_made_from_the_registry():
-    """Run ``python -m invariants.registry > docs/invariants.md`` after a change."""
+    """Run ``python -m rebalance_sim.invariants.engine.registry > docs/invariants.md`` after a
+    change."""
     assert DOCS.read_text() == as_markdown()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from invariants.words import first_difference, listed, plain
-from protocol.member import NO_ASSIGNMENT, LocalAssignment
-from protocol.records import MemberState, OffsetCommitValue
-from protocol.topics import TopicPartition
+from rebalance_sim.invariants.engine.words import first_difference, listed, plain
+from rebalance_sim.protocol.clients import NO_ASSIGNMENT, LocalAssignment
+from rebalance_sim.protocol.wire.records import MemberState, OffsetCommitValue
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ONE, TWO = TopicPartition("id-orders", 1), TopicPartition("id-orders", 2)
 

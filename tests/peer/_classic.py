@@ -6,9 +6,8 @@ from typing import Any
 
 from _kafka import Context
 
-from protocol.embedded import NamedPartitions, Subscription
-from protocol.errors import ErrorCode
-from protocol.messages_classic import (
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -16,9 +15,10 @@ from protocol.messages_classic import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from protocol.outcome import TimerKey
-from protocol.records import GroupMetadata
-from protocol.records_classic import ClassicGroupValue, ClassicMemberValue
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, ClassicMemberValue
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 GID = "group-id"
 TOPICS = ("foo", "bar", "baz")

@@ -12,12 +12,14 @@ from typing import Any
 
 from peer import show, tps
 
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.context import metadata_hash
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatRequest
-from protocol.outcome import TimerKey
-from protocol.records import (
+from rebalance_sim.protocol.consumer.context import metadata_hash
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -34,9 +36,7 @@ from protocol.records import (
     RegularExpressionValue,
     TargetMetadataValue,
 )
-from protocol.semantics import SEMANTICS
-from protocol.shard import Shard
-from protocol.topics import MetadataImage, Topic
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 G = "fooup"
 STATES = {

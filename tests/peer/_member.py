@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from peer import tps
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallReturned,
     ClientState,
@@ -34,9 +33,10 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 S = ClientState
 INTERVAL = 1_000  # as Kafka's tests of the heartbeat manager have it

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from peer import add, cannot, explain, same
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
-from protocol.assignors.classic.sticky import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
+from rebalance_sim.protocol.assignors.classic.sticky import (
     CooperativeStickyAssignor,
     CooperativeUserData,
     StickyAssignor,
     StickyUserData,
 )
-from protocol.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 
 def named(text):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from peer import add, explain, same, show, tps
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     GroupSpec,
     MemberSpec,
     PartitionAssignorError,

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 from peer import add, explain, same, show, tps
 
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.reconciliation import Reconciliation, reconcile
-from protocol.errors import GroupError
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.reconciliation import Reconciliation, reconcile
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import GroupError
+from rebalance_sim.protocol.wire.records import MemberState
 
 C = "CurrentAssignmentBuilderTest"
 S, UV, UL, UK = (

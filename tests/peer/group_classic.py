@@ -9,7 +9,7 @@ from __future__ import annotations
 from _classic import DELAY, GID, NEW_MEMBER, SUPERSET, Classic, member_value, protocols, value
 from peer import add, cannot, same
 
-from protocol.records import GroupMetadata
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 C = "GroupMetadataManagerTest"
 BOTH = ("kafka-4.1", "kafka-4.3")

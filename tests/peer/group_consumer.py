@@ -10,16 +10,16 @@ from __future__ import annotations
 from _kafka import Context, G
 from peer import add, cannot, same
 
-from protocol.assignors import PartitionAssignorError
-from protocol.outcome import TimerKey
-from protocol.records import (
+from rebalance_sim.protocol.assignors.server import PartitionAssignorError
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     GroupMetadataValue,
     TargetMetadataValue,
 )
-from protocol.topics import MetadataImage, Topic
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 C = "GroupMetadataManagerTest"
 BOTH = ("kafka-4.1", "kafka-4.3")

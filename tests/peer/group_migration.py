@@ -9,9 +9,9 @@ from __future__ import annotations
 from _classic import GID, Classic, member_value, subscription, value
 from peer import add, cannot, same, tps
 
-from protocol.embedded import Assignment, NamedPartitions
-from protocol.messages_classic import ClassicMemberMetadata, JoinGroupProtocol
-from protocol.records import GroupMetadata
+from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata, JoinGroupProtocol
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 C = "GroupMetadataManagerTest"
 BOTH = ("kafka-4.1", "kafka-4.3")

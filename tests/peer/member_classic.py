@@ -9,11 +9,8 @@ from __future__ import annotations
 from _member import asks, calls, commits, raised, results
 from peer import add, cannot, explain, same, tps
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
-from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
-from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     ClassicHeartbeatAnswered,
     Close,
@@ -41,14 +38,17 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
-from protocol.messages_classic import (
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,
     JoinGroupResponse,
     JoinGroupResponseMember,
     SyncGroupResponse,
 )
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 C, V = "ConsumerCoordinatorTest", "classic client"
 T1 = tps("topic1:0")

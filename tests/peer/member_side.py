@@ -11,7 +11,7 @@ from __future__ import annotations
 from _member import INTERVAL, Client, asks, calls, commits, raised, returned, sends, states
 from peer import add, cannot, same, tps
 
-from protocol.member import NO_ASSIGNMENT, Tick
+from rebalance_sim.protocol.clients import NO_ASSIGNMENT, Tick
 
 C = "ConsumerMembershipManagerTest"
 V = "client"

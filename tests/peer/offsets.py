@@ -9,21 +9,25 @@ from __future__ import annotations
 from _classic import Classic, member_value, value
 from peer import add, cannot, same
 
-from protocol.config import CoordinatorConfig
-from protocol.coordinator import GroupCoordinator
-from protocol.embedded import Subscription
-from protocol.messages import DeleteGroupsRequest
-from protocol.messages_classic import ClassicMemberMetadata
-from protocol.messages_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from protocol.records import (
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
+from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
+from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
     GroupMetadata,
     GroupMetadataValue,
     OffsetCommit,
     OffsetCommitValue,
 )
-from protocol.semantics import SEMANTICS
-from protocol.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 C = "OffsetMetadataManagerTest"
 BOTH = ("kafka-4.1", "kafka-4.3")

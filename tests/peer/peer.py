@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 @dataclass

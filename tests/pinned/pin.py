@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from scenarios import PROFILES, Scenario, generate, run
-from scenarios.scenario import load_scenario
-from scenarios.zoo import DEFECTS, zoo_scenario
+from rebalance_sim.scenarios import PROFILES, Scenario, generate, run
+from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+from rebalance_sim.scenarios.scenario import load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")
 LIMITS = Path(__file__).parents[2] / "scenarios" / "limits"

@@ -6,9 +6,7 @@ from typing import Any
 
 from coordinator_builders import GROUP_ID, Bench, assert_accepted, parts
 
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.messages_assignment import (
+from rebalance_sim.protocol.wire.assignment_messages import (
     ClientAssignor,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
@@ -16,6 +14,8 @@ from protocol.messages_assignment import (
     ConsumerGroupPrepareAssignmentResponse,
     InstalledMember,
 )
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 REBALANCE_TIMEOUT_MS = 30_000
 

@@ -6,8 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from protocol.assignors import Assignor, GroupSpec, MemberSpec, SubscriptionType, validate
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.server import (
+    Assignor,
+    GroupSpec,
+    MemberSpec,
+    SubscriptionType,
+    validate,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 HOMOGENEOUS = SubscriptionType.HOMOGENEOUS
 HETEROGENEOUS = SubscriptionType.HETEROGENEOUS

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from assignor_builders import Target
 
-from protocol.assignors import GroupSpec
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.server import GroupSpec
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 NOBODY = -1
 

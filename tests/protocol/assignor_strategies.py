@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from assignor_builders import Counts, group
 from hypothesis import strategies as st
 
-from protocol.assignors import GroupSpec, MemberSpec, UniformAssignor
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.server import GroupSpec, MemberSpec, UniformAssignor
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ids = st.text(alphabet="abcXYZ019-é", min_size=1, max_size=4)
 """Random ids, so that a newcomer lands anywhere in the order."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
-from protocol.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 __all__ = ["assign", "grouped", "member", "spelled"]
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_group.states import ClassicGroupState
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from protocol.messages_classic import (
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -29,12 +29,15 @@ from protocol.messages_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from protocol.messages_offsets import OffsetCommitRequest
-from protocol.outcome import Outcome, ScheduleTimer, TimerKey
-from protocol.records import Record
-from protocol.semantics import DEFAULT_SEMANTICS, Semantics
-from protocol.shard import Shard
-from protocol.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 __all__ = [
     "GROUP_ID",

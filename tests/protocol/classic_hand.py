@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
-from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig
-from protocol.embedded import Assignment, NamedPartitions
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     ClassicHeartbeatAnswered,
@@ -37,9 +34,16 @@ from protocol.member import (
     SyncGroupAnswered,
     Tick,
 )
-from protocol.messages_classic import HeartbeatResponse, JoinGroupResponse, SyncGroupResponse
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["Hand", "metadata"]
 

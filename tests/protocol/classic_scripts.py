@@ -10,9 +10,8 @@ from collections.abc import Callable
 from classic_story import ClassicStory
 from hypothesis import strategies as st
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.embedded import Assignment
-from protocol.member import (
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     SendClassicHeartbeat,
@@ -21,7 +20,8 @@ from protocol.member import (
     SendOffsetFetch,
     SendSyncGroup,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.embedded import Assignment
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 NAMES = "ABCD"
 STATIC = {"A": "instance-a"}

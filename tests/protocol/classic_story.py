@@ -13,12 +13,9 @@ from typing import Any
 
 from coordinator_builders import image_of
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_member import ClassicConsumer, ClassicConsumerConfig, ClassicMemberRules
-from protocol.config import CoordinatorConfig
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     CallReturned,
@@ -56,9 +53,16 @@ from protocol.member import (
     Unsubscribe,
     ValidatePositions,
 )
-from protocol.semantics import DEFAULT_SEMANTICS, Semantics
-from protocol.shard import Shard
-from protocol.topics import MetadataImage, TopicPartition
+from rebalance_sim.protocol.clients.java.classic import (
+    ClassicConsumer,
+    ClassicConsumerConfig,
+    ClassicMemberRules,
+)
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 __all__ = ["GROUP_ID", "ClassicStory"]
 

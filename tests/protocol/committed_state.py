@@ -6,12 +6,15 @@ from itertools import accumulate
 
 from coordinator_builders import GROUP_ID, Bench, load, state_of
 
-from protocol.config import CoordinatorConfig
-from protocol.coordinator import GroupCoordinator
-from protocol.messages import ConsumerGroupDescribeRequest, ListGroupsRequest
-from protocol.messages_offsets import OffsetFetchRequest
-from protocol.reads import ReadRequest
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.reads import ReadRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeRequest,
+    ListGroupsRequest,
+)
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 READS: tuple[ReadRequest, ...] = (
     ConsumerGroupDescribeRequest(group_ids=(GROUP_ID, "nobody")),

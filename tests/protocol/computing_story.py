@@ -6,9 +6,12 @@ from typing import Any
 
 from member_story import INTERVAL_MS, Story, partitions
 
-from protocol.assignors.client_side import ComputedAssignment, range_assignor, sticky_assignor
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.assignors.client_side import (
+    ComputedAssignment,
+    range_assignor,
+    sticky_assignor,
+)
+from rebalance_sim.protocol.clients import (
     AssignmentComputed,
     AssignmentInstalled,
     AssignmentPrepared,
@@ -18,13 +21,14 @@ from protocol.member import (
     SendInstallAssignment,
     SendPrepareAssignment,
 )
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.messages_assignment import (
+from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
     ConsumerGroupInstallAssignmentResponse,
     ConsumerGroupPrepareAssignmentResponse,
     InstalledMember,
 )
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 STICKY, RANGE = sticky_assignor(), range_assignor()
 TOLD = AssignmentMetadata(metadata_version=1, metadata_bytes=b"told")

@@ -12,30 +12,30 @@ from typing import Any
 import pytest
 from assignor_builders import parts
 
-from protocol.assignors import PartitionAssignorError, SubscriptionType
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.consumer_group.member import Member
-from protocol.coordinator import GroupCoordinator
-from protocol.errors import ErrorCode
-from protocol.messages import (
+from rebalance_sim.protocol.assignors.server import PartitionAssignorError, SubscriptionType
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
+from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     Request,
 )
-from protocol.messages_offsets import (
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
     OffsetCommitRequest,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from protocol.outcome import ScheduleTimer, TimerKey
-from protocol.records import VALUE_FIELDS, MemberState, OffsetCommit, Record
-from protocol.semantics import SEMANTICS, Semantics
-from protocol.shard import Shard
-from protocol.topics import MetadataImage, Topic, TopicPartition
-from sim.re2_engine import compile_re2
+from rebalance_sim.protocol.wire.records import VALUE_FIELDS, MemberState, OffsetCommit, Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.sim.re2_engine import compile_re2
 
 __all__ = [
     "FIRST_EPOCH",

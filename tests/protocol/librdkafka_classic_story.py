@@ -7,10 +7,14 @@ from typing import Any
 
 from classic_story import ClassicStory
 
-from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
-from protocol.classic_member import ClassicConsumerConfig
-from protocol.librdkafka.classic import LibrdkafkaClassicMember
-from protocol.member import ConnectCoordinator, CoordinatorConnected, CoordinatorConnectionClosed
+from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
+from rebalance_sim.protocol.clients import (
+    ConnectCoordinator,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+)
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 
 __all__ = ["LibrdkafkaClassicStory"]
 

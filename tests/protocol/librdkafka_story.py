@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from member_story import Story, partitions
 
-from protocol.librdkafka import JoinState, LibrdkafkaMember
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     ClientState,
     CommitOffsets,
     ConnectCoordinator,
@@ -24,8 +23,9 @@ from protocol.member import (
     SendHeartbeat,
     SendOffsetFetch,
 )
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.clients.librdkafka import JoinState, LibrdkafkaMember
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 Request = SendHeartbeat | SendCommit | SendOffsetFetch
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     ClientState,
@@ -35,9 +34,13 @@ from protocol.member import (
     Subscribe,
     Tick,
 )
-from protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 INTERVAL_MS = 5_000
 ALL_TOPICS = {"orders": "orders", "payments": "payments"}

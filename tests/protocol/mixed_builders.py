@@ -6,9 +6,9 @@ from typing import Any
 
 from classic_builders import ClassicBench, subscription, text
 
-from protocol.consumer_group.member import Member
-from protocol.records import MemberState
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["epoch", "member", "mixed", "owned"]
 

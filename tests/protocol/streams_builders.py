@@ -8,7 +8,7 @@ from typing import Any
 from assignor_builders import parts
 from hypothesis import strategies as st
 
-from protocol.assignors.client_side import (
+from rebalance_sim.protocol.assignors.client_side import (
     AssignmentSpec,
     ComputedAssignment,
     MetadataReason,
@@ -16,13 +16,13 @@ from protocol.assignors.client_side import (
     StreamsAssignor,
     StreamsConfig,
 )
-from protocol.assignors.client_side.streams_metadata import (
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     StreamsMember,
     decode_assignment,
     encode_member,
 )
-from protocol.messages_assignment import PreparedMember
-from protocol.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.assignment_messages import PreparedMember
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 ACCEPTABLE = 100
 """The acceptable recovery lag in these tests."""

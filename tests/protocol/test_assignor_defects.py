@@ -20,14 +20,14 @@ from assignor_builders import (
     with_current,
 )
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     Assignor,
     PartitionAssignorError,
     RangeAssignor,
     UniformAssignor,
     java_hash_map_order,
 )
-from protocol.assignors.defects import (
+from rebalance_sim.protocol.defects.server_assignor_defects import (
     FailsOnEmptySubscription,
     MovesExtraToFirst,
     StickyRange,

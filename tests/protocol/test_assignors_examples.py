@@ -20,9 +20,9 @@ from assignor_builders import (
     with_current,
 )
 
-from protocol.assignors import RangeAssignor, UniformAssignor
-from protocol.assignors.defects import MovesExtraToFirst
-from protocol.assignors.uniform_heterogeneous import assign_heterogeneous
+from rebalance_sim.protocol.assignors.server import RangeAssignor, UniformAssignor
+from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
+from rebalance_sim.protocol.defects.server_assignor_defects import MovesExtraToFirst
 
 RANGE = RangeAssignor()
 UNIFORM = UniformAssignor()

@@ -25,9 +25,9 @@ from assignor_strategies import Case, cases, homogeneous_cases, ids
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from protocol.assignors import GroupSpec, UniformAssignor
-from protocol.assignors.uniform_heterogeneous import assign_heterogeneous
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.server import GroupSpec, UniformAssignor
+from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 UNIFORM = UniformAssignor()
 checked = settings(max_examples=60, deadline=None)

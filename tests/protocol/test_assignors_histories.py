@@ -10,8 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from protocol.assignors import GroupSpec, MemberSpec, RangeAssignor, UniformAssignor
-from protocol.assignors.uniform_heterogeneous import assign_heterogeneous
+from rebalance_sim.protocol.assignors.server import (
+    GroupSpec,
+    MemberSpec,
+    RangeAssignor,
+    UniformAssignor,
+)
+from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
 
 TOPICS = ["bar", "baz", "foo", "qux"]
 

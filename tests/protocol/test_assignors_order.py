@@ -10,13 +10,13 @@ from assignor_builders import assign, group, member, parts, targets
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     DEFAULT_ASSIGNORS,
     RangeAssignor,
     UniformAssignor,
     java_hash_map_order,
 )
-from protocol.assignors.java_order import java_string_hash
+from rebalance_sim.protocol.assignors.server.java_order import java_string_hash
 
 LETTERS = string.ascii_uppercase
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from assignor_builders import HOMOGENEOUS, group, member, targets
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     GroupSpec,
     MemberSpec,
     PartitionAssignorError,

@@ -30,7 +30,7 @@ from assignor_strategies import Case, cases, homogeneous_cases, ids
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.server import (
     Assignor,
     GroupSpec,
     MemberSpec,
@@ -40,9 +40,9 @@ from protocol.assignors import (
     java_hash_map_order,
     validate,
 )
-from protocol.assignors.defects import MovesExtraToFirst
-from protocol.assignors.uniform_heterogeneous import assign_heterogeneous
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.server.uniform_heterogeneous import assign_heterogeneous
+from rebalance_sim.protocol.defects.server_assignor_defects import MovesExtraToFirst
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 RANGE = RangeAssignor()
 UNIFORM = UniformAssignor()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from classic_assignor_builders import assign, grouped, member
 
-from protocol.assignors.classic import ClaimingMember
-from protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
-from protocol.embedded import Subscription
+from rebalance_sim.protocol.assignors.classic import ClaimingMember
+from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 
 def all_on(topics: str, *names: str) -> list[ClaimingMember]:

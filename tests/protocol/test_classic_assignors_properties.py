@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.assignors.classic import (
+from rebalance_sim.protocol.assignors.classic import (
     CLASSIC_ASSIGNORS,
     Assigned,
     ClaimingMember,
     ClassicAssignor,
     EndlessAssignmentError,
 )
-from protocol.assignors.classic.defects import assignors_with_defects
-from protocol.assignors.classic.interface import NamedPartition, ungrouped
-from protocol.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
+from rebalance_sim.protocol.defects.classic_assignor_defects import assignors_with_defects
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 checked = settings(max_examples=60, deadline=None)
 EVERY_ASSIGNOR = pytest.mark.parametrize("name", list(CLASSIC_ASSIGNORS))

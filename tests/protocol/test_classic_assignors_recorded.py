@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from protocol.assignors.classic import (
+from rebalance_sim.protocol.assignors.classic import (
     CLASSIC_ASSIGNORS,
     LIBRDKAFKA_ASSIGNORS,
     ClaimingMember,
     ClassicAssignor,
 )
-from protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
-from protocol.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.assignors.classic.sticky import CooperativeUserData, StickyUserData
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 TRACES = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 PATHS = sorted(TRACES.glob("*/*.json"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from classic_builders import ClassicBench, codes, held
 
-from protocol.errors import ErrorCode
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 NONE, LATE = ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscription
 
-from protocol.classic_group.defects import CLASSIC_DEFECTS
-from protocol.classic_group.states import ClassicGroupState
-from protocol.consumer_group.rules import ConsumerGroupRules
-from protocol.errors import ErrorCode, ReplayError
-from protocol.member import MemberRules
-from protocol.migration.defects import MIGRATION_DEFECTS
-from protocol.records import OffsetCommit, Record
-from protocol.semantics import Semantics
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import MemberRules
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
+from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
+from rebalance_sim.protocol.wire.records import OffsetCommit, Record
 
 CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, ClassicBench, assignment, subscription
 
-from protocol.errors import ErrorCode
-from protocol.messages_classic import DescribedGroup, DescribeGroupsRequest
+from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
 def described(bench: ClassicBench, *group_ids: str, version: int = 6) -> list[DescribedGroup]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscription
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.messages_classic import JoinGroupRequest
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from classic_builders import SESSION_MS, ClassicBench, codes
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.messages_classic import LeaveGroupRequest
-from protocol.outcome import TimerKey
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscription
 
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.records_classic import ClassicGroupValue, ClassicMemberValue
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, ClassicMemberValue
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -5,18 +5,22 @@ from __future__ import annotations
 import pytest
 from classic_story import ClassicStory
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.classic_member import CLASSIC_MEMBER_DEFECTS, ClassicMemberRules, ClassicState
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import (
     CommitAnswered,
     CommitOffsets,
     SendCommit,
     SendJoinGroup,
     SendSyncGroup,
 )
-from protocol.messages_offsets import OffsetCommitResponse
-from protocol.semantics import DEFAULT_SEMANTICS, SEMANTICS
+from rebalance_sim.protocol.clients.java.classic import (
+    CLASSIC_MEMBER_DEFECTS,
+    ClassicMemberRules,
+    ClassicState,
+)
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 
 CLEAN = ClassicMemberRules
 LOST = "onPartitionsLost"

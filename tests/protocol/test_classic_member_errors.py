@@ -7,17 +7,8 @@ from typing import Any
 import pytest
 from classic_hand import Hand
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
-from protocol.classic_member import (
-    LEGAL_CLASSIC_TRANSITIONS,
-    REACTIONS,
-    Api,
-    ClassicConsumerConfig,
-    ClassicState,
-    Then,
-)
-from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     ClassicHeartbeatAnswered,
@@ -40,12 +31,21 @@ from protocol.member import (
     SendSyncGroup,
     Unsubscribe,
 )
-from protocol.messages_classic import (
+from rebalance_sim.protocol.clients.java.classic import (
+    LEGAL_CLASSIC_TRANSITIONS,
+    REACTIONS,
+    Api,
+    ClassicConsumerConfig,
+    ClassicState,
+    Then,
+)
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,
     JoinGroupResponse,
     LeaveGroupResponse,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 E = ErrorCode
 FOO = frozenset(TopicPartition("foo", number) for number in range(2))

@@ -11,9 +11,9 @@ from classic_story import ClassicStory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
-from protocol.classic_member import ClassicState
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients.java.classic import ClassicState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def assert_exclusive(story: ClassicStory) -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from classic_story import ClassicStory
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.member import ClientState, SendCommit, SendJoinGroup, SendLeaveGroup, SendSyncGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    SendCommit,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendSyncGroup,
+)
 
 ALL_FOO = "foo-0 foo-1 foo-2 foo-3"
 REVOKED, ASSIGNED, LOST = "onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost"

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 from classic_story import ClassicStory, codes
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.classic_member import ClassicState
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     EnforceRebalance,
@@ -18,7 +16,9 @@ from protocol.member import (
     SendLeaveGroup,
     SendSyncGroup,
 )
-from protocol.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.protocol.clients.java.classic import ClassicState
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 ALL_FOO = "foo-0 foo-1 foo-2 foo-3"
 REVOKED, ASSIGNED, LOST = "onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost"

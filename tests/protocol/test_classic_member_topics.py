@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from classic_hand import Hand, metadata
 
-from protocol.embedded import Assignment, NamedPartitions
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     ClientState,
     OffsetFetchAnswered,
     RequestMetadata,
@@ -16,8 +15,9 @@ from protocol.member import (
     SendOffsetFetch,
     ValidatePositions,
 )
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 FOO = NamedPartitions("foo", (0, 1))
 BY_NAME = {TopicPartition("foo", number) for number in range(2)}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, subscription
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.messages import DeleteGroupsRequest, ListGroupsRequest
-from protocol.messages_offsets import OffsetDeleteRequest, OffsetFetchRequest
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest, ListGroupsRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest, OffsetFetchRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

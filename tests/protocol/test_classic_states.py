@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.classic_group.group import ClassicGroup
-from protocol.classic_group.states import TRANSITIONS, ClassicGroupState, Event, transition
-from protocol.errors import IllegalTransition
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import (
+    TRANSITIONS,
+    ClassicGroupState,
+    Event,
+    transition,
+)
+from rebalance_sim.protocol.wire.errors import IllegalTransition
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from classic_builders import SESSION_MS, ClassicBench, HoldingShard, codes, spelled, subscription
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
 COMPLETING = ClassicGroupState.COMPLETING_REBALANCE

@@ -13,9 +13,9 @@ from classic_builders import (
     subscription,
 )
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.records import GroupMetadata
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import GroupMetadata
 
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
 COMPLETING = ClassicGroupState.COMPLETING_REBALANCE

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from assignment_builders import REBALANCE_TIMEOUT_MS, ComputingBench, assigned, computing, offer
 
-from protocol.consumer_group.client_side_defects import CLIENT_SIDE_DEFECTS
-from protocol.consumer_group.client_side_rules import ClientSideRules
-from protocol.semantics import SEMANTICS, Semantics
+from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.defects.client_side_defects import CLIENT_SIDE_DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 
 CLEAN = SEMANTICS["kip-848"]
 

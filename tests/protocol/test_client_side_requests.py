@@ -10,14 +10,13 @@ import pytest
 from assignment_builders import REBALANCE_TIMEOUT_MS, ComputingBench, assigned, computing, offer
 from coordinator_builders import GROUP_ID, assert_accepted, image_of, parts, state_of
 
-from protocol.consumer_group.computation import (
+from rebalance_sim.protocol.consumer.client_side.computation import (
     COMPUTATION_TRANSITIONS,
     Computation,
     ComputationEvent,
     ComputationStep,
 )
-from protocol.errors import IllegalTransition
-from protocol.messages_assignment import (
+from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
@@ -25,8 +24,9 @@ from protocol.messages_assignment import (
     InstalledMember,
     PreparedMember,
 )
-from protocol.records import to_dict
-from protocol.topics import Topic
+from rebalance_sim.protocol.wire.errors import IllegalTransition
+from rebalance_sim.protocol.wire.records import to_dict
+from rebalance_sim.protocol.wire.topics import Topic
 
 WHOLE = {"A": "foo[0-2]"}
 

@@ -6,15 +6,23 @@ from assignor_builders import parts
 from hypothesis import given
 from streams_builders import group, specs, streams_member
 
-from protocol.assignors import GroupSpec, MemberSpec, RangeAssignor, UniformAssignor
-from protocol.assignors.client_side import (
+from rebalance_sim.protocol.assignors.client_side import (
     AssignmentSpec,
     advertise,
     range_assignor,
     sticky_assignor,
 )
-from protocol.assignors.client_side.simple import subscription_type_of
-from protocol.messages_assignment import ClientAssignor, ConsumerGroupPrepareAssignmentResponse
+from rebalance_sim.protocol.assignors.client_side.simple import subscription_type_of
+from rebalance_sim.protocol.assignors.server import (
+    GroupSpec,
+    MemberSpec,
+    RangeAssignor,
+    UniformAssignor,
+)
+from rebalance_sim.protocol.wire.assignment_messages import (
+    ClientAssignor,
+    ConsumerGroupPrepareAssignmentResponse,
+)
 
 
 @given(specs())

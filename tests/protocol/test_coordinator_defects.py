@@ -12,16 +12,19 @@ from typing import Any
 import pytest
 from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
-from protocol.classic_group.defects import CLASSIC_DEFECTS
-from protocol.consumer_group.client_side_defects import CLIENT_SIDE_DEFECTS
-from protocol.consumer_group.defects import COORDINATOR_DEFECTS
-from protocol.consumer_group.rules import ConsumerGroupRules
-from protocol.errors import ReplayError
-from protocol.member import MemberRules
-from protocol.messages import AlterGroupConfigRequest, DeleteGroupsRequest
-from protocol.migration.defects import MIGRATION_DEFECTS
-from protocol.records import Record
-from protocol.semantics import SEMANTICS, ZOO, Semantics
+from rebalance_sim.protocol.clients import MemberRules
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
+from rebalance_sim.protocol.defects.client_side_defects import CLIENT_SIDE_DEFECTS
+from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
+from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, ZOO, Semantics
+from rebalance_sim.protocol.wire.consumer_messages import (
+    AlterGroupConfigRequest,
+    DeleteGroupsRequest,
+)
+from rebalance_sim.protocol.wire.errors import ReplayError
+from rebalance_sim.protocol.wire.records import Record
 
 CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
 

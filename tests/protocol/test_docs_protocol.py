@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs.generate import PAGES, regenerate, transition_diagram, transition_table
-from protocol.consumer_group.reconciliation import TRANSITIONS, Effect
+from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

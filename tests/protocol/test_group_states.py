@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from coordinator_builders import GROUP_ID, Bench, both_versions, join_request, parts, state_of
 
-from protocol.config import (
+from rebalance_sim.protocol.runtime.coordinator_config import (
     ConfigsInForce,
     CoordinatorConfig,
     GroupConfig,
     alter_broker_config,
     alter_group_config,
 )
-from protocol.errors import ErrorCode, GroupError
-from protocol.messages import (
+from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
     AlterGroupConfigResponse,
     ConsumerGroupDescribeRequest,
@@ -26,6 +25,7 @@ from protocol.messages import (
     ListedGroup,
     ListGroupsRequest,
 )
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
 # -- 6.1 states ----------------------------------------------------------------------------
 

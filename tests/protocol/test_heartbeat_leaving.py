@@ -12,7 +12,7 @@ from coordinator_builders import (
     text,
 )
 
-from protocol.messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 
 # -- 4.4 for good --------------------------------------------------------------------------
 

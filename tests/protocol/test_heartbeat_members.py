@@ -14,8 +14,8 @@ from coordinator_builders import (
     parts,
 )
 
-from protocol.consumer_group.rules import ConsumerGroupRules
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 GREATER = (
     "The consumer group member has a greater member epoch ({}) than the one known by the group "

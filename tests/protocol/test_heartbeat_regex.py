@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from coordinator_builders import Bench, assert_refused, both_versions, parts
 
-from protocol.assignors import SubscriptionType
-from protocol.config import CoordinatorConfig
-from protocol.shard import Shard
+from rebalance_sim.protocol.assignors.server import SubscriptionType
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 
 TOPICS = {"foo1": 1, "foo2": 1, "bar": 1}
 PAUSE_MS = 10_000

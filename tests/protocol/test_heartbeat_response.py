@@ -14,8 +14,8 @@ from coordinator_builders import (
     shorthand,
 )
 
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.records import to_dict
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.records import to_dict
 
 # -- 2.9 when the response carries the assignment ------------------------------------------
 

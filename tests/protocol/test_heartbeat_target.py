@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused
 
-from protocol.assignors import RangeAssignor, UniformAssignor
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.assignors.server import RangeAssignor, UniformAssignor
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
 class Recorder:

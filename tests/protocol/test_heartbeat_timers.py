@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from coordinator_builders import Bench, assert_refused, both_versions, parts
 
-from protocol.messages import AlterGroupConfigRequest
+from rebalance_sim.protocol.wire.consumer_messages import AlterGroupConfigRequest
 
 SESSION_MS = 45_000
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused, parts
 
-from protocol.assignors import UniformAssignor
-from protocol.consumer_group.kip848 import LazyKip848Rules
-from protocol.consumer_group.rules import Kafka41Rules
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.assignors.server import UniformAssignor
+from rebalance_sim.protocol.consumer.consumer_rules import Kafka41Rules
+from rebalance_sim.protocol.versions.kip_848 import LazyKip848Rules
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 
 EAGER = SEMANTICS["kip-848"]
 LAZY = replace(EAGER, coordinator=LazyKip848Rules)

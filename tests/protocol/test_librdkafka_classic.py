@@ -8,15 +8,9 @@ import pytest
 from classic_assignor_builders import grouped, member, spelled
 from librdkafka_classic_story import LibrdkafkaClassicStory
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
-from protocol.assignors.classic.sticky import StickyUserData
-from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
-from protocol.librdkafka.states import (
-    LEGAL_CLASSIC_JOIN_TRANSITIONS,
-    JoinState,
-    check_join_transition,
-)
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
+from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
     ClientState,
     SendClassicHeartbeat,
@@ -25,7 +19,13 @@ from protocol.member import (
     SendLeaveGroup,
     SendSyncGroup,
 )
-from protocol.messages_classic import HeartbeatResponse
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
+    LEGAL_CLASSIC_JOIN_TRANSITIONS,
+    JoinState,
+    check_join_transition,
+)
+from rebalance_sim.protocol.wire.classic_messages import HeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 
 
 def two_members(assignor: str = "range", **settings: object) -> LibrdkafkaClassicStory:

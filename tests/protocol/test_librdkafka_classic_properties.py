@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librdkafka_classic_story import LibrdkafkaClassicStory
 
-from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
-from protocol.librdkafka import JoinState
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def assert_exclusive(story: LibrdkafkaClassicStory) -> None:

@@ -5,13 +5,8 @@ from __future__ import annotations
 import pytest
 from classic_hand import Hand, metadata
 
-from protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
-from protocol.classic_member import ClassicConsumerConfig
-from protocol.embedded import Assignment, NamedPartitions
-from protocol.errors import ErrorCode
-from protocol.librdkafka import JoinState
-from protocol.librdkafka.classic import LibrdkafkaClassicMember
-from protocol.member import (
+from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     CoordinatorConnected,
     OffsetFetchAnswered,
@@ -24,8 +19,13 @@ from protocol.member import (
     SendOffsetFetch,
     Subscribe,
 )
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 FOO = NamedPartitions("foo", (0, 1))
 BAR = NamedPartitions("bar", (0, 1))

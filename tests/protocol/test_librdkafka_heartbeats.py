@@ -11,9 +11,7 @@ import pytest
 from librdkafka_story import LibrdkafkaStory
 from member_story import INTERVAL_MS, partitions, sent
 
-from protocol.errors import ErrorCode
-from protocol.librdkafka import CoordinatorState
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     CloseConnection,
@@ -23,7 +21,9 @@ from protocol.member import (
     SendHeartbeat,
     Subscribe,
 )
-from protocol.messages import UNCHANGED_TIMEOUT_MS
+from rebalance_sim.protocol.clients.librdkafka import CoordinatorState
+from rebalance_sim.protocol.wire.consumer_messages import UNCHANGED_TIMEOUT_MS
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 NOTHING = partitions()
 

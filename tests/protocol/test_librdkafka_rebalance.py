@@ -11,10 +11,7 @@ import pytest
 from librdkafka_story import LibrdkafkaStory
 from member_story import INTERVAL_MS, partitions, sent
 
-from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
-from protocol.librdkafka import LEGAL_JOIN_TRANSITIONS, JoinState
-from protocol.librdkafka.states import check_join_transition
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     CallReturned,
     ClientState,
@@ -28,7 +25,10 @@ from protocol.member import (
     Subscribe,
     Unsubscribe,
 )
-from protocol.messages_offsets import OffsetCommitResponse, OffsetFetchResponse
+from rebalance_sim.protocol.clients.librdkafka import LEGAL_JOIN_TRANSITIONS, JoinState
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import check_join_transition
+from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 
 ASSIGNED, REVOKED, LOST = CallbackKind.ASSIGNED, CallbackKind.REVOKED, CallbackKind.LOST
 NOTHING = partitions()

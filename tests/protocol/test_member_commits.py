@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from member_story import INTERVAL_MS, Story, partitions, sent
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     Close,
@@ -22,8 +21,13 @@ from protocol.member import (
     Tick,
     ValidatePositions,
 )
-from protocol.messages_offsets import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchResponse,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 S = ClientState
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -11,9 +11,8 @@ import pytest
 from computing_story import RANGE, RESULT, STICKY, TOLD, ComputingStory, member_at_rest
 from member_story import INTERVAL_MS, Story, partitions
 
-from protocol.assignors.client_side import AssignorMetadata, advertise
-from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
-from protocol.member import (
+from rebalance_sim.protocol.assignors.client_side import AssignorMetadata, advertise
+from rebalance_sim.protocol.clients import (
     AssignmentComputed,
     AssignmentReceived,
     AssignorMetadataChanged,
@@ -29,7 +28,8 @@ from protocol.member import (
     SendPrepareAssignment,
     Unsubscribe,
 )
-from protocol.member.computing import COMPUTING_TRANSITIONS, Computing
+from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS, Computing
+from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 
 
 def kinds(effects: list[Effect]) -> list[str]:

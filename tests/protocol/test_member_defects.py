@@ -12,8 +12,7 @@ import pytest
 from computing_story import TOLD, member_at_rest
 from member_story import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     MEMBER_DEFECTS,
     AssignmentReceived,
     CallbackKind,
@@ -31,9 +30,10 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 Telling = Callable[[type[MemberRules]], Any]

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from member_story import INTERVAL_MS, Story, partitions, sent
 
-from protocol.errors import ErrorCode, ProtocolBug
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     ClientState,
     Close,
     ConsumerConfig,
@@ -24,8 +23,9 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
-from protocol.member.backoff import RequestPacer, backoff_ms
-from protocol.messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer, backoff_ms
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 S = ClientState
 

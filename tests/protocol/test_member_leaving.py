@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from member_story import INTERVAL_MS, Story, partitions, sent
 
-from protocol.errors import ErrorCode, ProtocolBug
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     Call,
     CallbackKind,
     CallReturned,
@@ -18,9 +17,10 @@ from protocol.member import (
     Tick,
     Unsubscribe,
 )
-from protocol.member.heartbeat import ErrorClass, classify_error
-from protocol.messages import ConsumerGroupHeartbeatRequest
-from protocol.messages_offsets import NO_MEMBER_EPOCH
+from rebalance_sim.protocol.clients.java.consumer.heartbeats import ErrorClass, classify_error
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH
 
 S = ClientState
 REVOKED, ASSIGNED, LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST

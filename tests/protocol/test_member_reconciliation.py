@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from member_story import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
-from protocol.errors import ErrorCode
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     Close,
@@ -15,8 +14,9 @@ from protocol.member import (
     RequestMetadata,
     Unsubscribe,
 )
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 S = ClientState
 REVOKED, ASSIGNED, LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from member_story import Story, partitions
 
-from protocol.errors import ErrorCode, IllegalTransition, ProtocolBug
-from protocol.member import (
+from rebalance_sim.protocol.clients import (
     LEGAL_TRANSITIONS,
     CallbackCompleted,
     ClientState,
@@ -20,7 +19,8 @@ from protocol.member import (
     Subscribe,
     Unsubscribe,
 )
-from protocol.member.states import check_transition
+from rebalance_sim.protocol.clients.common.member_states import check_transition
+from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 
 S = ClientState
 

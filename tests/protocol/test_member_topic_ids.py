@@ -9,10 +9,10 @@ from __future__ import annotations
 import pytest
 from member_story import Story, sent
 
-from protocol.errors import ErrorCode
-from protocol.member import CommitOffsets, MetadataKnown, RequestMetadata
-from protocol.messages_offsets import OffsetFetchResponse
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.clients import CommitOffsets, MetadataKnown, RequestMetadata
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

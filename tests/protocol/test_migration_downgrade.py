@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, spelled, subscription
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupHeartbeatRequest
-from protocol.migration.downgrade import Downgrade
-from protocol.records import GroupMetadata
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.migration.downgrade import Downgrade
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import GroupMetadata
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

@@ -8,10 +8,10 @@ import pytest
 from classic_builders import SESSION_MS, ClassicBench, HoldingShard, subscription
 from mixed_builders import epoch, member, mixed, owned
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.errors import ErrorCode
-from protocol.messages import ConsumerGroupDescribeRequest
-from protocol.messages_offsets import OffsetFetchRequest
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupDescribeRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 
 NONE, UNKNOWN, FENCED = (
     ErrorCode.NONE,

@@ -8,9 +8,9 @@ import pytest
 from classic_builders import ClassicBench, codes, spelled, subscription, text
 from mixed_builders import member, mixed, owned
 
-from protocol.errors import ErrorCode
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import MemberState
 
 NONE, UNKNOWN, FENCED = (
     ErrorCode.NONE,

@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from protocol.classic_group.group import ClassicGroup
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.errors import ErrorCode
-from protocol.records import Record
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 classic = st.sampled_from(["A", "B", "sC"])
 consumers = st.sampled_from(["X", "Y", "sZ"])

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscription, text
 
-from protocol.classic_group.states import ClassicGroupState
-from protocol.consumer_group.member import Member
-from protocol.coordinator import GroupCoordinator
-from protocol.embedded import Assignment, NamedPartitions
-from protocol.errors import ErrorCode
-from protocol.messages_classic import SyncGroupRequest
-from protocol.messages_offsets import OffsetFetchRequest
-from protocol.outcome import Outcome, TimerKey
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 PREPARING = ClassicGroupState.PREPARING_REBALANCE

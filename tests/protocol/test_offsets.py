@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from coordinator_builders import GROUP_ID, Bench, both_versions, parts
 
-from protocol.messages import Request
-from protocol.messages_offsets import (
+from rebalance_sim.protocol.wire.consumer_messages import Request
+from rebalance_sim.protocol.wire.offset_messages import (
     NO_OFFSET,
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetFetchRequest,
 )
-from protocol.records import OffsetCommit, OffsetCommitValue, to_dict
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, to_dict
 
 DAY_MS = 86_400_000
 CHECK_MS = 600_000

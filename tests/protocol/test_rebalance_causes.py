@@ -8,12 +8,18 @@ import pytest
 from classic_builders import ClassicBench, HoldingShard, subscription
 from mixed_builders import mixed, owned
 
-from protocol.causes import REASONS, Rebalance, RebalanceCause, cause_by_reason, cause_of_leave
-from protocol.classic_group.states import ClassicGroupState
-from protocol.outcome import Outcome
-from protocol.semantics import SEMANTICS
-from protocol.shard import Shard
-from protocol.topics import Topic
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.causes import (
+    REASONS,
+    Rebalance,
+    RebalanceCause,
+    cause_by_reason,
+    cause_of_leave,
+)
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.topics import Topic
 
 C = RebalanceCause
 STABLE = ClassicGroupState.STABLE

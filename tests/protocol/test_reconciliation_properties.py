@@ -8,16 +8,16 @@ from coordinator_builders import VERSIONS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.reconciliation import (
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.reconciliation import (
     TRANSITIONS,
     Reconciliation,
     reconcile,
     situation_of,
 )
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 PARTITIONS = [TopicPartition(topic, number) for topic in ("bar", "foo") for number in range(3)]
 TARGET_EPOCH = 9

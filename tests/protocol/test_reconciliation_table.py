@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from coordinator_builders import FIRST_EPOCH, Bench, both_versions, parts, text
 
-from protocol.consumer_group import reconciliation
-from protocol.consumer_group.member import Member
-from protocol.consumer_group.reconciliation import (
+from rebalance_sim.protocol.consumer import reconciliation
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.reconciliation import (
     TRANSITIONS,
     Effect,
     Reconciliation,
@@ -15,9 +15,9 @@ from protocol.consumer_group.reconciliation import (
     reconcile,
     situation_of,
 )
-from protocol.errors import ErrorCode, GroupError, IllegalTransition
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, IllegalTransition
+from rebalance_sim.protocol.wire.records import MemberState
 
 STABLE = MemberState.STABLE
 UNREVOKED = MemberState.UNREVOKED_PARTITIONS

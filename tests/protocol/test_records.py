@@ -11,7 +11,7 @@ from coordinator_builders import GROUP_ID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import (
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -31,7 +31,7 @@ from protocol.records import (
     TargetMetadataValue,
     to_dict,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 names = st.text("abc.#-", min_size=1, max_size=4)
 numbers = st.integers(0, 2**31 - 1)

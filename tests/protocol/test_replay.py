@@ -20,13 +20,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from protocol.consumer_group.group import ConsumerGroup
-from protocol.errors import ErrorCode
-from protocol.messages import AlterGroupConfigRequest, DeleteGroupsRequest, ListGroupsRequest
-from protocol.messages_offsets import OffsetDeleteRequest
-from protocol.records import MemberState
-from protocol.semantics import SEMANTICS
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.consumer_messages import (
+    AlterGroupConfigRequest,
+    DeleteGroupsRequest,
+    ListGroupsRequest,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 members = st.sampled_from("ABCDE")
 instances = st.sampled_from(["own", "own", "own", "own", None, "i"])

@@ -15,8 +15,9 @@ from coordinator_builders import GROUP_ID, VERSIONS, Bench, both_versions, load,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolBug
-from protocol.records import (
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.errors import ProtocolBug
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -29,7 +30,6 @@ from protocol.records import (
     Record,
     to_dict,
 )
-from protocol.semantics import SEMANTICS
 
 
 def eventful(version: str) -> Bench:

@@ -8,9 +8,13 @@ import pytest
 from assignor_builders import parts
 from streams_builders import ACCEPTABLE, compute, group, placed, streams_member
 
-from protocol.assignors.client_side import AssignmentError, MetadataReason, StreamsAssignor
-from protocol.assignors.client_side.streams_placement import StreamsConfig
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.client_side import (
+    AssignmentError,
+    MetadataReason,
+    StreamsAssignor,
+)
+from rebalance_sim.protocol.assignors.client_side.streams_placement import StreamsConfig
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 READY = {"foo-3": 0, "foo-4": 0, "foo-5": 0}
 

@@ -7,7 +7,7 @@ from assignor_builders import parts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.assignors.client_side.streams_metadata import (
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     StreamsAssignment,
     StreamsMember,
     decode_assignment,
@@ -15,7 +15,7 @@ from protocol.assignors.client_side.streams_metadata import (
     encode_assignment,
     encode_member,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 tasks = st.builds(TopicPartition, st.text(max_size=4), st.integers(0, 2**32 - 1))
 members = st.builds(

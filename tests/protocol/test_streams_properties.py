@@ -8,19 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streams_builders import ACCEPTABLE, configs, shares_of, specs
 
-from protocol.assignors.client_side import AssignmentSpec, StreamsAssignor, StreamsConfig
-from protocol.assignors.client_side.streams_metadata import (
+from rebalance_sim.protocol.assignors.client_side import (
+    AssignmentSpec,
+    StreamsAssignor,
+    StreamsConfig,
+)
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     StreamsAssignment,
     StreamsMember,
     decode_member,
     encode_member,
 )
-from protocol.consumer_group.assignment_requests import flaw_of
-from protocol.messages_assignment import (
+from rebalance_sim.protocol.consumer.client_side.assignment_requests import flaw_of
+from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
 )
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def assignor(config: StreamsConfig) -> StreamsAssignor:

@@ -7,9 +7,12 @@ from coordinator_builders import GROUP_ID, Bench, parts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.config import CoordinatorConfig
-from protocol.coordinator import GroupCoordinator
-from protocol.messages import (
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.reads import is_read
+from rebalance_sim.protocol.runtime.timeline import Timeline, TimelineDict, committed, new_table
+from rebalance_sim.protocol.wire.classic_messages import DescribeGroupsRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
@@ -17,10 +20,11 @@ from protocol.messages import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from protocol.messages_classic import DescribeGroupsRequest
-from protocol.messages_offsets import NO_OFFSET, OffsetFetchRequest, OffsetFetchResponse
-from protocol.reads import is_read
-from protocol.timeline import Timeline, TimelineDict, committed, new_table
+from rebalance_sim.protocol.wire.offset_messages import (
+    NO_OFFSET,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
 DESCRIBE = ConsumerGroupDescribeRequest(group_ids=(GROUP_ID,))
 

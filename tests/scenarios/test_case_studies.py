@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study, replay
-from scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study, replay
+from rebalance_sim.scenarios.errors import ScenarioError
 
 STEP_COUNTS = {
     "basic": 16,

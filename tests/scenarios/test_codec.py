@@ -13,8 +13,8 @@ import tomli_w
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.codec import decode, encode, kind_of
-from scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.codec import decode, encode, kind_of
+from rebalance_sim.scenarios.errors import ScenarioError
 
 
 class Colour(Enum):

@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from protocol.config import CoordinatorConfig
-from protocol.member.kinds import CLASSIC, JAVA, LIBRDKAFKA
-from scenarios import Scenario, ScenarioError, generate, run
-from scenarios.compare import PROTOCOLS as COMPARED
-from scenarios.compare import label_of, split_label, with_protocol
-from scenarios.ownership import OwnershipTrace
-from scenarios.scenario import dump_scenario, parse_scenario
-from sim.assignor_spec import ClientAssignorsSpec
-from sim.faults import ClientBounce, RollingMigration
-from sim.spec import ClientSpec, TopicSpec, WorldSpec
-from sim.world import World
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC, JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios import Scenario, ScenarioError, generate, run
+from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED
+from rebalance_sim.scenarios.compare import label_of, split_label, with_protocol
+from rebalance_sim.scenarios.ownership import OwnershipTrace
+from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
+from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
+from rebalance_sim.sim.faults.faults import ClientBounce, RollingMigration
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.world import World
 
 SEEDS = range(12)
 PROTOCOLS = tuple(COMPARED)
@@ -90,7 +90,7 @@ def test_each_actor_draws_the_same_numbers_for_each_concern(
     protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One protocol may draw more often than another, and nobody notices but its own stream."""
-    monkeypatch.setattr("sim.streams.Random", RecordedRandom)
+    monkeypatch.setattr("rebalance_sim.sim.streams.Random", RecordedRandom)
     for seed in SEEDS[:4]:
         base = draws_of(generate(label_of("faulty", PROTOCOLS[0]), seed))
         other = draws_of(generate(label_of("faulty", protocol), seed))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scenarios.generate import generate
-from scenarios.runner import JUDGED, run
-from scenarios.scenario import parse_scenario
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import JUDGED, run
+from rebalance_sim.scenarios.scenario import parse_scenario
 
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
 

@@ -45,14 +45,14 @@ def test_an_interval_that_is_none_is_refused() -> None:
 def test_spark_is_imported_when_a_sweep_is_asked_for() -> None:
     code = (
         "import sys, rebalance_sim\n"
-        "assert 'spark' not in sys.modules and 'pyspark' not in sys.modules\n"
-        "assert callable(rebalance_sim.sweep) and 'spark' in sys.modules\n"
+        "assert 'rebalance_sim.spark' not in sys.modules and 'pyspark' not in sys.modules\n"
+        "assert callable(rebalance_sim.sweep) and 'rebalance_sim.spark' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_workers_of_a_sweep_draw_nothing() -> None:
-    code = "import sys, scenarios; assert 'matplotlib' not in sys.modules"
+    code = "import sys, rebalance_sim.scenarios; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.codec import kind_of
-from scenarios.errors import ScenarioError
-from scenarios.generate import generate, generate_from
-from scenarios.generate_coincidences import COINCIDENCES
-from scenarios.generate_faults import FAULT_KINDS
-from scenarios.profile import (
+from rebalance_sim.scenarios.codec import kind_of
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.coincidences import COINCIDENCES
+from rebalance_sim.scenarios.generate.faults import FAULT_KINDS
+from rebalance_sim.scenarios.generate.generator import generate, generate_from
+from rebalance_sim.scenarios.profile import (
     PROFILES,
     CoincidenceRule,
     FaultRule,
@@ -26,16 +26,16 @@ from scenarios.profile import (
     load_profile,
     parse_profile,
 )
-from scenarios.runner import run
-from sim.faults import ClientClose, ClientCrash, ClientPause, Fault
-from sim.offsets_topic import partition_for
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.sim.broker.offsets_topic import partition_for
+from rebalance_sim.sim.faults.faults import ClientClose, ClientCrash, ClientPause, Fault
 
 SEEDS = range(200)
 
 
 def _hashes(hash_seed: str) -> str:
     code = (
-        "from scenarios.generate import generate\n"
+        "from rebalance_sim.scenarios.generate.generator import generate\n"
         "for profile in ('calm', 'faulty', 'chaos', 'operations', 'groups', 'client_assignors'):\n"
         "    print([generate(profile, seed).hash for seed in range(30)])\n"
     )

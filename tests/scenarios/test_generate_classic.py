@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from protocol.assignors.classic import CLASSIC_ASSIGNORS
-from protocol.config import MIGRATION_POLICIES
-from scenarios.generate import generate, generate_from
-from scenarios.profile import load_profile
-from sim.faults import RollingMigration
-from sim.spec import ClientSpec, WorldSpec
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
+from rebalance_sim.scenarios.generate.generator import generate, generate_from
+from rebalance_sim.scenarios.profile import load_profile
+from rebalance_sim.sim.faults.faults import RollingMigration
+from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
 SEEDS = range(120)
 COOPERATIVE = ("cooperative-sticky",)

@@ -7,17 +7,24 @@ from importlib.resources import files
 
 import pytest
 
-from invariants import known
-from protocol.config import CoordinatorConfig
-from protocol.member import ConsumerConfig
-from protocol.member.backoff import BACKOFF_JITTER
-from protocol.semantics import SEMANTICS
-from scenarios.result import RunResult
-from scenarios.runner import run
-from scenarios.scenario import Scenario, parse_scenario
-from scenarios.zoo import zoo_scenario
-from sim.faults import ClientClose
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from rebalance_sim.invariants.known import known_issues as known
+from rebalance_sim.protocol.clients import ConsumerConfig
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
+from rebalance_sim.sim.faults.faults import ClientClose
+from rebalance_sim.sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    TopicSpec,
+    WorldSpec,
+)
 
 SESSION_MS, INTERVAL_MS = 10_000, 3_000
 CONFIG = CoordinatorConfig(

@@ -7,17 +7,17 @@ import itertools
 import pytest
 from matplotlib.colors import to_rgba
 
-from protocol.records import (
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     CurrentAssignmentValue,
     MemberState,
     Record,
 )
-from protocol.topics import TopicPartition
-from scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
-from scenarios.case_studies.replay import GROUP_ID, CaseStudyReplay
-from scenarios.ownership import Holding, OwnershipInterval, ownership_intervals
-from scenarios.plots import plot_case_study, plot_ownership
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
+from rebalance_sim.scenarios.case_studies.replay import GROUP_ID, CaseStudyReplay
+from rebalance_sim.scenarios.ownership import Holding, OwnershipInterval, ownership_intervals
+from rebalance_sim.scenarios.plots import plot_case_study, plot_ownership
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

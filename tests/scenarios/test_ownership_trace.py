@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios import generate
-from scenarios.compare import DEFAULT_PROTOCOLS, label_of
-from scenarios.ownership import OwnershipInterval, OwnershipTrace
-from scenarios.plots import plot_ownership_of
-from sim.faults import TopicDelete, TopicRecreate
-from sim.world import World
+from rebalance_sim.scenarios import generate
+from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, label_of
+from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
+from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.sim.faults.faults import TopicDelete, TopicRecreate
+from rebalance_sim.sim.world import World
 
 
 def a_run(profile: str, seed: int) -> tuple[World, list[OwnershipInterval]]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from invariants.promise import Promise, Violation
-from invariants.step import Step, WorldView
-from invariants.stuck import Stuck
-from scenarios.result import OUTCOMES
-from scenarios.runner import run
-from scenarios.scenario import parse_scenario
-from sim.trace import FullTrace
+from rebalance_sim.invariants.engine.property import Promise, Violation
+from rebalance_sim.invariants.engine.step import Step, WorldView
+from rebalance_sim.invariants.known.stuck import Stuck
+from rebalance_sim.scenarios.result import OUTCOMES
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import parse_scenario
+from rebalance_sim.sim.trace import FullTrace
 
 SCENARIO = parse_scenario("""
 name = "two members"
@@ -193,7 +193,9 @@ def test_a_run_that_takes_too_long_is_cut_off_by_the_clock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = iter(range(1_000_000))
-    monkeypatch.setattr("scenarios.runner.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(
+        "rebalance_sim.scenarios.runner.time.monotonic", lambda: float(next(seconds))
+    )
     long = replace(
         SCENARIO, wall_budget_ms=1_000, world=replace(SCENARIO.world, calm_ms=10_000_000)
     )
@@ -263,8 +265,8 @@ def test_a_client_that_tries_again_at_once_lets_time_pass() -> None:
 def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sim.client_lines._FAILURES_PER_MS", 10**9)
-    monkeypatch.setattr("sim.clock.EVENTS_AT_ONE_INSTANT", 1_000)
+    monkeypatch.setattr("rebalance_sim.sim.client.client_lines._FAILURES_PER_MS", 10**9)
+    monkeypatch.setattr("rebalance_sim.sim.clock.EVENTS_AT_ONE_INSTANT", 1_000)
     result = run(SPINNING)
     assert (result.outcome, result.violations) == ("budget", ())
     assert result.reason == (

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.errors import ScenarioError
-from scenarios.generate import generate
-from scenarios.profile import PROFILES
-from scenarios.scenario import Scenario, dump_scenario, load_scenario, parse_scenario
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, load_scenario, parse_scenario
 
 MINIMAL = """
 name = "two members"

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios.codec import kind_of
-from scenarios.errors import ScenarioError
-from scenarios.generate import generate
-from scenarios.plainer import with_groups
-from scenarios.result import RunResult, ViolationRow
-from scenarios.scenario import Scenario, parse_scenario
-from scenarios.shrink import shrink
-from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
-from sim.delays import DelaySpec
-from sim.faults import ClientPause
+from rebalance_sim.scenarios.codec import kind_of
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.result import RunResult, ViolationRow
+from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
+from rebalance_sim.scenarios.shrinking.plainer import with_groups
+from rebalance_sim.scenarios.shrinking.shrink import shrink
+from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from rebalance_sim.sim.delays import DelaySpec
+from rebalance_sim.sim.faults.faults import ClientPause
 
 PROMISE = "ownership.exclusive"
 SEEDS = range(60)

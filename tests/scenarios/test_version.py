@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import protocol
-from scenarios.version import code_version
+from rebalance_sim import protocol
+from rebalance_sim.scenarios.version import code_version
 
-ROOT = Path(protocol.__file__).parent.parent
+ROOT = Path(protocol.__file__).resolve().parent.parent
 
 
 def test_it_is_the_digest_of_the_sources_that_take_part_in_a_run() -> None:

@@ -6,12 +6,12 @@ from importlib.resources import files
 
 import pytest
 
-from invariants.registry import PROMISES
-from protocol.semantics import ZOO
-from scenarios.errors import ScenarioError
-from scenarios.runner import JUDGED, run
-from scenarios.zoo import DEFECTS, zoo_scenario
-from sim.broker_rules import BROKER_DEFECTS
+from rebalance_sim.invariants.engine.registry import PROMISES
+from rebalance_sim.protocol.versions.semantics import ZOO
+from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.runner import JUDGED, run
+from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
 BY_ID = {promise.id: promise for promise in PROMISES}
 WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]
@@ -24,7 +24,7 @@ def test_the_register_names_every_switch_and_no_other() -> None:
 
 
 def test_there_is_a_file_for_each_defect_that_shows() -> None:
-    names = {entry.name for entry in files("scenarios.zoo").iterdir()}
+    names = {entry.name for entry in files("rebalance_sim.scenarios.defects").iterdir()}
     toml = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
     assert toml - {"defects"} == set(WITH_SCENARIO)
 
@@ -55,7 +55,9 @@ def test_a_defect_that_breaks_no_promise_costs_something(defect_id: str) -> None
 @pytest.mark.parametrize("defect_id", WITH_SCENARIO)
 def test_a_file_holds_the_scenario_with_its_own_defect_on(defect_id: str) -> None:
     scenario = zoo_scenario(defect_id)
-    text = (files("scenarios.zoo") / f"{defect_id}.toml").read_text(encoding="utf-8")
+    text = (files("rebalance_sim.scenarios.defects") / f"{defect_id}.toml").read_text(
+        encoding="utf-8"
+    )
     assert scenario.name == defect_id
     assert f'defects = ["{defect_id}"]' in text
     assert text.startswith("# ")

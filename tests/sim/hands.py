@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.embedded import Assignment, NamedPartitions, Subscription
-from protocol.messages_classic import (
+from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupProtocol,
     JoinGroupRequest,
@@ -13,8 +12,9 @@ from protocol.messages_classic import (
     MemberIdentity,
     SyncGroupRequest,
 )
-from sim.network import Connection, ConnectionState, Purpose
-from sim.world import World
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpose
+from rebalance_sim.sim.world import World
 
 __all__ = ["REBALANCE_MS", "SESSION_MS", "Hand", "assigned"]
 

@@ -1,4 +1,5 @@
-"""Flows as they are defined, one millisecond after the other: what ``sim.flows`` is held against.
+"""Flows as they are defined, one millisecond after the other: what ``sim.data_plane.flows`` is held
+against.
 
 Nothing here is shared with it but the unit in which records are counted.
 """
@@ -8,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from sim.poll_clock import PARTS
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
 
 
 @dataclass
 class NaiveFlow:
-    """One partition; the fields are those of ``sim.flows.Flow``."""
+    """One partition; the fields are those of ``sim.data_plane.flows.Flow``."""
 
     rate: int
     origin_ms: int

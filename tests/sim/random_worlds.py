@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from protocol.member import CallbackKind, MembershipOperation
-from sim import faults
-from sim.error_answers import WriteError
-from sim.faults import Direction, Fault, Moment
-from sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
+from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 DURATION_MS = 60_000
 CALM_MS = 180_000

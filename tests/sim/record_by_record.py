@@ -1,8 +1,9 @@
 """A consumer that handles every record, fetch, batch and ``poll`` by itself.
 
-What ``sim.flows`` is a fluid of: a partition is fetched from when nothing of it is buffered and its
-log has something; the answer is there after the latency; a ``poll`` takes records in turn from what
-is buffered, the batch is processed record by record, and then comes the next ``poll``.
+What ``sim.data_plane.flows`` is a fluid of: a partition is fetched from when nothing of it is
+buffered and its log has something; the answer is there after the latency; a ``poll`` takes records
+in turn from what is buffered, the batch is processed record by record, and then comes the next
+``poll``.
 """
 
 from __future__ import annotations

@@ -10,18 +10,18 @@ import pytest
 from random_worlds import random_spec
 from worlds import Watched, client, spec
 
-from invariants.step import Step, StepKind
-from protocol.errors import ErrorCode
-from protocol.messages import (
+from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from sim.faults import BrokerCrash, CoordinatorMove, ReplicationSlowdown
-from sim.group_reads import describe_groups, list_groups
-from sim.spec import BrokerSpec, DelaySpec
-from sim.world import World
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.sim.broker.group_reads import describe_groups, list_groups
+from rebalance_sim.sim.faults.faults import BrokerCrash, CoordinatorMove, ReplicationSlowdown
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
+from rebalance_sim.sim.world import World
 
 READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.config import CoordinatorConfig
-from protocol.records import OffsetCommit
-from sim import faults
-from sim.faults import Direction, Fault, Moment
-from sim.spec import TopicSpec
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
+from rebalance_sim.sim.spec import TopicSpec
 
 AWAY = tuple(faults.ClientClose(at_ms=15_000, client=name, down_ms=20_000) for name in ("a", "b"))
 """Both clients are gone from 15 s to 35 s."""

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from worlds import client, spec
 
-from protocol.assignors.client_side import StreamsAssignor
-from protocol.semantics import SEMANTICS
-from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
-from sim.client_assignors import make_assignors
-from sim.delays import DelaySpec
+from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from rebalance_sim.sim.client.client_assignors import make_assignors
+from rebalance_sim.sim.delays import DelaySpec
 
 
 @pytest.mark.parametrize(

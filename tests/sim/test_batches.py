@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.config import CoordinatorConfig
-from protocol.records import OffsetCommit, OffsetCommitValue, Record
-from sim import faults
-from sim.clock import Clock
-from sim.error_answers import WriteError
-from sim.faults import Fault
-from sim.held_answers import Answer, Asked, HeldAnswers
-from sim.log import ReplicaLog
-from sim.log_writer import LogWriter
-from sim.record_size import batch_bytes, record_bytes
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
+from rebalance_sim.sim.broker.held_answers import Answer, Asked, HeldAnswers
+from rebalance_sim.sim.broker.log import ReplicaLog
+from rebalance_sim.sim.broker.log_writer import LogWriter
+from rebalance_sim.sim.broker.record_size import batch_bytes, record_bytes
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.faults import Fault
 
 LINGER_MS = 10
 SETTLED_MS = 10_000

@@ -12,11 +12,11 @@ import pytest
 from test_faults import EXAMPLES
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.classic_group.states import ClassicGroupState
-from protocol.config import CoordinatorConfig
-from sim import faults
-from sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 SESSION_MS, HEARTBEAT_MS, METADATA_MS = 10_000, 3_000, 5_000
 EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.assignors.client_side.streams_metadata import decode_assignment, decode_member
-from sim.assignor_spec import ClientAssignorsSpec, StreamsSpec
-from sim.delays import DelaySpec
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
+    decode_assignment,
+    decode_member,
+)
+from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from rebalance_sim.sim.delays import DelaySpec
+from rebalance_sim.sim.faults.faults import (
     ClientClose,
     ClientCrash,
     ClientPause,
@@ -21,7 +24,7 @@ from sim.faults import (
     Moment,
     TopicGrow,
 )
-from sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 REBALANCE_TIMEOUT_MS = 20_000
 

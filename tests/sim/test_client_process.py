@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from worlds import Recorder, Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.member import CallbackKind, MembershipOperation
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.sim.faults.faults import (
     CallbackFailure,
     CallbackSlowdown,
     ClientClose,
@@ -18,8 +18,8 @@ from sim.faults import (
     PollStall,
     SubscriptionChange,
 )
-from sim.spec import DelaySpec, OffsetReset, TopicSpec
-from sim.world import World
+from rebalance_sim.sim.spec import DelaySpec, OffsetReset, TopicSpec
+from rebalance_sim.sim.world import World
 
 
 def events_of(watched: Watched, name: str, event: str) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import simpy
 
-from sim.clock import EVENTS_AT_ONE_INSTANT, Call, Clock
+from rebalance_sim.sim.clock import EVENTS_AT_ONE_INSTANT, Call, Clock
 
 
 def note(seen: list[tuple[int, str]], clock: Clock) -> object:

@@ -8,17 +8,24 @@ import pytest
 from random_worlds import random_spec
 from worlds import SESSION_TIMEOUT_MS, client, spec
 
-from protocol.config import CoordinatorConfig
-from protocol.coordinator import EXPIRY_KEY, GroupCoordinator
-from protocol.embedded import Subscription
-from protocol.messages import ConsumerGroupDescribeRequest, ListGroupsRequest
-from protocol.messages_classic import JoinGroupProtocol, JoinGroupRequest, SyncGroupRequest
-from protocol.messages_offsets import OffsetDeleteRequest
-from protocol.outcome import Outcome
-from protocol.records import OffsetCommit
-from protocol.shard import Shard
-from sim.coordinator_metrics import CoordinatorMetrics, Meter, percentile
-from sim.faults import (
+from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    SyncGroupRequest,
+)
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeRequest,
+    ListGroupsRequest,
+)
+from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
+from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.faults.faults import (
     BrokerCrash,
     BrokerIsolation,
     ClientClose,
@@ -26,11 +33,11 @@ from sim.faults import (
     CoordinatorMove,
     ReplicationSlowdown,
 )
-from sim.re2_engine import compile_re2
-from sim.sampling import MetricSample
-from sim.shard_host import ShardHost
-from sim.spec import BrokerSpec, TopicSpec
-from sim.world import World
+from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics, Meter, percentile
+from rebalance_sim.sim.observe.sampling import MetricSample
+from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.sim.spec import BrokerSpec, TopicSpec
+from rebalance_sim.sim.world import World
 
 COMMIT_TIMEOUT_MS = 5_000
 

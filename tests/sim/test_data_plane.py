@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from worlds import Watched, client, orders, spec
 
-from invariants.step import StepKind
-from protocol.topics import TopicPartition
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.faults.faults import (
     BrokerCrash,
     ClientClose,
     ClientCrash,
@@ -19,8 +19,8 @@ from sim.faults import (
     PollStall,
     TopicDelete,
 )
-from sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
-from sim.world import World
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
+from rebalance_sim.sim.world import World
 
 FETCH_LATENCY_MS = 10
 (P0,) = orders(0)

@@ -13,17 +13,17 @@ import pytest
 from random_worlds import random_spec
 from worlds import client, spec
 
-from sim.faults import CallbackSlowdown, ClientCrash, ConnectionLoss, TopicGrow
-from sim.spec import DelaySpec, NetworkSpec, WorldSpec
-from sim.trace import FullTrace
-from sim.world import World
+from rebalance_sim.sim.faults.faults import CallbackSlowdown, ClientCrash, ConnectionLoss, TopicGrow
+from rebalance_sim.sim.spec import DelaySpec, NetworkSpec, WorldSpec
+from rebalance_sim.sim.trace import FullTrace
+from rebalance_sim.sim.world import World
 
 HERE = Path(__file__).parent
 SEEDS = range(6)
 
 PROGRAM = """
 from random_worlds import random_groups_spec, random_migrations_spec, random_spec
-from sim.world import World
+from rebalance_sim.sim.world import World
 for seed in range(6):
     print(World(random_migrations_spec(seed)).run().digest)
     print(World(random_spec(seed)).run().digest)

@@ -7,17 +7,17 @@ from typing import Any
 
 from worlds import HEARTBEAT_INTERVAL_MS, Watched, client, spec
 
-from protocol.config import CoordinatorConfig
-from protocol.consumer_group.group import GroupState
-from protocol.records import (
+from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMetadata,
     GroupMetadataValue,
     Record,
     TargetMetadataValue,
 )
-from sim.epoch_delays import EpochDelays
-from sim.faults import ClientClose, TopicGrow
+from rebalance_sim.sim.faults.faults import ClientClose, TopicGrow
+from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 
 
 class Story:

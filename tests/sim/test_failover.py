@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.sim.faults.faults import (
     BrokerBounce,
     BrokerCrash,
     BrokerIsolation,
@@ -15,7 +15,7 @@ from sim.faults import (
     TopicGrow,
     ZombieLeader,
 )
-from sim.spec import BrokerSpec, DelaySpec
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 
 def test_an_answer_waits_until_every_in_sync_replica_has_its_records() -> None:

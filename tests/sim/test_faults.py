@@ -8,11 +8,11 @@ from typing import get_args
 import pytest
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from sim import faults
-from sim.faults import Direction, Fault, Moment
-from sim.injector import fault_kind
-from sim.spec import BrokerSpec
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
+from rebalance_sim.sim.faults.injector import fault_kind
+from rebalance_sim.sim.spec import BrokerSpec
 
 EXAMPLES: dict[type, Fault] = {
     type(fault): fault

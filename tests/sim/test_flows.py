@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from naive_flows import NaiveFlow, NaiveFlows
 from record_by_record import Consumer, Partition
 
-from protocol.topics import TopicPartition
-from sim.flows import PARTS_PER_MS, Flow, Flows
-from sim.poll_clock import PARTS, PollClock
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows
+from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 
 
 class Notes:

@@ -25,11 +25,11 @@ from test_classic_clients import (
 from test_faults import EXAMPLES
 from worlds import Watched, spec
 
-from invariants.step import StepKind
-from protocol.classic_group.states import ClassicGroupState
-from protocol.config import CoordinatorConfig
-from sim import faults
-from sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 KIND = "librdkafka-classic"
 LISTS = [EAGER, ("roundrobin",), ("range", "roundrobin"), COOPERATIVE]

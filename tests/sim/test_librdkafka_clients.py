@@ -7,9 +7,9 @@ import itertools
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.member import CallbackKind, MembershipOperation
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.sim.faults.faults import (
     CallbackFailure,
     CallbackSlowdown,
     ClientBounce,
@@ -25,7 +25,7 @@ from sim.faults import (
     SubscriptionChange,
     TopicGrow,
 )
-from sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 KIND = "librdkafka"
 ORDERS = (TopicSpec(name="orders", partition_count=6, records_per_second=10),)

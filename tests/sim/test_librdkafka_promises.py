@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 from worlds import client, spec
 
-from invariants.checker import Checker
-from invariants.registry import INVARIANTS, PROMISES
-from protocol.errors import ErrorCode
-from protocol.librdkafka.assignment import Assignment
-from protocol.librdkafka.commits import Commits
-from protocol.librdkafka.core import LibrdkafkaCore
-from protocol.librdkafka.heartbeats import Heartbeats
-from protocol.librdkafka.link import CoordinatorLink
-from protocol.librdkafka.poll_watch import PollWatch
-from protocol.librdkafka.rebalance import Rebalance
-from protocol.member import CallbackKind, ClientState
-from protocol.member.kinds import CLIENT_KINDS, JAVA
-from protocol.messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
-from sim.faults import (
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.engine.registry import INVARIANTS, PROMISES
+from rebalance_sim.protocol.clients import CallbackKind, ClientState
+from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS, JAVA
+from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
+from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
+from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.sim.faults.faults import (
     CallbackSlowdown,
     ClientClose,
     ClientPartition,
@@ -32,8 +32,8 @@ from sim.faults import (
     Moment,
     PollStall,
 )
-from sim.spec import ClientSpec, TopicSpec
-from sim.world import World
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.sim.world import World
 
 FAULTS: tuple[Fault, ...] = (
     ConnectionLoss(at_ms=17_000, client="a", moment=Moment.BEFORE_RESPONSE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.records import (
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
     GroupMetadataValue,
@@ -13,7 +13,7 @@ from protocol.records import (
     OffsetCommitValue,
     Record,
 )
-from sim.log import ReplicaLog
+from rebalance_sim.sim.broker.log import ReplicaLog
 
 
 def record(number: int) -> Record:

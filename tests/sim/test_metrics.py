@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, orders, spec
 
-from protocol.member import RunCallback
-from protocol.topics import TopicPartition
-from sim.clock import Clock
-from sim.faults import ClientClose, ClientCrash, ClientPartition, TopicDelete, TopicGrow
-from sim.metrics import Metrics
-from sim.spec import TopicSpec
+from rebalance_sim.protocol.clients import RunCallback
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.faults.faults import (
+    ClientClose,
+    ClientCrash,
+    ClientPartition,
+    TopicDelete,
+    TopicGrow,
+)
+from rebalance_sim.sim.observe.metrics import Metrics
+from rebalance_sim.sim.spec import TopicSpec
 
 
 class StubMember:

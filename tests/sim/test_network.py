@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sim.clock import Clock
-from sim.faults import Direction, Moment
-from sim.network import Connection, ConnectionState, Network, Purpose
-from sim.spec import DelaySpec, NetworkSpec
-from sim.streams import Streams
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.faults.faults import Direction, Moment
+from rebalance_sim.sim.network.network import Connection, ConnectionState, Network, Purpose
+from rebalance_sim.sim.spec import DelaySpec, NetworkSpec
+from rebalance_sim.sim.streams import Streams
 
 
 class StubBroker:

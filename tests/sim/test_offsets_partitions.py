@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from worlds import Watched, client, spec
 
-from sim.faults import BrokerBounce, BrokerCrash, CoordinatorMove, ZombieLeader
-from sim.offsets_topic import partition_for
-from sim.spec import BrokerSpec, DelaySpec
+from rebalance_sim.sim.broker.offsets_topic import partition_for
+from rebalance_sim.sim.faults.faults import BrokerBounce, BrokerCrash, CoordinatorMove, ZombieLeader
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 
 def brokers(offsets_partition_count: int) -> BrokerSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.offsets_topic import partition_for, replica_order
+from rebalance_sim.sim.broker.offsets_topic import partition_for, replica_order
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from worlds import orders
 
-from protocol.member import CallbackKind, RunCallback
-from protocol.topics import TopicPartition
-from sim.clock import Clock
-from sim.ownership import Ownership
+from rebalance_sim.protocol.clients import CallbackKind, RunCallback
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.ownership import Ownership
 
 
 class StubMember:

@@ -11,13 +11,19 @@ import pytest
 from hands import REBALANCE_MS, SESSION_MS, Hand, assigned
 from worlds import Watched, spec
 
-from invariants.step import StepKind
-from protocol.classic_group.states import ClassicGroupState
-from protocol.config import CoordinatorConfig
-from protocol.messages import ConsumerGroupHeartbeatRequest
-from sim.error_answers import WriteError
-from sim.faults import AppendFailure, BrokerCrash, BrokerIsolation, CoordinatorMove, Fault
-from sim.network import ConnectionState
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.sim.faults.faults import (
+    AppendFailure,
+    BrokerCrash,
+    BrokerIsolation,
+    CoordinatorMove,
+    Fault,
+)
+from rebalance_sim.sim.network.network import ConnectionState
 
 MS_THERE = 2
 """A message takes two milliseconds one way, and replication as long."""

@@ -13,7 +13,7 @@ from random_worlds import (
 )
 from worlds import Watched
 
-from sim.spec import WorldSpec
+from rebalance_sim.sim.spec import WorldSpec
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -11,7 +11,7 @@ import pytest
 from test_classic_clients import COOPERATIVE, EAGER, METADATA_MS, classic, story
 from worlds import Watched
 
-from sim import faults
+from rebalance_sim.sim.faults import faults
 
 PERTURBED_MS = 20_000
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
-from protocol.config import CoordinatorConfig
-from protocol.member.kinds import CLASSIC
-from sim.faults import ClientCrash, PollStall
-from sim.spec import ClientSpec, DelaySpec, WorldSpec
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults.faults import ClientCrash, PollStall
+from rebalance_sim.sim.spec import ClientSpec, DelaySpec, WorldSpec
 
 DELTA_MS = 4
 """There and back, in these worlds."""

@@ -8,9 +8,9 @@ import pytest
 from random_worlds import random_spec
 from worlds import client, spec
 
-from sim.faults import ClientCrash
-from sim.sampling import Reading, Sampler
-from sim.world import World
+from rebalance_sim.sim.faults.faults import ClientCrash
+from rebalance_sim.sim.observe.sampling import Reading, Sampler
+from rebalance_sim.sim.world import World
 
 
 @pytest.mark.parametrize("seed", range(12))

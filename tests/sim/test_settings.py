@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.config import CoordinatorConfig
-from sim.faults import BrokerConfigChange, BrokerCrash, CoordinatorMove, Fault, GroupConfigChange
-from sim.spec import WorldSpec
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults.faults import (
+    BrokerConfigChange,
+    BrokerCrash,
+    CoordinatorMove,
+    Fault,
+    GroupConfigChange,
+)
+from rebalance_sim.sim.spec import WorldSpec
 
 CONFIG = CoordinatorConfig(
     group_consumer_session_timeout_ms=10_000,

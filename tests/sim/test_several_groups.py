@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from worlds import Recorder, Watched, client, spec
 
-from invariants.step import StepKind
-from scenarios.ownership import ownership_intervals
-from scenarios.runner import run
-from scenarios.scenario import Scenario
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.scenarios.ownership import ownership_intervals
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.broker.offsets_topic import partition_for
+from rebalance_sim.sim.broker.shard_host import ShardState
+from rebalance_sim.sim.faults.faults import (
     BrokerCrash,
     ClientCrash,
     CoordinatorMove,
@@ -24,12 +26,17 @@ from sim.faults import (
     TopicGrow,
     ZombieLeader,
 )
-from sim.offsets_topic import partition_for
-from sim.routing import Router
-from sim.shard_host import ShardState
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
-from sim.trace import FullTrace
-from sim.world import World
+from rebalance_sim.sim.observe.routing import Router
+from rebalance_sim.sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    TopicSpec,
+    WorldSpec,
+)
+from rebalance_sim.sim.trace import FullTrace
+from rebalance_sim.sim.world import World
 
 # With four partitions: group in 3 and group-b in 0, both led by broker 0; payments in 1, led by 1.
 PARTITIONS = {"group": 3, "group-b": 0, "payments": 1}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
-from invariants.step import StepKind
-from protocol.outcome import CancelTimer, ScheduleTimer, TimerKey
-from sim.faults import ClientCrash
-from sim.world import World
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
+from rebalance_sim.sim.faults.faults import ClientCrash
+from rebalance_sim.sim.world import World
 
 KEY = TimerKey("session", "no-such-group", "nobody")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from worlds import client, spec
 
-from protocol.config import CoordinatorConfig
-from sim.error_answers import WriteError
-from sim.faults import (
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults.faults import (
     AppendFailure,
     BrokerCrash,
     CallbackSlowdown,
@@ -25,7 +25,14 @@ from sim.faults import (
     TopicCreate,
     ZombieLeader,
 )
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
+from rebalance_sim.sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    TopicSpec,
+    WorldSpec,
+)
 
 BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ("min_ms", lambda: DelaySpec(min_ms=-1)),

@@ -13,11 +13,11 @@ from worlds import (
     spec,
 )
 
-from invariants.step import StepKind
-from protocol.config import CoordinatorConfig
-from protocol.member import CallbackKind
-from sim.broker_rules import BROKER_DEFECTS
-from sim.faults import (
+from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
+from rebalance_sim.sim.faults.faults import (
     AppendFailure,
     CallbackSlowdown,
     ClientBounce,
@@ -33,7 +33,7 @@ from sim.faults import (
     SubscriptionChange,
     TopicGrow,
 )
-from sim.spec import BrokerSpec, DelaySpec, TopicSpec
+from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, TopicSpec
 
 TRIO = tuple(client(name) for name in "abc")
 

@@ -7,8 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.spec import DelaySpec
-from sim.streams import Streams, delay_sampler
+from rebalance_sim.sim.spec import DelaySpec
+from rebalance_sim.sim.streams import Streams, delay_sampler
 
 
 def draws(stream: Random, count: int = 5) -> list[float]:

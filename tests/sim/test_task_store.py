@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.topics import TopicPartition
-from sim.task_store import TaskStore
-from sim.topic_logs import TopicLogs
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.client.task_store import TaskStore
+from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 
 TASK, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

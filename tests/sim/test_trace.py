@@ -9,10 +9,10 @@ import pytest
 from random_worlds import random_spec
 from worlds import orders
 
-from invariants.step import Step, StepKind
-from protocol.messages import ConsumerGroupHeartbeatResponse
-from protocol.outcome import ScheduleTimer, TimerKey
-from protocol.records import (
+from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMember,
@@ -22,8 +22,8 @@ from protocol.records import (
     OffsetCommit,
     OffsetCommitValue,
 )
-from sim.trace import FullTrace, Trace
-from sim.world import World
+from rebalance_sim.sim.trace import FullTrace, Trace
+from rebalance_sim.sim.world import World
 
 
 class StubShard:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from invariants.checker import Checker
-from invariants.step import Step, StepKind, WorldView
-from protocol.config import CoordinatorConfig
-from protocol.topics import TopicPartition
-from sim.faults import Fault
-from sim.spec import BrokerSpec, ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
-from sim.trace import FullTrace
-from sim.world import World
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.faults.faults import Fault
+from rebalance_sim.sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    TopicSpec,
+    WorldSpec,
+)
+from rebalance_sim.sim.trace import FullTrace
+from rebalance_sim.sim.world import World
 
 SESSION_TIMEOUT_MS = 45_000
 HEARTBEAT_INTERVAL_MS = 5_000

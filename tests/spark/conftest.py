@@ -13,8 +13,8 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
 
-from spark.java import find_java  # noqa: E402
-from spark.session import check_setup, spark_context  # noqa: E402
+from rebalance_sim.spark.java import find_java  # noqa: E402
+from rebalance_sim.spark.session import check_setup, spark_context  # noqa: E402
 
 START_TIMEOUT_S = 60
 

@@ -14,11 +14,11 @@ import signal
 import time
 from typing import Any
 
-from scenarios.result import RunResult, ViolationRow
-from scenarios.runner import run
-from scenarios.zoo import zoo_scenario
-from sim.sampling import MetricSample
-from sim.trace import FullTrace
+from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.result import RunResult, ViolationRow
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.sim.observe.sampling import MetricSample
+from rebalance_sim.sim.trace import FullTrace
 
 
 def run_seed(profile: str, seed: int) -> RunResult:

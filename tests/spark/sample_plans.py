@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark import Limits, SeedRange, SweepPlan
+from rebalance_sim.spark import Limits, SeedRange, SweepPlan
 
 
 def a_plan(first: int = 0, end: int = 2000, batch_size: int = 100) -> SweepPlan:
@@ -10,7 +10,7 @@ def a_plan(first: int = 0, end: int = 2000, batch_size: int = 100) -> SweepPlan:
         profile="faulty",
         seeds=SeedRange(first, end),
         batch_size=batch_size,
-        runner="spark.runner:run_seed",
+        runner="rebalance_sim.spark.runner:run_seed",
         code_digest="c0de",
         limits=Limits(),
     )

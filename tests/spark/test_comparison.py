@@ -9,12 +9,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import rebalance_sim
-from scenarios import ScenarioError, generate, run
-from spark import ComparisonSummary, SweepError, compare, read_comparison, read_table, sweep
-from spark.comparison import COMPARED, read_values, summarise_comparison
-from spark.driver import BACKENDS
-from spark.results import ResultFolder
-from spark.tables import COMPARISON, to_table
+from rebalance_sim.scenarios import ScenarioError, generate, run
+from rebalance_sim.spark import (
+    ComparisonSummary,
+    SweepError,
+    compare,
+    read_comparison,
+    read_table,
+    sweep,
+)
+from rebalance_sim.spark.driver import BACKENDS
+from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
+from rebalance_sim.spark.store.results import ResultFolder
+from rebalance_sim.spark.store.tables import COMPARISON, to_table
 
 PROTOCOLS = ("consumer-uniform", "consumer-range")
 

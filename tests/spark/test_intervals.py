@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.intervals import Median, median_of
+from rebalance_sim.spark.reports.intervals import Median, median_of
 
 
 @pytest.mark.parametrize(

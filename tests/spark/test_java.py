@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark import SparkSetupError
-from spark.java import Java, find_java
+from rebalance_sim.spark import SparkSetupError
+from rebalance_sim.spark.java import Java, find_java
 
 WITH_VECTOR = "java.base@21.0.1\njdk.incubator.vector@21.0.1\n"
 TRIMMED = "java.base@21.0.1\njava.logging@21.0.1\n"

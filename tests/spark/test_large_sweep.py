@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from test_sweep import finish_slow_sweep, start_slow_sweep
 
-from spark import read_table, sweep
-from spark.report import summarise
+from rebalance_sim.spark import read_table, sweep
+from rebalance_sim.spark.reports.report import summarise
 
 SEEDS = "0:400"
 # What a run can become by our own fault, or for lack of time and memory.

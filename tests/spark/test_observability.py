@@ -12,7 +12,7 @@ import pytest
 from fake_scenarios import run_seed
 
 import rebalance_sim
-from spark import Limits, SweepError, SweepSummary, read_metrics, read_table, sweep
+from rebalance_sim.spark import Limits, SweepError, SweepSummary, read_metrics, read_table, sweep
 
 OBSERVED = "fake_scenarios:run_observed"
 
@@ -68,7 +68,7 @@ def test_runs_are_the_same_whether_they_are_sampled_or_not(tmp_path: Path) -> No
         "profile": "faulty",
         "seeds": "0:6",
         "batch_size": 2,
-        "runner": "spark.runner:run_seed",
+        "runner": "rebalance_sim.spark.runner:run_seed",
     }
     a_sweep(tmp_path / "all", metrics_seeds=6, **options)
     a_sweep(tmp_path / "none", metrics_seeds=0, **options)

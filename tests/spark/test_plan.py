@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_plans import a_plan
 
-from spark import Limits, SeedRange, SweepError, SweepPlan
+from rebalance_sim.spark import Limits, SeedRange, SweepError, SweepPlan
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3000), st.integers(1, 700))

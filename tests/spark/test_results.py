@@ -11,9 +11,9 @@ import fake_scenarios
 import pytest
 from sample_plans import a_plan
 
-from spark import SweepError, read_plan, read_table
-from spark.results import ResultFolder
-from spark.tables import SCHEMAS, failure_row, run_row, to_table, violation_rows
+from rebalance_sim.spark import SweepError, read_plan, read_table
+from rebalance_sim.spark.store.results import ResultFolder
+from rebalance_sim.spark.store.tables import SCHEMAS, failure_row, run_row, to_table, violation_rows
 
 
 @pytest.fixture

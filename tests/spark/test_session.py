@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from spark import SparkSetupError
-from spark.session import check_setup, normalise_master
+from rebalance_sim.spark import SparkSetupError
+from rebalance_sim.spark.session import check_setup, normalise_master
 
 LISTEN = "0A"
 LOOPBACK_IN_HEX = (
@@ -40,7 +40,9 @@ def test_local_masters_get_task_retries_and_others_stay_as_they_are(
 
 @pytest.mark.parametrize("master", ["", "http://host", "spark", "spark://host", "spark://host:x"])
 def test_a_master_that_is_none_is_refused(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark.session._active_context", lambda: None)  # That of other tests.
+    monkeypatch.setattr(
+        "rebalance_sim.spark.session._active_context", lambda: None
+    )  # That of other tests.
     with pytest.raises(SparkSetupError, match="Spark master"):
         check_setup(master or "nonsense")
 

@@ -9,19 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from spark import SweepError
-from spark.runner import load_runner
-from spark.shipping import build_zip, code_digest, packages_of, shipped_packages
+from rebalance_sim.spark import SweepError
+from rebalance_sim.spark.runner import load_runner
+from rebalance_sim.spark.shipping import build_zip, code_digest, packages_of, shipped_packages
 
 FAKE = "fake_scenarios:run_seed"
 
 
 def test_a_runner_of_ones_own_is_part_of_what_decides_the_rows() -> None:
-    floors = ("protocol", "invariants", "sim", "scenarios")
-    assert packages_of("spark.runner:run_seed") == floors
-    assert packages_of(FAKE) == (*floors, "fake_scenarios")
-    assert packages_of("thesis.runs:main") == (*floors, "thesis")
-    assert shipped_packages(FAKE) == (*floors, "fake_scenarios", "spark")
+    names = ("protocol", "invariants", "sim", "scenarios")
+    layers = tuple(f"rebalance_sim.{name}" for name in names)
+    assert packages_of("rebalance_sim.spark.runner:run_seed") == layers
+    assert packages_of(FAKE) == (*layers, "fake_scenarios")
+    assert packages_of("thesis.runs:main") == (*layers, "thesis")
+    shipped = ("rebalance_sim.__init__", *layers, "fake_scenarios", "rebalance_sim.spark")
+    assert shipped_packages(FAKE) == shipped
 
 
 def test_a_zip_loads_elsewhere_with_the_same_digest(tmp_path: Path) -> None:
@@ -30,8 +32,8 @@ def test_a_zip_loads_elsewhere_with_the_same_digest(tmp_path: Path) -> None:
     build_zip(packages, archive)
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import fake_scenarios, scenarios, spark.shipping as s\n"
-        "assert '.zip' in scenarios.__file__ and '.zip' in fake_scenarios.__file__\n"
+        "import fake_scenarios, rebalance_sim, rebalance_sim.spark.shipping as s\n"
+        "assert '.zip' in rebalance_sim.__file__ and '.zip' in fake_scenarios.__file__\n"
         f"print(s.code_digest({packages!r}))"
     )
     # -P keeps the current directory out; the test's own path is not inherited.
@@ -47,9 +49,11 @@ def test_every_module_comes_out_of_the_zip_whatever_is_installed(tmp_path: Path)
     build_zip(shipped_packages(FAKE), tmp_path / "code.zip")
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "import spark.runner, protocol.semantics, scenarios.generate, scenarios.runner\n"
+        "from rebalance_sim.protocol.versions import semantics\n"
+        "from rebalance_sim.scenarios import generate, runner\n"
+        "from rebalance_sim.spark import runner\n"
         "for name, module in sorted(sys.modules.items()):\n"
-        "    if name.split('.')[0] in ('protocol', 'invariants', 'sim', 'scenarios', 'spark'):\n"
+        "    if name.split('.')[0] == 'rebalance_sim':\n"
         "        assert '.zip' in (module.__file__ or module.__path__[0]), name\n"
         "        print(name)"
     )
@@ -57,15 +61,15 @@ def test_every_module_comes_out_of_the_zip_whatever_is_installed(tmp_path: Path)
     printed = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=tmp_path, env={}
     )
-    assert "protocol.consumer_group.group" in printed.stdout.split()
+    assert "rebalance_sim.protocol.consumer.consumer_group" in printed.stdout.split()
 
 
 def test_equal_code_is_an_equal_zip_without_caches(tmp_path: Path) -> None:
     for name in ("a.zip", "b.zip"):
-        build_zip(("spark",), tmp_path / name)
+        build_zip(("rebalance_sim.spark",), tmp_path / name)
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
     names = zipfile.ZipFile(tmp_path / "a.zip").namelist()
-    assert "spark/__init__.py" in names
+    assert "rebalance_sim/spark/__init__.py" in names
     assert not [name for name in names if "__pycache__" in name]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import fake_scenarios
 import pytest
 
-from spark.supervised import Attempt, Limits, supervised
+from rebalance_sim.spark.supervised import Attempt, Limits, supervised
 
 LIMITS = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
 

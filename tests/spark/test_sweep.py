@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spark import (
+from rebalance_sim.spark import (
     DEFAULT_RUNNER,
     Limits,
     Progress,
@@ -23,8 +23,8 @@ from spark import (
     read_table,
     sweep,
 )
-from spark.driver import BACKENDS
-from spark.job import WorkerReport, mismatch
+from rebalance_sim.spark.driver import BACKENDS
+from rebalance_sim.spark.job import WorkerReport, mismatch
 
 FAKE = "fake_scenarios:run_seed"
 LIMITS = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
@@ -234,7 +234,7 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
 
 SLOW_SWEEP = """
 import sys
-from spark import Limits, SweepInterrupted, sweep
+from rebalance_sim.spark import Limits, SweepInterrupted, sweep
 try:
     sweep(profile="slow", seeds="0:200", out=sys.argv[1], backend=sys.argv[2], batch_size=4,
           runner="fake_scenarios:run_seed", limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100))

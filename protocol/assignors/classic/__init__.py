@@ -13,16 +13,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from protocol.assignors.classic.interface import (
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
     ClaimingMember,
     ClassicAssignor,
     EndlessAssignmentError,
 )
-from protocol.assignors.classic.librdkafka import LIBRDKAFKA_ASSIGNORS
-from protocol.assignors.classic.range_assignor import ClassicRangeAssignor
-from protocol.assignors.classic.round_robin import RoundRobinAssignor
-from protocol.assignors.classic.sticky import CooperativeStickyAssignor, StickyAssignor
+from rebalance_sim.protocol.assignors.classic.classic_range import ClassicRangeAssignor
+from rebalance_sim.protocol.assignors.classic.classic_round_robin import RoundRobinAssignor
+from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.assignors.classic.sticky import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
+)
 
 __all__ = [
     "CLASSIC_ASSIGNORS",

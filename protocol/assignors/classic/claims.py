@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from protocol.assignors.classic.interface import ClaimingMember, NamedPartition
+from rebalance_sim.protocol.assignors.classic.classic_assignor import ClaimingMember, NamedPartition
 
 __all__ = ["NO_GENERATION", "Claim", "Claims", "settle"]
 

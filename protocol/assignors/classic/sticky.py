@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import NamedTuple
 
-from protocol.assignors.classic.claims import NO_GENERATION, Claim, settle
-from protocol.assignors.classic.interface import (
+from rebalance_sim.protocol.assignors.classic.claims import NO_GENERATION, Claim, settle
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     Assigned,
     ClaimingMember,
     NamedPartition,
     by_topic,
     ungrouped,
 )
-from protocol.assignors.classic.sticky_general import GeneralBalancing
-from protocol.assignors.classic.sticky_identical import assign_identical
-from protocol.embedded import NamedPartitions, Subscription
+from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
+from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 __all__ = ["CooperativeStickyAssignor", "CooperativeUserData", "StickyAssignor", "StickyUserData"]
 

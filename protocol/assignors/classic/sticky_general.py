@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from protocol.assignors.classic.claims import Claims
-from protocol.assignors.classic.interface import EndlessAssignmentError, NamedPartition
+from rebalance_sim.protocol.assignors.classic.claims import Claims
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
+    EndlessAssignmentError,
+    NamedPartition,
+)
 
 __all__ = ["GeneralBalancing"]
 

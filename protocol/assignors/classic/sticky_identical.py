@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from protocol.assignors.classic.claims import Claims
-from protocol.assignors.classic.interface import NamedPartition
+from rebalance_sim.protocol.assignors.classic.claims import Claims
+from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
 
 __all__ = ["IdenticalResult", "assign_identical"]
 

@@ -8,26 +8,26 @@
 
 from __future__ import annotations
 
-from protocol.assignors.client_side.interface import (
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
     AssignmentSpec,
     AssignorMetadata,
     ComputedAssignment,
     PartitionAssignor,
     advertise,
 )
-from protocol.assignors.client_side.simple import (
+from rebalance_sim.protocol.assignors.client_side.simple import (
     SimpleAssignor,
     range_assignor,
     sticky_assignor,
 )
-from protocol.assignors.client_side.streams import StreamsAssignor
-from protocol.assignors.client_side.streams_metadata import (
+from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     AssignmentError,
     MetadataReason,
     StreamsAssignment,
     StreamsMember,
 )
-from protocol.assignors.client_side.streams_placement import StreamsConfig
+from rebalance_sim.protocol.assignors.client_side.streams_placement import StreamsConfig
 
 __all__ = [
     "AssignmentError",

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from protocol.assignors import (
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
+    AssignmentSpec,
+    AssignorMetadata,
+    ComputedAssignment,
+)
+from rebalance_sim.protocol.assignors.server import (
     Assignor,
     GroupSpec,
     MemberSpec,
@@ -16,12 +21,7 @@ from protocol.assignors import (
     SubscriptionType,
     UniformAssignor,
 )
-from protocol.assignors.client_side.interface import (
-    AssignmentSpec,
-    AssignorMetadata,
-    ComputedAssignment,
-)
-from protocol.messages_assignment import InstalledMember
+from rebalance_sim.protocol.wire.assignment_messages import InstalledMember
 
 __all__ = ["SimpleAssignor", "range_assignor", "sticky_assignor", "subscription_type_of"]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from protocol.assignors.client_side.interface import (
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
     AssignmentSpec,
     AssignorMetadata,
     ComputedAssignment,
 )
-from protocol.assignors.client_side.streams_metadata import (
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     NEWEST_VERSION,
     OLDEST_VERSION,
     AssignmentError,
@@ -25,13 +25,13 @@ from protocol.assignors.client_side.streams_metadata import (
     encode_assignment,
     encode_member,
 )
-from protocol.assignors.client_side.streams_placement import (
+from rebalance_sim.protocol.assignors.client_side.streams_placement import (
     Placement,
     StreamsConfig,
     StreamsInstance,
 )
-from protocol.messages_assignment import InstalledMember, PreparedMember
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.wire.assignment_messages import InstalledMember, PreparedMember
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["StreamsAssignor"]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from struct import Struct, error
 
-from protocol.topics import TopicPartition, group_by_topic
+from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 __all__ = [
     "NEWEST_VERSION",

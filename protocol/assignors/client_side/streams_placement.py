@@ -11,9 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from protocol.assignors import GroupSpec, MemberSpec, SubscriptionType, UniformAssignor
-from protocol.assignors.client_side.streams_metadata import StreamsAssignment, StreamsMember
-from protocol.topics import TopicPartition
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
+    StreamsAssignment,
+    StreamsMember,
+)
+from rebalance_sim.protocol.assignors.server import (
+    GroupSpec,
+    MemberSpec,
+    SubscriptionType,
+    UniformAssignor,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["Placement", "StreamsConfig", "StreamsInstance", "place_tasks"]
 

@@ -1,0 +1,418 @@
+"""Shows every step of one group to the invariants that listen to it, and keeps their books.
+
+A world with several groups has a checker for each, and shows it what concerns its group. The cost
+of a step is in proportion to what it changed: a steady heartbeat and its answer reach no invariant
+at all, because everything that could be wrong with them was right the last time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rebalance_sim.invariants.engine.classic_watch import ClassicWatch
+from rebalance_sim.invariants.engine.client_watch import ClientWatch
+from rebalance_sim.invariants.engine.coverage import Visits
+from rebalance_sim.invariants.engine.kinds import ViewOfKinds
+from rebalance_sim.invariants.engine.listeners import Listener, Listeners
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Violation
+from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.known.known_issues import known_defect
+from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
+from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.properties.consumer.liveness import Liveness
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.migration.mixed import MixedJoin
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
+from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    ListGroupsRequest,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.records import MemberState
+
+__all__ = ["Checker"]
+
+_STABLE = MemberState.STABLE
+_READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
+
+FULL_STEPS_PER_ENTRY = 4
+"""Spreads the cost of a full check, so that its share of a step does not grow with the group."""
+
+
+class Checker:
+    """Checks one group of a world.
+
+    ``full_every``: a full check follows that many steps of the group after the last one, or
+    ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
+    0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
+    no known defect explains; otherwise each promise is reported the first time that it breaks.
+    """
+
+    def __init__(
+        self,
+        view: WorldView,
+        *,
+        invariants: Iterable[type[Invariant]] = INVARIANTS,
+        full_every: int = 64,
+        stop_at_first: bool = True,
+    ) -> None:
+        self.books = Books(view)
+        self.violations: list[Violation] = []
+        self.known_counts: Counter[tuple[str, str]] = Counter()
+        """(promise id, defect) -> how often; only the first of each is among ``violations``."""
+        self.is_stopped = False
+        self._broken: set[str] = set()
+        self.full_count = 0
+        self.visits = Visits(self.books)
+        self.liveness = Liveness(view, self.books)
+        self._view = view
+        self._semantics = view.semantics
+        self._stop_at_first = stop_at_first
+        self._full_every = full_every
+        self._next_full = full_every
+        self._seen = 0
+        self._invariants = [
+            kind(self.books)
+            for kind in invariants
+            if kind.applies_to(view.semantics)
+            and (view.has_data_plane or not kind.needs_data_plane)
+        ]
+        self._listeners = Listeners(self._invariants, self.visits)
+        self._view_of_kinds = {
+            kinds: ViewOfKinds(view, kinds) for kinds in {i.promise.kinds for i in invariants}
+        }
+        self._on = self._listeners.of
+        mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
+        self._on_mixed = Listeners(mixed, self.visits).of
+        """Whom a step of a consumer group with classic members concerns."""
+        self._ledgers = self.books.ledgers
+        self._classic = ClassicWatch(self.books, self._on, self._ask)
+        clients = ClientWatch(
+            self.books,
+            self.liveness,
+            {kind: self._listeners.about(kind) for kind in CLIENT_KINDS},
+            self._on,
+            self._classic,
+            self._ask,
+        )
+        self._on_request = self._on["on_request"]
+        self._on_released = self._on["on_released"]
+        self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
+            StepKind.COORDINATOR_REQUEST: self._request,
+            StepKind.COORDINATOR_TIMER: self._timer,
+            StepKind.COORDINATOR_LOADED: self._loaded,
+            StepKind.COORDINATOR_UNLOADED: self._unloaded,
+            StepKind.LOG_COMMITTED: self._committed,
+            StepKind.LOG_TRUNCATED: self._truncated,
+            StepKind.RESPONSE_RELEASED: self._released,
+            StepKind.CLIENT_EVENT: clients.on_event,
+            StepKind.CLIENT_STARTED: clients.on_started,
+            StepKind.CLIENT_CRASHED: clients.on_crashed,
+            StepKind.METADATA_CHANGED: self._metadata,
+            StepKind.FAULT: _ignore,
+            StepKind.CONFIG_CHANGED: self._configs,
+            StepKind.ADMIN_RETURNED: _ignore,
+            StepKind.COORDINATOR_WRITTEN: self._written,
+        }
+
+    # -- what hosts call -------------------------------------------------------------------
+
+    def after_step(self, step: Step) -> None:
+        """Look at a step that has just happened."""
+        if self.is_stopped:
+            return
+        self._handlers[step.kind](step)
+        self._seen += 1
+        if self._seen >= self._next_full and self._full_every:
+            self.check_fully(step)
+
+    def at_end(self) -> None:
+        """The run is over."""
+
+    def check_fully(self, step: Step) -> None:
+        """Let every promise about a state judge the whole world."""
+        self.full_count += 1
+        ledger = self.books.acting_ledger()
+        is_mixed = ledger is not None and ledger.classic_count > 0
+        size = len(ledger.members) + len(ledger.owner) if ledger else 0
+        self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
+        for invariant in self._invariants:
+            if is_mixed and not invariant.judges_mixed:
+                continue
+            finding = invariant.full(self._view_of_kinds[invariant.promise.kinds])
+            if finding is not None:
+                self._report(step, invariant, finding)
+
+    def coverage(self) -> dict[str, int]:
+        """What was visited, by name; see ``reachability.py``."""
+        return dict(sorted(self.visits.counts.items()))
+
+    @property
+    def unexplained(self) -> list[Violation]:
+        """Violations that no known defect explains."""
+        return [v for v in self.violations if v.known_as is None]
+
+    # -- coordinator -----------------------------------------------------------------------
+
+    def _request(self, step: Step) -> None:
+        shard = step.shard
+        if shard is None:
+            raise ValueError("a coordinator.request step must name its shard")
+        ledger = self._ledgers.get(shard.name)
+        if ledger is None:
+            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+        request, response = step.request, step.response
+        if step.records:
+            self._ask(self._on["on_append"], step)
+        if (
+            type(request) is ConsumerGroupHeartbeatRequest
+            and type(response) is ConsumerGroupHeartbeatResponse
+        ):
+            if self._is_steady(step, request, response, ledger):
+                ledger.heard_ms[request.member_id] = step.at_ms
+            else:
+                self._heartbeat(step, request, response, ledger, shard)
+        elif type(request) is OffsetCommitRequest:
+            if self.books.classic_group_in(shard) is not None:
+                self._classic.on_commit(step, shard)
+            else:
+                self._commit(step, response.errors)
+        elif type(request) in COMPUTATION_REQUESTS:
+            if step.records:
+                self._change(step, ledger, shard)
+            self._ask(self._on["on_assignment_request"], step)
+            self.books.computations.note_answer(shard.name, request, response)
+        elif step.records:
+            self._change(step, ledger, shard)
+        elif type(request) in _READS:
+            self._ask(self._on["on_read"], step)
+        if (
+            self.books.classic
+            or type(request) in CLASSIC_REQUESTS
+            or shard.coordinator.classic_groups
+        ):
+            self._classic.on_request(step, shard)
+        for listener in self._on_request:
+            finding = listener(step)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def _commit(self, step: Step, errors: Mapping[tuple[str, int], ErrorCode]) -> None:
+        stored = [partition for partition, code in errors.items() if not code]
+        if stored:
+            self._ask(self._on["on_commit"], step, stored)
+        if len(stored) < len(errors):
+            self._ask(self._on["on_commit_refused"], step)
+
+    def _is_steady(
+        self,
+        step: Step,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        ledger: GroupLedger,
+    ) -> bool:
+        """A reconciled member said that it is there, and was told that it is: nothing to judge."""
+        entry = ledger.members.get(request.member_id)
+        if entry is None or step.records or response.error_code:
+            return False
+        current, timers = entry.current, step.timers
+        return (
+            current is not None
+            and current.state is _STABLE
+            and request.member_epoch == current.member_epoch
+            and response.member_epoch == current.member_epoch
+            and response.assignment is None
+            and response.member_id == request.member_id
+            and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
+            and len(timers) == 1
+            and type(timers[0]) is ScheduleTimer
+            and timers[0].key.kind == "session"
+            and timers[0].at_ms - step.at_ms == ledger.session_timeout_ms
+            and response.heartbeat_interval_ms == ledger.heartbeat_interval_ms
+        )
+
+    def _heartbeat(
+        self,
+        step: Step,
+        request: ConsumerGroupHeartbeatRequest,
+        response: ConsumerGroupHeartbeatResponse,
+        ledger: GroupLedger,
+        shard: ShardView,
+    ) -> None:
+        sender = request.member_id or response.member_id or ""
+        before: MemberEntry | None = ledger.members.get(sender)
+        is_refused = response.error_code is not ErrorCode.NONE
+        if not is_refused and request.member_epoch >= JOIN_EPOCH:
+            ledger.heard_ms[sender] = step.at_ms
+        if step.records:
+            self._change(step, ledger, shard)
+            if not is_refused and request.member_epoch >= JOIN_EPOCH:
+                ledger.heard_ms[sender] = step.at_ms
+        on = self._on_mixed if ledger.classic_count else self._on
+        self._ask(on["on_refused" if is_refused else "on_heartbeat"], step, before)
+        if response.should_compute_assignment:
+            self.books.computations.note_told(shard.name, sender, ledger, step.at_ms)
+        if step.timers:
+            self._ask(on["on_timers"], step)
+
+    def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
+        change = ledger.apply(step.records)
+        change.group = self.books.group_in(shard)
+        change.is_by_client = type(step.request) is ConsumerGroupInstallAssignmentRequest
+        ledger.note_states(change, step.at_ms)
+        on = self._on_mixed if change.is_mixed else self._on
+        if change.moved:
+            request = step.request
+            is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
+            self.books.note_releases(change, by_full_request=is_full)
+        self._ask(on["on_change"], step, change)
+        self.books.computations.note_change(shard.name, change)
+        if self.books.contested:
+            self._ask(self._on["on_ownership"], step)
+        return change
+
+    def _timer(self, step: Step) -> None:
+        shard = shard_of(step)
+        ledger = self.books.ledgers.get(shard.name)
+        if ledger is None:
+            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+        change = None
+        if step.records:
+            self._ask(self._on["on_append"], step)
+            change = self._change(step, ledger, shard)
+            self.books.note_expulsions(change, step.at_ms)
+        self._classic.on_step(step, shard)
+        if step.event.kind.startswith("classic-"):
+            return
+        if step.event.kind == "computation" and change is None:
+            self.books.computations.note_expired(shard.name, ledger)
+        is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
+        on = self._on_mixed if is_mixed else self._on
+        self._ask(on["on_timer_fired"], step, change)
+        if step.timers:
+            self._ask(on["on_timers"], step)
+
+    def _written(self, step: Step) -> None:
+        shard = shard_of(step)
+        if step.records:
+            ledger = self.books.ledgers.get(shard.name)
+            if ledger is None:
+                ledger = self.books.open_ledger(shard, without_last=len(step.records))
+            self._ask(self._on["on_append"], step)
+            self._change(step, ledger, shard)
+        if step.detail and isinstance(step.event, MixedJoin):
+            self.books.failed_writes.note_join(shard, step.event.member_id)
+        self._classic.on_step(step, shard)
+        self._ask(self._on["on_written"], step)
+
+    def _loaded(self, step: Step) -> None:
+        shard = shard_of(step)
+        self.books.note_leader(shard)
+        self.books.note_topics(shard)
+        self.books.computations.forget(shard.name)
+        self.books.failed_writes.forget(shard.name)
+        ledger = self.books.open_ledger(shard)
+        ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
+        ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
+        self.liveness.on_disturbance(step.at_ms)
+        on = self._on_mixed if ledger.classic_count else self._on
+        self._ask(on["on_loaded"], step, ledger)
+        self._classic.on_loaded(step, shard)
+        if self.books.contested:
+            self._ask(self._on["on_ownership"], step)
+
+    def _unloaded(self, step: Step) -> None:
+        self._ask(self._on["on_unloaded"], step)
+        self.books.classic.pop(shard_of(step).name, None)
+        self.books.ledgers.pop(shard_of(step).name, None)
+        self.books.computations.forget(shard_of(step).name)
+
+    def _committed(self, step: Step) -> None:
+        self._ask(self._on["on_committed"], step)
+
+    def _truncated(self, step: Step) -> None:
+        shard = shard_of(step)
+        old = self.books.ledgers.pop(shard.name, None)
+        if old is not None and shard.is_active:
+            ledger = self.books.open_ledger(shard)
+            heard_ms = {**old.last_heard_ms, **old.heard_ms}
+            for member_id in ledger.members:
+                ledger.heard_ms[member_id] = heard_ms.get(member_id, step.at_ms)
+                ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
+            self.books.failed_writes.note(shard, ledger)
+            self.books.computations.note_failed_write(shard.name)
+        self._ask(self._on["on_truncated"], step)
+        group = self.books.classic_group_in(shard)
+        if shard.is_active and (group is None or group.state is not ClassicGroupState.DEAD):
+            # A shard that is given up drops its open batch when its groups are Dead already.
+            self._classic.on_step(step, shard)
+
+    def _released(self, step: Step) -> None:
+        if type(step.request) in CLASSIC_REQUESTS:
+            self._classic.on_answer(step)
+        for listener in self._on_released:
+            finding = listener(step)
+            if finding is not None:
+                self._found(step, listener, finding)
+
+    def _metadata(self, step: Step) -> None:
+        self.books.note_topics(shard_of(step))
+        self._ask(self._on["on_metadata"], step)
+        if step.timers:
+            self._ask(self._on["on_timers"], step)
+
+    def _configs(self, step: Step) -> None:
+        shard = shard_of(step)
+        self.books.note_configs(shard, self.books.ledger_of(shard))
+
+    # -- findings --------------------------------------------------------------------------
+
+    def _ask(self, listeners: Iterable[Listener], *args: Any) -> None:
+        for listener in listeners:
+            finding = listener(*args)
+            if finding is not None:
+                self._found(args[0], listener, finding)
+
+    def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
+        self._report(step, self._listeners.owner_of(listener), finding)
+
+    def _report(self, step: Step, invariant: Invariant, finding: Finding) -> None:
+        if self.is_stopped:
+            return
+        promise = invariant.promise
+        defect = known_defect(self._semantics, promise.id, finding.evidence)
+        if defect is not None:
+            self.known_counts[promise.id, defect] += 1
+            if self.known_counts[promise.id, defect] > 1:
+                return
+        elif promise.id in self._broken:
+            return
+        else:
+            self._broken.add(promise.id)
+            self.is_stopped = self._stop_at_first
+        self.violations.append(
+            Violation(
+                promise=promise,
+                step_index=step.index,
+                at_ms=step.at_ms,
+                detail=finding.detail,
+                evidence=finding.evidence,
+                known_as=defect,
+            )
+        )
+
+
+def _ignore(step: Step) -> None:
+    """Nothing to enter, nothing to judge."""

@@ -1,0 +1,60 @@
+"""Who is asked when: the methods of all invariants, by trigger and by what they heed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rebalance_sim.invariants.engine.coverage import Visits
+from rebalance_sim.invariants.engine.property import TRIGGERS, Finding, Heeds, Invariant
+
+__all__ = ["Listener", "Listeners"]
+
+Listener = Callable[..., Finding | None]
+"""A bound method of an invariant; what it takes depends on the trigger."""
+
+
+class Listeners:
+    """The bound methods of invariants and visits, in their order. ``of`` has them by trigger."""
+
+    def __init__(self, invariants: Sequence[Invariant], visits: Visits) -> None:
+        self._invariants = invariants
+        self._visits = visits
+        self._owners: dict[Listener, Invariant | Visits] = {}
+        self._heeding: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
+        by_trigger: dict[str, tuple[Listener, ...]] = {}
+        watchers = (*invariants, visits)
+        for name in TRIGGERS:
+            bound = {getattr(w, name): w for w in watchers if hasattr(w, name)}
+            by_trigger[name] = tuple(bound)
+            self._owners.update(bound)
+        self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
+
+    def about(self, kind: str) -> Listeners:
+        """Those whose promise is about this kind of client."""
+        chosen = [i for i in self._invariants if kind in i.promise.kinds]
+        if len(chosen) == len(self._invariants):
+            return self
+        return Listeners(chosen, self._visits)
+
+    def owner_of(self, listener: Listener) -> Invariant:
+        """Whose method this is. Raises TypeError for visits, which judge nothing."""
+        owner = self._owners[listener]
+        if not isinstance(owner, Invariant):
+            raise TypeError(f"{type(owner).__name__} judges nothing")
+        return owner
+
+    def heeding(self, trigger: str, kinds: tuple[type, ...]) -> tuple[Listener, ...]:
+        """Those of ``on_event``, or of ``on_effects``, to whom any of these types matters."""
+        listeners = self._heeding.get((trigger, kinds))
+        if listeners is None:
+            listeners = self._heeding[trigger, kinds] = tuple(
+                listener
+                for listener in self.of[trigger]
+                if self._matters(self._owners[listener].heeds, trigger, kinds)
+            )
+        return listeners
+
+    @staticmethod
+    def _matters(heeds: Heeds, trigger: str, kinds: tuple[type, ...]) -> bool:
+        types = heeds.events if trigger == "on_event" else heeds.effects
+        return types is None or not {*kinds}.isdisjoint(types)

@@ -1,0 +1,123 @@
+"""What has not come about in the calm, and the known defects or limits that explain it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rebalance_sim.invariants.engine.property import Promise
+from rebalance_sim.invariants.engine.step import ShardView, WorldView
+from rebalance_sim.invariants.known.known_issues import known_defect
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.vanished import has_vanished_partition
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+
+__all__ = ["IN_NO_TARGET", "Stuck", "classified"]
+
+IN_NO_TARGET = "is held by nobody and stands in no target"
+"""The reason given for a partition that no target has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin;
+    ``client`` is the one that it hangs on, if any; ``known_as`` the shipped defect that explains
+    it, or None."""
+
+    promise: Promise
+    subject: str
+    reason: str
+    since_ms: int | None = None
+    client: str = ""
+    known_as: str | None = None
+
+    def __str__(self) -> str:
+        since = "" if self.since_ms is None else f" since {self.since_ms} ms"
+        return f"{self.promise.id}: {self.subject} {self.reason}{since}"
+
+
+def classified(stuck: Stuck, view: WorldView, books: Books, calm_since_ms: int | None) -> Stuck:
+    """The same with what explains it, by the evidence of its group and of the client it hangs
+    on. ``calm_since_ms``: when the last fault ended."""
+    evidence: dict[str, object] = {
+        "unheard_revocation": _has_unheard_revocation(books, calm_since_ms),
+    }
+    ledger, shard = books.acting_ledger(), books.acting_shard()
+    if ledger is not None and shard is not None:
+        evidence |= _of_group(stuck, books, shard, ledger)
+    entry = books.clients.get(stuck.client)
+    if entry is not None:
+        evidence |= _of_client(entry, ledger)
+    return replace(stuck, known_as=known_defect(view.semantics, stuck.promise.id, evidence))
+
+
+def _of_group(
+    stuck: Stuck, books: Books, shard: ShardView, ledger: GroupLedger
+) -> dict[str, object]:
+    classic = books.classic_group_in(shard)
+    # A conversion back without a rebalance makes targets assignments that nobody fetches.
+    generation_id = ledger.converted_epoch if classic is None else classic.generation_id
+    return {
+        "lost_with_failed_write": books.failed_writes.hold_up(shard, ledger),
+        "has_unwatched_join": books.failed_writes.leave_unwatched(shard, ledger),
+        "has_quiet_return": generation_id in books.quiet_returns,
+        "has_unseen_subscription": _has_unseen_subscription(shard, ledger),
+        "has_vanished_partition": has_vanished_partition(books, shard),
+        "is_unseen_since_conversion": ledger.converted_epoch >= 0 and stuck.reason == IN_NO_TARGET,
+    }
+
+
+def _of_client(entry: ClientEntry, ledger: GroupLedger | None) -> dict[str, object]:
+    return {
+        "has_failed_callback": entry.has_failed_callback,
+        "keeps_withdrawn_pattern": _keeps_withdrawn_pattern(entry, ledger),
+        "was_told_nothing": _was_told_nothing(entry, ledger),
+    }
+
+
+def _has_unseen_subscription(shard: ShardView, ledger: GroupLedger) -> bool:
+    """Is the target still that of a classic group, and has some member changed its subscription
+    since its leader gave it that?"""
+    if not ledger.has_converted_target:
+        return False
+    by_id = shard.coordinator.image.by_id
+    return any(
+        (topic := by_id.get(partition.topic_id)) is not None
+        and topic.name not in ledger.names_of(entry)
+        for member_id, entry in ledger.members.items()
+        for partition in ledger.targets.get(member_id, ())
+    )
+
+
+def _has_unheard_revocation(books: Books, calm_since_ms: int | None) -> bool:
+    """Does the group wait, or has it waited in this calm, for an acknowledgement of what its
+    owner was never told of?"""
+    if calm_since_ms is not None and books.expelled_unheard_ms >= calm_since_ms:
+        return True
+    ledger = books.acting_ledger()
+    return ledger is not None and any(books.is_unheard(*item) for item in ledger.members.items())
+
+
+def _was_told_nothing(entry: ClientEntry, ledger: GroupLedger | None) -> bool:
+    """Is this a librdkafka client, up to date by its epoch, for which the coordinator holds
+    what was in no answer that reached it?"""
+    member = entry.member
+    stored = ledger.members.get(member.member_id) if ledger else None
+    return (
+        member.kind == LIBRDKAFKA
+        and stored is not None
+        and stored.epoch == member.member_epoch
+        and not stored.held() <= member.target.partitions
+    )
+
+
+def _keeps_withdrawn_pattern(entry: ClientEntry, ledger: GroupLedger | None) -> bool:
+    """Does the coordinator have a pattern of this client, which has none any more?"""
+    stored = ledger.members.get(entry.member.member_id) if ledger else None
+    return (
+        stored is not None
+        and stored.metadata is not None
+        and stored.metadata.subscribed_topic_regex != ""
+        and entry.member.subscribed_topic_regex is None
+    )

@@ -1,0 +1,254 @@
+"""What a shard's classic group looked like after its last step: the oracle of its promises.
+
+A classic group is soft state, so its records say too little; what is kept here is counted from its
+members, one by one as a step touches them. A term begins with a load, and ends with the shard.
+Source: classic-group-and-migration.md, sections 1 and 10.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import ClassicMember
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.static_replacement import Replacement
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
+
+__all__ = ["CLASSIC_REQUESTS", "ClassicBook", "ClassicLook", "Picture", "Written"]
+
+CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+
+
+class Picture(NamedTuple):
+    """A group in few words, to see at once whether its members have to be looked at anew."""
+
+    state: ClassicGroupState
+    generation_id: int
+    leader_id: str | None
+    member_count: int
+    pending_join_count: int
+
+    @classmethod
+    def of(cls, group: ClassicGroup) -> Picture:
+        """The group as it is now."""
+        return cls(
+            group.state,
+            group.generation_id,
+            group.leader_id,
+            len(group.members),
+            len(group.pending_join),
+        )
+
+
+class MemberNote(NamedTuple):
+    """What is counted of a member."""
+
+    awaits_join: bool
+    protocol_names: tuple[str, ...]
+    group_instance_id: str | None
+
+    @classmethod
+    def of(cls, member: ClassicMember) -> MemberNote:
+        """The member as it is now."""
+        return cls(
+            member.awaiting_join is not None, member.protocol_names(), member.group_instance_id
+        )
+
+
+class Written(NamedTuple):
+    """The record of a generation: who got what, and up to where the log has to be committed.
+    ``is_conversion``: the group was a consumer group until then."""
+
+    end_offset: int
+    assignments: Mapping[str, EmbeddedAssignment]
+    is_conversion: bool = False
+
+
+class Converted(NamedTuple):
+    """What a group was that has become a consumer group."""
+
+    generation_id: int
+    member_ids: frozenset[str]
+
+
+@dataclass(slots=True)
+class ClassicLook:
+    """A group before and after a step; None: there was, or is, none. ``touched`` are the members
+    that may have changed and are there, ``gone`` the ids that are there no more."""
+
+    step: Step
+    shard: ShardView
+    book: ClassicBook
+    group: ClassicGroup | None
+    before: Picture | None
+    now: Picture | None
+    touched: Collection[str] = ()
+    gone: frozenset[str] = frozenset()
+    former: ClassicGroup | None = None
+    """The group of before, where it is another one, or gone."""
+    is_same_group: bool = True
+    """The group is the one of before, not a new one under the same id."""
+
+
+@dataclass(slots=True)
+class ClassicBook:
+    """One group at one shard, in one term."""
+
+    group: ClassicGroup | None = None
+    picture: Picture | None = None
+    members: dict[str, MemberNote] = field(default_factory=dict)
+    awaiting_count: int = 0
+    protocol_counts: dict[str, int] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+    """Ids that were members, or were handed out, and are neither any more."""
+    pending: set[str] = field(default_factory=set)
+    leaders: dict[int, set[str | None]] = field(default_factory=dict)
+    """Generation -> who led it; a static leader that is replaced has a second id."""
+    protocols: dict[int, str | None] = field(default_factory=dict)
+    written: dict[int, Written] = field(default_factory=dict)
+    parked: dict[int, Any] = field(default_factory=dict)
+    """Operation -> JoinGroup or SyncGroup that waits for its answer."""
+    converted: Converted | None = None
+    """The classic group as it was when it was converted last."""
+
+    def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
+        """Enter a step; what it has changed."""
+        before, is_same = self.picture, group is self.group
+        look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
+        if not is_same:
+            look.former = self.group
+            if group is None and self.group is not None and self.group.members:
+                self.converted = Converted(self.group.generation_id, frozenset(self.members))
+        if group is None or not is_same:
+            # A conversion, a deletion, or a group of the same name: ids of the old one may return.
+            self._forget_group()
+        if group is None:
+            return look
+        self.group = group
+        look.now = self.picture = Picture.of(group)
+        if is_same and look.now == before and not _changes_ids(step):
+            look.touched = _sender(step, group)
+            for member_id in look.touched:
+                self._note(member_id, group.members[member_id])
+        else:
+            look.touched = group.members.keys()
+            look.gone = self._enter_all(group)
+        self._note_generation(step, shard, group)
+        return look
+
+    def _forget_group(self) -> None:
+        self.group = self.picture = None
+        self.members.clear()
+        self.protocol_counts.clear()
+        self.awaiting_count = 0
+        for kept in (self.gone, self.pending):
+            kept.clear()
+        for table in (self.leaders, self.protocols, self.written):
+            table.clear()
+
+    def _enter_all(self, group: ClassicGroup) -> frozenset[str]:
+        known = self.members.keys() | self.pending
+        for member_id in [m for m in self.members if m not in group.members]:
+            self._forget(member_id)
+        for member_id, member in group.members.items():
+            self._note(member_id, member)
+        self.pending = set(group.pending_join)
+        present = self.members.keys() | self.pending
+        gone = frozenset(known - present)
+        self.gone |= gone
+        self.gone -= present
+        return gone
+
+    def _note(self, member_id: str, member: ClassicMember) -> None:
+        note = MemberNote.of(member)
+        before = self.members.get(member_id)
+        if before == note:
+            return
+        if before is not None:
+            self._forget(member_id)
+        self.members[member_id] = note
+        self.awaiting_count += note.awaits_join
+        for name in note.protocol_names:
+            self.protocol_counts[name] = self.protocol_counts.get(name, 0) + 1
+
+    def _forget(self, member_id: str) -> None:
+        note = self.members.pop(member_id)
+        self.awaiting_count -= note.awaits_join
+        for name in note.protocol_names:
+            self.protocol_counts[name] -= 1
+            if not self.protocol_counts[name]:
+                del self.protocol_counts[name]
+
+    def _note_generation(self, step: Step, shard: ShardView, group: ClassicGroup) -> None:
+        state, generation_id = group.state, group.generation_id
+        if state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
+            self.leaders.setdefault(generation_id, set()).add(group.leader_id)
+            self.protocols[generation_id] = group.protocol_name
+        for record in step.records:
+            if (
+                isinstance(record, GroupMetadata)
+                and record.group_id == group.group_id
+                and record.value is not None
+            ):
+                number, end = record.value.generation, shard.log_end_offset
+                if number in self.written:
+                    # A static member has a new id; what the leader gave is in the first record.
+                    end = self.written[number].end_offset
+                self.written[number] = Written(
+                    end,
+                    {row.member_id: row.assignment for row in record.value.members},
+                    is_conversion=any(
+                        isinstance(other, ConsumerGroupMetadata) and other.value is None
+                        for other in step.records
+                    ),
+                )
+        if step.detail and isinstance(step.event, Replacement):
+            self._undo_replacement(group, step.event)
+
+    def _undo_replacement(self, group: ClassicGroup, failed: Replacement) -> None:
+        """The predecessor is back, unless somebody has come in its place meanwhile."""
+        generation_id = group.generation_id
+        written = self.written.get(generation_id)
+        if written is not None and failed.old_id in group.members:
+            self.written[generation_id] = written._replace(
+                assignments={
+                    failed.old_id if member_id == failed.new_id else member_id: share
+                    for member_id, share in written.assignments.items()
+                }
+            )
+
+    def note_loaded(self, group: ClassicGroup | None) -> None:
+        """A term begins with what the log has: all of that counts as committed."""
+        if group is not None and group.written is not None:
+            value = group.written
+            self.written[value.generation] = Written(
+                0, {row.member_id: row.assignment for row in value.members}
+            )
+
+
+def _changes_ids(step: Step) -> bool:
+    """A replacement gives a member a new id and leaves all numbers as they are; what waited for a
+    commit, or its failure, may touch everybody, and so does a conversion that is refused."""
+    request = step.request
+    if step.kind is not StepKind.COORDINATOR_REQUEST:
+        return True
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return True
+    return isinstance(request, JoinGroupRequest) and not request.member_id
+
+
+def _sender(step: Step, group: ClassicGroup) -> tuple[str, ...]:
+    member_id = getattr(step.request, "member_id", None)
+    return (member_id,) if member_id in group.members else ()

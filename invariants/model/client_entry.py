@@ -1,0 +1,206 @@
+"""What the checker remembers of one client process between its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rebalance_sim.invariants.engine.step import ClientView
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.protocol.clients import (
+    CallbackKind,
+    ClientState,
+    CommitIdentity,
+    GroupMember,
+    LocalAssignment,
+    PartitionState,
+)
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from rebalance_sim.invariants.engine.listeners import Listeners
+
+__all__ = ["ClientEntry", "is_registered"]
+
+
+class ClientEntry:
+    """A client as it was after its last event; ``member`` itself is already one event further."""
+
+    __slots__ = (
+        "assigned",
+        "callback_kind",
+        "commits_itself",
+        "current",
+        "fetchable",
+        "had_assigned",
+        "has_failed",
+        "has_failed_callback",
+        "has_left",
+        "identity",
+        "in_flight",
+        "incarnation",
+        "interval_ms",
+        "joined_by",
+        "last_request",
+        "last_sent_ms",
+        "listeners",
+        "member",
+        "member_epoch",
+        "member_id",
+        "name",
+        "received_epochs",
+        "sent",
+        "started_ms",
+        "state",
+        "sync_commits",
+        "target",
+        "took_late_answer",
+        "unheeded",
+        "version",
+    )
+
+    def __init__(self, client: ClientView, listeners: Listeners, at_ms: int) -> None:
+        self.name = client.name
+        self.incarnation = client.incarnation
+        self.member = client.member
+        self.listeners = listeners
+        """Whose promises are about this kind of client."""
+        self.started_ms = at_ms
+        self.fetchable: frozenset[TopicPartition] = frozenset()
+        """Kept by the books, together with the index of fetchers."""
+        self.in_flight: dict[int, int] = {}
+        """Correlation id -> time of sending, of what the client takes to be in flight."""
+        self.sent: set[int] = set()
+        """Correlation ids of all heartbeats without an end yet."""
+        self.unheeded: set[int] = set()
+        """Those of leaves after a poll expiry, at whose answers the client does not look."""
+        self.received_epochs: set[int] = set()
+        """Epochs above 0 in good answers since the last join was sent."""
+        self.last_request: ConsumerGroupHeartbeatRequest | None = None
+        self.last_sent_ms = -1
+        self.interval_ms = 0
+        self.has_failed = False
+        """A heartbeat has failed, and none was sent since."""
+        self.has_left = False
+        """A leave was sent, and no join since."""
+        self.had_assigned: set[TopicPartition] = set()
+        """Everything that was assigned since the last join was sent."""
+        self.callback_kind: CallbackKind | None = None
+        """The callback that runs, or ran last."""
+        self.has_failed_callback = False
+        """A callback has failed, and no assigned callback has succeeded since."""
+        self.joined_by = 0
+        """Correlation id of the last join."""
+        self.took_late_answer = False
+        """An answer from before the last join came after it, and was not refused."""
+        self.commits_itself = False
+        """The application has committed what it liked."""
+        self.sync_commits: set[int] = set()
+        """Commits in which the application is blocked."""
+        self.state: ClientState
+        self.member_id: str
+        self.member_epoch: int
+        self.version: int
+        self.assigned: Mapping[TopicPartition, PartitionState]
+        self.current: LocalAssignment
+        self.target: LocalAssignment
+        self.identity: CommitIdentity | None
+        self.catch_up()
+        self.version = -1
+
+    def forget_request(self, correlation_id: int) -> bool:
+        """A request is over. Whether the client looks at that, and it was a heartbeat.
+
+        The client keeps one mark for all heartbeats: the end of any of them, also of one that a
+        leave has overtaken, means to it that nothing is in flight (consumer-client.md, 2.1, 6.1).
+        """
+        if correlation_id not in self.sent or correlation_id in self.unheeded:
+            self.unheeded.discard(correlation_id)
+            return False
+        self.sent.discard(correlation_id)
+        self.in_flight.clear()
+        return True
+
+    def forget_all_requests(self) -> None:
+        """The client has closed the connection that they were sent over. That is no failure: what
+        the client makes of it is its kind's own affair."""
+        self.sent.clear()
+        self.in_flight.clear()
+        self.unheeded.clear()
+
+    def note_sent(
+        self, correlation_id: int, request: ConsumerGroupHeartbeatRequest, at_ms: int
+    ) -> None:
+        """A heartbeat was sent."""
+        self.sent.add(correlation_id)
+        self.in_flight[correlation_id] = at_ms
+        if request.member_epoch < JOIN_EPOCH:
+            self.in_flight.clear()
+            self.has_left = True
+            if self.member.state is ClientState.STALE:
+                self.unheeded.add(correlation_id)
+        elif request.member_epoch == JOIN_EPOCH:
+            self.joined_by = correlation_id
+            self.took_late_answer = False
+            self.has_left = False
+            self.has_failed_callback = False
+            self.received_epochs.clear()
+            self.had_assigned.clear()
+        self.last_request = request
+        self.last_sent_ms = at_ms
+        self.interval_ms = self.member.heartbeat_interval_ms
+        self.has_failed = False
+
+    def note_answer(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
+        """A heartbeat was answered."""
+        is_heeded = self.forget_request(correlation_id)
+        if response.error_code is not ErrorCode.NONE:
+            self.has_failed = self.has_failed or is_heeded
+        elif response.member_epoch > 0:
+            self.received_epochs.add(response.member_epoch)
+            if is_heeded and correlation_id < self.joined_by:
+                self.took_late_answer = True
+
+    def note_callback_end(self, *, failed: bool) -> None:
+        """The running callback has returned, or thrown."""
+        if failed:
+            self.has_failed_callback = True
+        elif self.callback_kind is CallbackKind.ASSIGNED:
+            self.has_failed_callback = False
+
+    def has_moved(self) -> bool:
+        """Whether anything that promises are made about differs from what was seen last."""
+        member = self.member
+        return (
+            member.ownership_version != self.version
+            or member.state is not self.state
+            or member.member_epoch != self.member_epoch
+            or member.current is not self.current
+            or member.target is not self.target
+            or member.commit_identity is not self.identity
+            or member.member_id != self.member_id
+        )
+
+    def catch_up(self) -> None:
+        """Remember the machine as it is now."""
+        member = self.member
+        self.member_id = member.member_id
+        self.state = member.state
+        self.member_epoch = member.member_epoch
+        self.version = member.ownership_version
+        self.assigned = member.assigned
+        self.current = member.current
+        self.target = member.target
+        self.identity = member.commit_identity
+
+
+def is_registered(member: GroupMember, ledger: GroupLedger) -> bool:
+    """Whether the coordinator has this client, at exactly the epoch that the client is at."""
+    entry = ledger.members.get(member.member_id)
+    return entry is not None and 0 < member.member_epoch == entry.epoch

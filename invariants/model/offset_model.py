@@ -1,0 +1,59 @@
+"""A group's committed offsets as its records alone give them: the newest, and the committed ones.
+
+It is opened when it is first needed, and costs nothing in a world where nobody needs it.
+Source: consumer-group-coordinator.md, sections 8.4 and 9.4.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
+
+__all__ = ["OffsetBook", "OffsetKey"]
+
+OffsetKey = tuple[str, int]
+"""Topic name and partition number."""
+
+
+class OffsetBook:
+    """The offsets of one group in one replica's log."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self.newest: dict[OffsetKey, OffsetCommitValue] = {}
+        self._open: deque[tuple[int, OffsetKey, OffsetCommitValue | None]] = deque()
+        """(offset, key, value before) of what was not committed when last looked at."""
+
+    def apply(self, records: Iterable[Record], *, first_offset: int) -> None:
+        """Enter records that follow each other in the log."""
+        for offset, record in enumerate(records, start=first_offset):
+            if type(record) is OffsetCommit and record.group_id == self._group_id:
+                key = record.topic, record.partition
+                self._open.append((offset, key, self.newest.get(key)))
+                if record.value is None:
+                    self.newest.pop(key, None)
+                else:
+                    self.newest[key] = record.value
+
+    def truncate_to(self, offset: int) -> None:
+        """The log has lost everything from an offset on."""
+        while self._open and self._open[-1][0] >= offset:
+            _, key, before = self._open.pop()
+            if before is None:
+                self.newest.pop(key, None)
+            else:
+                self.newest[key] = before
+
+    def committed(self, high_watermark: int) -> dict[OffsetKey, OffsetCommitValue]:
+        """All offsets as they are below a high watermark, which never goes back."""
+        while self._open and self._open[0][0] < high_watermark:
+            self._open.popleft()
+        found = dict(self.newest)
+        for _, key, before in reversed(self._open):
+            if before is None:
+                found.pop(key, None)
+            else:
+                found[key] = before
+        return found

@@ -1,0 +1,201 @@
+"""What members of a classic group are told: generations, assignments, refusals, commits.
+
+Source: classic-group-and-migration.md, sections 2, 8.3, 8.4 and 10.1 (C5, C7, C8, C15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.model.classic_model import ClassicBook
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "ClassicAnswersAgree",
+    "ClassicCommitFenced",
+    "ClassicGoneStaysGone",
+    "ClassicSyncIsDurable",
+]
+
+
+class ClassicAnswersAgree(Invariant):
+    """C5, all but its first clause."""
+
+    promise = Promise(
+        id="classic.answers_agree",
+        sentence=(
+            "All JoinGroup answers of a generation name its assignor and its leader, and only the "
+            "leader gets the list of members."
+        ),
+        clauses=("classic C5", "classic 1.6"),
+        broken_by=("test:classic-two-leaders", "test:classic-list-to-follower"),
+    )
+
+    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Compare with what the generation is known by."""
+        request, response = step.request, step.response
+        if not isinstance(response, JoinGroupResponse) or response.error_code is not ErrorCode.NONE:
+            return None
+        generation_id = response.generation_id
+        leaders = book.leaders.get(generation_id)
+        if leaders is None or not response.leader:
+            return None  # An answer of a consumer group, or of one that is gone by now.
+        if response.leader not in leaders and not _reports_former_leader(request):
+            return Finding(
+                f"{response.member_id} was told that {response.leader} leads generation "
+                f"{generation_id}; that is {' or '.join(sorted(map(str, leaders)))}"
+            )
+        if response.protocol_name != book.protocols[generation_id]:
+            return Finding(
+                f"{response.member_id} was told that generation {generation_id} uses "
+                f"{response.protocol_name}, not {book.protocols[generation_id]}"
+            )
+        if response.members and response.member_id != response.leader:
+            return Finding(f"{response.member_id} got the list of members, and does not lead")
+        return None
+
+
+_FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
+
+
+def _reports_former_leader(request: JoinGroupRequest) -> bool:
+    """A static successor that does not know ``skip_assignment`` must not think that it leads."""
+    return (
+        request.group_instance_id is not None
+        and request.api_version < _FIRST_VERSION_WITH_SKIP_ASSIGNMENT
+    )
+
+
+class ClassicSyncIsDurable(Invariant):
+    """C7."""
+
+    promise = Promise(
+        id="classic.sync_is_durable",
+        sentence=(
+            "A SyncGroup of a generation succeeds only when the leader's assignment is committed, "
+            "with what that gives to the member."
+        ),
+        clauses=("classic C7", "classic 2.6", "classic 8.3"),
+        broken_by=("KAFKA-9801", "test:classic-sync-before-commit", "test:classic-sync-of-another"),
+    )
+
+    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Is the record committed, and does it say so?"""
+        request, response = step.request, step.response
+        if (
+            not isinstance(request, SyncGroupRequest)
+            or not isinstance(response, SyncGroupResponse)
+            or response.error_code is not ErrorCode.NONE
+            or book.group is None
+        ):
+            return None
+        member_id, generation_id = request.member_id, request.generation_id
+        written = book.written.get(generation_id)
+        if written is None:
+            return Finding(
+                f"{member_id} synced generation {generation_id}, of which nothing was written"
+            )
+        committed = shard_of(step).high_watermark
+        if written.end_offset > committed:
+            return Finding(
+                f"{member_id} synced generation {generation_id}; its record ends at offset "
+                f"{written.end_offset}, committed is {committed}",
+                {"is_conversion": written.is_conversion},
+            )
+        if response.assignment != written.assignments.get(member_id):
+            return Finding(
+                f"{member_id} was given something else than the leader of generation "
+                f"{generation_id} gave to it"
+            )
+        return None
+
+
+class ClassicCommitFenced(Invariant):
+    """C8."""
+
+    promise = Promise(
+        id="classic.commit_fenced",
+        sentence=(
+            "A commit to a classic group with members is stored only for one of them, at the "
+            "present generation, and not in CompletingRebalance; without members only at none."
+        ),
+        clauses=("classic C8", "classic 8.4", "zoo S4"),
+        broken_by=("test:classic-commit-unfenced", "test:classic-commit-while-completing"),
+    )
+
+    def on_classic_commit(
+        self, step: Step, stored: Sequence[TopicPartition], book: ClassicBook
+    ) -> Finding | None:
+        """Look at who committed, and when."""
+        request: OffsetCommitRequest = step.request
+        group = book.group
+        if group is None:
+            return None
+        generation_id, member_id = request.generation_id_or_member_epoch, request.member_id
+        if not group.members:
+            if generation_id < 0:
+                return None
+            return Finding(
+                f"a commit of {member_id or 'nobody'} at generation {generation_id} was stored "
+                "for a group without members"
+            )
+        if member_id not in group.members:
+            return Finding(f"a commit of {member_id or 'nobody'}, who is no member, was stored")
+        if generation_id != group.generation_id:
+            return Finding(
+                f"a commit of {member_id} at generation {generation_id} was stored; the group is "
+                f"at {group.generation_id}"
+            )
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
+            return Finding(f"a commit of {member_id} was stored in CompletingRebalance")
+        return None
+
+
+class ClassicGoneStaysGone(Invariant):
+    """C15, where the coordinator decides; a parked request is answered when it is let go."""
+
+    promise = Promise(
+        id="classic.gone_stays_gone",
+        sentence=(
+            "A member id that was removed or replaced has no request granted any more, as long as "
+            "the same coordinator has the group."
+        ),
+        clauses=("classic C15", "classic 2.5"),
+        broken_by=("test:classic-ghost-heartbeat", "test:classic-ghost-sync"),
+    )
+
+    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Look at what is answered at once."""
+        request, response = step.request, step.response
+        if not isinstance(request, HeartbeatRequest) or response is None:
+            return None
+        return self._judge(step, book)
+
+    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Look at what was parked."""
+        if not isinstance(step.request, (JoinGroupRequest, SyncGroupRequest)):
+            return None
+        return self._judge(step, book)
+
+    def _judge(self, step: Step, book: ClassicBook) -> Finding | None:
+        member_id = step.request.member_id
+        if not member_id or member_id not in book.gone:
+            return None
+        if step.response.error_code is not ErrorCode.NONE:
+            return None
+        return self._found(member_id, type(step.request).__name__.removesuffix("Request"))
+
+    def _found(self, member_id: str, what: str) -> Finding:
+        return Finding(f"{member_id} was removed, and its {what} is granted")

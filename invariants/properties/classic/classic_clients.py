@@ -1,0 +1,300 @@
+"""What clients of the classic protocol do with partitions, by themselves and among all others.
+
+Source: classic-group-and-migration.md, sections 3.2, 4.1 and 10 (C9, C10, H12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise, first_among_living
+from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC_KINDS, EVERY_KIND
+from rebalance_sim.protocol.clients.java.classic import ClassicState
+from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
+from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "ClassicDisjointAssignment",
+    "CooperativeTransfer",
+    "EagerRevokesFirst",
+    "ExclusiveAmongKinds",
+]
+
+
+_BETWEEN_GENERATIONS = frozenset(
+    {
+        *(state for state in ClassicState if state.is_rebalancing),
+        JoinState.WAIT_JOIN,
+        JoinState.WAIT_METADATA,
+        JoinState.WAIT_SYNC,
+    }
+)
+"""From a JoinGroup until its SyncGroup is answered, in the words of either library."""
+
+
+class EagerRevokesFirst(Invariant):
+    """C9, where it can be seen: at the member that sends JoinGroup."""
+
+    promise = Promise(
+        id="classic.eager_revokes_first",
+        sentence=(
+            "An eager member owns nothing from its JoinGroup until its SyncGroup is answered "
+            "(clients of the classic protocol)."
+        ),
+        clauses=("classic C9", "classic 3.2"),
+        broken_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
+        kinds=CLASSIC_KINDS,
+    )
+
+    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Judge the client that moved."""
+        return self._judge(entry.name, entry.member)
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Judge every living client."""
+        return first_among_living(view, self._judge)
+
+    def _judge(self, name: str, member: GroupMember) -> Finding | None:
+        if not member.assigned or getattr(member.config, "is_cooperative", True):
+            return None
+        own = getattr(member, "classic_state", None) or getattr(member, "join_state", None)
+        if own not in _BETWEEN_GENERATIONS:
+            return None
+        return Finding(
+            f"{name} is {own.value} and still has {self.books.names_of(member.assigned)}"
+        )
+
+
+class ExclusiveAmongKinds(Invariant):
+    """C9, C10 and H12, as records see them."""
+
+    promise = Promise(
+        id="classic.exclusive_consumption",
+        sentence=(
+            "No two clients may fetch a partition that the coordinator has as members at their "
+            "present generation or epoch, if either speaks the classic protocol."
+        ),
+        clauses=("classic C9", "classic C10", "classic H12", "zoo S1"),
+        broken_by=("test:classic-double-consumption",),
+        kinds=EVERY_KIND,
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Remember who joins a consumer group anew and claims to own something."""
+        request = step.request
+        if (
+            isinstance(request, JoinGroupRequest)
+            and request.member_id
+            and change.members.get(request.member_id, (MemberEntry(), None))[0] is None
+        ):
+            metadata = request.protocols[0].metadata
+            if isinstance(metadata, Subscription) and metadata.owned_partitions:
+                self.books.readmitted.add(request.member_id)
+        return None
+
+    def on_ownership(self, step: Step) -> Finding | None:
+        """Look at the partitions that more than one client may fetch."""
+        if not self.books.classic_clients:
+            return None
+        for partition in sorted(self.books.contested):
+            names = sorted(self.books.fetchers[partition])
+            if any(name in self.books.classic_clients for name in names):
+                finding = self._judge(partition, names)
+                if finding is not None:
+                    return finding
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at every living client."""
+        fetchers: dict[TopicPartition, list[str]] = {}
+        classic: set[str] = set()
+        for name, client in view.clients().items():
+            if client.is_alive:
+                if client.member.kind in CLASSIC_KINDS:
+                    classic.add(name)
+                for partition in client.member.fetchable:
+                    fetchers.setdefault(partition, []).append(name)
+        for partition in sorted(p for p, names in fetchers.items() if len(names) > 1):
+            if classic.intersection(fetchers[partition]):
+                finding = self._judge(partition, fetchers[partition])
+                if finding is not None:
+                    return finding
+        return None
+
+    def _judge(self, partition: TopicPartition, names: Iterable[str]) -> Finding | None:
+        standing = [name for name in names if self._is_in_good_standing(name)]
+        if len(standing) < 2:
+            return None
+        books = self.books
+        members = map(books.member_of, standing)
+        member_ids = [member.member_id for member in members if member is not None]
+        return Finding(
+            f"{books.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
+            "them are members in good standing",
+            {
+                "partition": partition,
+                "clients": tuple(standing),
+                "is_recreated": books.is_recreated(partition),
+                "is_reused_generation": any(
+                    self._is_of_reuse(name, partition) for name in standing
+                ),
+                "is_forgotten": any(partition in books.forgotten.get(m, ()) for m in member_ids),
+                "is_readmitted": not books.readmitted.isdisjoint(member_ids),
+                "has_outlived": any(books.has_outlived(m, partition) for m in member_ids),
+            },
+        )
+
+    def _is_of_reuse(self, name: str, partition: TopicPartition) -> bool:
+        entry = self.books.classic_clients.get(name)
+        if entry is None:
+            return False
+        if self.books.has_reused_generation(entry.member):
+            entry.reused = frozenset(entry.member.assigned)
+        return partition in entry.reused
+
+    def _is_in_good_standing(self, name: str) -> bool:
+        """Whether the coordinator has it, at exactly the number that the client is at."""
+        member, shard = self.books.member_of(name), self.books.acting_shard()
+        if member is None or shard is None or member.member_epoch <= 0:
+            return False
+        classic = self.books.classic_group_in(shard)
+        if classic is not None:
+            return (
+                member.member_id in classic.members and member.member_epoch == classic.generation_id
+            )
+        group = self.books.group_in(shard)
+        stored = None if group is None else group.members.get(member.member_id)
+        return stored is not None and stored.member_epoch == member.member_epoch
+
+
+class _OfLeaderAssignment(Invariant):
+    """A promise about what a leader hands out, judged when the coordinator takes it."""
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Judge the assignment of the leader's SyncGroup."""
+        group, request = look.group, step.request
+        if (
+            group is None
+            or step.kind is not StepKind.COORDINATOR_REQUEST
+            or not isinstance(request, SyncGroupRequest)
+            or not step.records
+            or group.protocol_name not in CLASSIC_ASSIGNORS
+        ):
+            return None
+        shares: dict[str, list[NamedPartition]] = {}
+        for member_id in sorted(group.members):
+            given = request.assignments.get(member_id)
+            if given is not None and not isinstance(given, Assignment):
+                return None
+            shares[member_id] = [] if given is None else ungrouped(given.partitions)
+        claims: dict[str, Subscription] = {}
+        for member_id, member in group.members.items():
+            metadata = member.metadata_for(group.protocol_name or "")
+            if not isinstance(metadata, Subscription):
+                return None
+            claims[member_id] = metadata
+        return self._judge_shares(group, shares, claims)
+
+    def _judge_shares(
+        self,
+        group: ClassicGroup,
+        shares: dict[str, list[NamedPartition]],
+        claims: dict[str, Subscription],
+    ) -> Finding | None:
+        raise NotImplementedError
+
+
+class ClassicDisjointAssignment(_OfLeaderAssignment):
+    """C11. How many partitions a topic has is the leader's own knowledge, so that a gap counts and
+    a short end does not."""
+
+    promise = Promise(
+        id="classic.assignment_complete",
+        sentence=(
+            "A leader gives each partition to one member that subscribes to its topic, and leaves "
+            "none out but those that somebody has still to give up."
+        ),
+        clauses=("classic C11", "classic 5", "zoo S8"),
+        broken_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
+        kinds=CLASSIC_KINDS,
+    )
+
+    def _judge_shares(
+        self,
+        group: ClassicGroup,
+        shares: dict[str, list[NamedPartition]],
+        claims: dict[str, Subscription],
+    ) -> Finding | None:
+        owner: dict[NamedPartition, str] = {}
+        for member_id, share in shares.items():
+            for partition in share:
+                topic, number = partition
+                other = owner.setdefault(partition, member_id)
+                if other != member_id:
+                    return Finding(f"{topic}-{number} is given to {other} and to {member_id}")
+                if topic not in claims[member_id].topics:
+                    return Finding(
+                        f"{topic}-{number} is given to {member_id}, which does not subscribe to it"
+                    )
+        held = {p for claim in claims.values() for p in ungrouped(claim.owned_partitions)}
+        ends: dict[str, int] = {}
+        for topic, number in owner:
+            ends[topic] = max(ends.get(topic, 0), number)
+        for topic, end in sorted(ends.items()):
+            for number in range(end):
+                partition = NamedPartition(topic, number)
+                if partition not in owner and partition not in held:
+                    return Finding(f"{topic}-{number} is given to nobody, {topic}-{end} is")
+        return None
+
+
+class CooperativeTransfer(_OfLeaderAssignment):
+    """C10, by the claims that the leader has before it."""
+
+    promise = Promise(
+        id="classic.cooperative_transfer",
+        sentence=(
+            "Where all members keep partitions through a rebalance, nobody is given what another "
+            "member claims to own, unless it claims that as well."
+        ),
+        clauses=("classic C10", "classic 3.5", "classic 5.4"),
+        broken_by=("test:classic-transfer-at-once",),
+        kinds=CLASSIC_KINDS,
+    )
+
+    def _judge_shares(
+        self,
+        group: ClassicGroup,
+        shares: dict[str, list[NamedPartition]],
+        claims: dict[str, Subscription],
+    ) -> Finding | None:
+        if not all(
+            name in CLASSIC_ASSIGNORS and CLASSIC_ASSIGNORS[name].supports_cooperative
+            for member in group.members.values()
+            for name in member.protocol_names()
+        ):
+            return None
+        claimants: dict[NamedPartition, list[str]] = {}
+        for member_id, claim in claims.items():
+            for partition in ungrouped(claim.owned_partitions):
+                claimants.setdefault(partition, []).append(member_id)
+        for member_id, share in shares.items():
+            for partition in share:
+                owners = claimants.get(partition, [])
+                if owners and member_id not in owners:
+                    return Finding(
+                        f"{partition.topic}-{partition.partition} is given to {member_id}, and "
+                        f"{owners[0]} claims to own it"
+                    )
+        return None

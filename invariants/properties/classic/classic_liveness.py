@@ -1,0 +1,149 @@
+"""What has not come to rest among the classic members of a group, and why.
+
+Source: classic-group-and-migration.md, sections 1.5, 6 and 10 (C13, H11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rebalance_sim.invariants.engine.step import ShardView
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.wire.records import MemberState
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["Late", "can_upgrade", "unowned", "unsettled"]
+
+_UPGRADE_POLICIES = ("bidirectional", "upgrade")
+
+
+class Late(NamedTuple):
+    """Somebody, or something, that should be at rest by now. ``client``: on whom it hangs."""
+
+    subject: str
+    reason: str
+    client: str = ""
+
+
+def can_upgrade(books: Books, shard: ShardView) -> bool:
+    """Whether a member of the consumer protocol would be let into the group as it is."""
+    group = books.classic_group_in(shard)
+    return (
+        group is None
+        or not group.members
+        or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
+    )
+
+
+def _can_downgrade(shard: ShardView) -> bool:
+    """Whether a member of the classic protocol would be let into a consumer group. Java's gives up
+    if it is not, librdkafka's asks again every second."""
+    return shard.configs.broker.group_consumer_migration_policy != "disabled"
+
+
+def unsettled(books: Books) -> Iterator[Late]:
+    """The group itself, if it is a classic one, and each classic client that should be in it."""
+    shard = books.acting_shard()
+    if shard is None:
+        return
+    group, ledger = books.classic_group_in(shard), books.ledger_of(shard)
+    wanted = list(_wanted(books))
+    if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
+        yield Late("the classic group", _why_unstable(group))
+        return
+    for name, member in wanted:
+        reason = (
+            _why_behind(member, ledger, is_open=_can_downgrade(shard))
+            if ledger.members
+            else _why_outside(member, group, shard.coordinator.config.group_max_size)
+        )
+        if reason is not None:
+            state = getattr(member, "classic_state", member.state)
+            yield Late(f"{name} ({state.value}, generation {member.member_epoch})", reason, name)
+    if group is not None:
+        users = {member.member_id for _, member in _all(books)}
+        for member_id in sorted(group.members.keys() - users):
+            yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
+
+
+def _why_unstable(group: ClassicGroup) -> str:
+    waits_for = sorted(
+        m.member_id
+        for m in group.members.values()
+        if (
+            m.awaiting_join is None
+            if group.state is ClassicGroupState.PREPARING_REBALANCE
+            else m.member_id in group.pending_sync
+        )
+    )
+    waiting = ", ".join([*waits_for, *sorted(group.pending_join)]) or "its leader"
+    return f"is {group.state.value} at generation {group.generation_id} and waits for {waiting}"
+
+
+def _why_outside(
+    member: GroupMember, group: ClassicGroup | None, group_max_size: int
+) -> str | None:
+    if group is None or member.member_id not in group.members:
+        if group is not None and len(group.members) >= group_max_size:
+            return None
+        return "is in no group"
+    if member.member_epoch != group.generation_id:
+        return f"is not at generation {group.generation_id} of its group"
+    return None if member.state is ClientState.STABLE else f"is {member.state.value}"
+
+
+def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> str | None:
+    stored = ledger.members.get(member.member_id)
+    if stored is None:
+        return "is not registered with the coordinator" if is_open else None
+    if stored.epoch != member.member_epoch:
+        return f"is registered at epoch {stored.epoch}"
+    if stored.epoch != ledger.target_epoch or stored.state is not MemberState.STABLE:
+        return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
+    return None if member.state is ClientState.STABLE else f"is {member.state.value}"
+
+
+def unowned(books: Books) -> Iterator[Late]:
+    """Partitions of what classic members subscribe to that nobody works on."""
+    shard = books.acting_shard()
+    if shard is None or books.ledger_of(shard).members:
+        return  # Of consumer groups, the ledger knows.
+    names = {name for _, member in _wanted(books) for name in member.subscribed_topic_names}
+    for name in sorted(names):
+        topic = shard.coordinator.image.by_name.get(name)
+        for number in range(topic.partition_count if topic else 0):
+            partition = TopicPartition(topic.topic_id if topic else "", number)
+            if not books.fetchers.get(partition):
+                yield Late(f"{name}-{number}", "is worked on by nobody")
+
+
+def _all(books: Books) -> Iterable[tuple[str, GroupMember]]:
+    return [(name, entry.member) for name, entry in sorted(books.classic_clients.items())]
+
+
+def _wanted(books: Books) -> Iterator[tuple[str, GroupMember]]:
+    """Classic clients that should be working members."""
+    for name, member in _all(books):
+        if (
+            member.has_subscription
+            and member.is_polling
+            and not member.is_closed
+            and member.blocked_in is None
+            and member.state is not ClientState.FATAL
+            and not _has_nothing_to_join_for(books, member)
+        ):
+            yield name, member
+
+
+def _has_nothing_to_join_for(books: Books, member: GroupMember) -> bool:
+    """librdkafka sends no JoinGroup before one of its topics exists."""
+    shard = books.acting_shard()
+    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+        return False
+    return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)

@@ -1,0 +1,377 @@
+"""The state of a classic group: generations, states, members, leader, timers.
+
+Source: classic-group-and-migration.md, sections 1, 2.9 and 10.1 (C1 to C6, C12, C14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = [
+    "ClassicAwaitingCounted",
+    "ClassicGenerationSteps",
+    "ClassicIdsApart",
+    "ClassicLeaderIsMember",
+    "ClassicLegalState",
+    "ClassicLoadedState",
+    "ClassicProtocolsCounted",
+    "ClassicTimersArmed",
+]
+
+EMPTY = ClassicGroupState.EMPTY
+PREPARING = ClassicGroupState.PREPARING_REBALANCE
+COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
+STABLE = ClassicGroupState.STABLE
+
+
+class _Seen(NamedTuple):
+    """A group, those of its members that have to be looked at, and what is counted over all: who
+    awaits a join, and how many members offer each assignor."""
+
+    group: ClassicGroup
+    shard: ShardView
+    touched: Collection[str]
+    awaiting_count: int
+    protocol_counts: Mapping[str, int]
+
+
+class _OfClassicGroup(Invariant):
+    """A promise about the state of a classic group: judged where a step has touched it."""
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Judge what was touched."""
+        if look.group is None:
+            return None
+        book = look.book
+        return self._judge(
+            _Seen(look.group, look.shard, look.touched, book.awaiting_count, book.protocol_counts)
+        )
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Count anew over all members."""
+        shard = self.books.acting_shard()
+        group = None if shard is None else self.books.classic_group_in(shard)
+        if shard is None or group is None:
+            return None
+        counts: dict[str, int] = {}
+        for member in group.members.values():
+            for name in member.protocol_names():
+                counts[name] = counts.get(name, 0) + 1
+        awaiting = sum(m.awaiting_join is not None for m in group.members.values())
+        return self._judge(_Seen(group, shard, group.members.keys(), awaiting, counts))
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        raise NotImplementedError
+
+
+class ClassicGenerationSteps(Invariant):
+    """C1."""
+
+    promise = Promise(
+        id="classic.generation_steps",
+        sentence=(
+            "While a coordinator holds a classic group, its generation grows by one at each end of "
+            "a join phase, and changes at no other time."
+        ),
+        clauses=("classic C1", "classic 1.4"),
+        broken_by=("test:classic-generation-skipped", "test:classic-generation-back"),
+    )
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Compare the numbers before and after."""
+        before, now = look.before, look.now
+        if before is None or now is None or not look.is_same_group:
+            return None
+        grown = now.generation_id - before.generation_id
+        enters = now.state in (COMPLETING, EMPTY) and now.state is not before.state
+        if grown == enters or (grown == 1 and now.state is before.state is COMPLETING):
+            return None
+        return Finding(
+            f"the generation went from {before.generation_id} to {now.generation_id} while the "
+            f"group went from {before.state.value} to {now.state.value}"
+        )
+
+
+_IN_ONE_STEP: Mapping[ClassicGroupState, tuple[ClassicGroupState, ...]] = {
+    EMPTY: (EMPTY, PREPARING, COMPLETING),
+    PREPARING: (PREPARING, COMPLETING, EMPTY),
+    COMPLETING: (COMPLETING, PREPARING, EMPTY),
+    STABLE: (STABLE, PREPARING, COMPLETING, EMPTY),
+}
+"""Section 1.4, with the ways that begin and end a join phase in one step. Only a commit leads from
+CompletingRebalance to Stable."""
+
+
+class ClassicLegalState(_OfClassicGroup):
+    """C2."""
+
+    promise = Promise(
+        id="classic.legal_state",
+        sentence=(
+            "A classic group takes only the legal transitions; it is Empty without members, and "
+            "has members in CompletingRebalance and Stable."
+        ),
+        clauses=("classic C2", "classic 1.4"),
+        broken_by=("test:classic-stable-without-commit", "test:classic-empty-with-members"),
+    )
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Compare the states before and after."""
+        before, now = look.before, look.now
+        if before is not None and now is not None and look.is_same_group:
+            allowed = _IN_ONE_STEP.get(before.state, ())
+            is_commit = (before.state, now.state) == (COMPLETING, STABLE) and (
+                look.step.kind is StepKind.COORDINATOR_WRITTEN and not look.step.detail
+            )
+            if now.state not in allowed and not is_commit:
+                return Finding(
+                    f"the group went from {before.state.value} to {now.state.value} "
+                    f"in a step of kind {look.step.kind.value}"
+                )
+        return super().on_classic(step, look)
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        count = len(group.members)
+        fits = group.state in (EMPTY, PREPARING) if not count else group.state is not EMPTY
+        return None if fits else Finding(f"the group is {group.state.value} with {count} members")
+
+
+class ClassicAwaitingCounted(_OfClassicGroup):
+    """C3."""
+
+    promise = Promise(
+        id="classic.awaiting_join",
+        sentence=(
+            "The number of members that await a join is that of the parked JoinGroups: none in "
+            "CompletingRebalance, and in Stable only of static members that wait for a write."
+        ),
+        clauses=("classic C3",),
+        broken_by=("test:classic-awaiting-miscounted", "test:classic-forgotten-join"),
+    )
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        if group.num_awaiting_join != seen.awaiting_count:
+            return Finding(
+                f"{group.num_awaiting_join} members are said to await a join, "
+                f"{seen.awaiting_count} have a parked JoinGroup"
+            )
+        if not seen.awaiting_count or group.state not in (COMPLETING, STABLE):
+            return None
+        for member_id in sorted(seen.touched):
+            member = group.members[member_id]
+            if member.awaiting_join is None:
+                continue
+            if group.state is COMPLETING or member.group_instance_id is None:
+                return Finding(f"{member_id} awaits a join and the group is {group.state.value}")
+        return None
+
+
+class ClassicIdsApart(_OfClassicGroup):
+    """C4."""
+
+    promise = Promise(
+        id="classic.ids_apart",
+        sentence=(
+            "An id that was only handed out is no member's; whoever is to sync is a member; each "
+            "static member, and nobody else, stands under its instance id."
+        ),
+        clauses=("classic C4",),
+        broken_by=("test:classic-pending-member", "test:classic-instance-lost"),
+    )
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        both = group.pending_join & group.members.keys()
+        if both:
+            return Finding(f"{min(both)} is a member, and its id counts as not used yet")
+        strangers = group.pending_sync - group.members.keys()
+        if strangers:
+            return Finding(f"{min(strangers)} is to sync and is no member")
+        for member_id in sorted(seen.touched):
+            instance_id = group.members[member_id].group_instance_id
+            if instance_id is not None and group.static_members.get(instance_id) != member_id:
+                holder = group.static_members.get(instance_id, "nobody")
+                return Finding(f"{member_id} has instance id {instance_id}, held by {holder}")
+        for instance_id, member_id in group.static_members.items():
+            if member_id not in group.members:
+                return Finding(f"instance id {instance_id} is held by {member_id}, no member")
+        return None
+
+
+class ClassicLeaderIsMember(_OfClassicGroup):
+    """First clause of C5."""
+
+    promise = Promise(
+        id="classic.leader_is_member",
+        sentence="A classic group with members is led by one of them, any other by nobody.",
+        clauses=("classic C5", "classic 1.6"),
+        broken_by=("test:classic-leader-gone",),
+    )
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        leader = group.leader_id
+        if leader in group.members if group.members else leader is None:
+            return None
+        return Finding(
+            f"a group of {len(group.members)} members is led by {leader or 'nobody'}, no member"
+            if leader
+            else f"a group of {len(group.members)} members has no leader"
+        )
+
+
+class ClassicProtocolsCounted(_OfClassicGroup):
+    """C6."""
+
+    promise = Promise(
+        id="classic.protocols_counted",
+        sentence=(
+            "The number of members that offer an assignor is counted rightly, and every member of "
+            "a generation offers the one that was selected."
+        ),
+        clauses=("classic C6", "classic 1.7"),
+        broken_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
+    )
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group, counts = seen.group, seen.protocol_counts
+        if group.supported_protocols != counts:
+            found = group.supported_protocols
+            odd = min(name for name in {*found, *counts} if found.get(name) != counts.get(name))
+            return Finding(
+                f"{found.get(odd, 0)} members are said to offer {odd}, {counts.get(odd, 0)} do"
+            )
+        if group.state not in (COMPLETING, STABLE):
+            return None
+        selected = group.protocol_name or "nothing"
+        if counts.get(selected, 0) == len(group.members):
+            return None
+        return Finding(
+            f"{selected} is selected; {counts.get(selected, 0)} of "
+            f"{len(group.members)} members offer it"
+        )
+
+
+class ClassicTimersArmed(_OfClassicGroup):
+    """C12."""
+
+    promise = Promise(
+        id="classic.timers_armed",
+        sentence=(
+            "PreparingRebalance has a join timer, CompletingRebalance with members that are to "
+            "sync a sync timer; every member without a parked request, and every id that was "
+            "handed out, has a session timer."
+        ),
+        clauses=("classic C12", "classic 2.9"),
+        broken_by=(
+            "KAFKA-12890",
+            "KAFKA-9801",
+            "test:classic-no-sync-deadline",
+            "test:classic-join-timer-lost",
+            "test:classic-session-lost",
+        ),
+    )
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Remember what a refused conversion has left behind, and judge what was touched."""
+        if look.group is not None and _refuses_conversion(step):
+            self.books.unparked.update(
+                member_id
+                for member_id in look.touched
+                if self._lacks_session(look.group, look.shard, member_id)
+            )
+        return super().on_classic(step, look)
+
+    @staticmethod
+    def _lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
+        return (
+            not group.members[member_id].has_satisfied_heartbeat
+            and TimerKey("classic-session", group.group_id, member_id) not in shard.armed_timers
+        )
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        armed, group_id = seen.shard.armed_timers, group.group_id
+        if group.state is PREPARING and TimerKey("classic-join", group_id) not in armed:
+            return Finding("the group is PreparingRebalance without a join timer")
+        if (
+            group.state is COMPLETING
+            and group.pending_sync
+            and TimerKey("classic-sync", group_id) not in armed
+        ):
+            waits_for = listed(sorted(group.pending_sync))
+            return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
+        for member_id in sorted(seen.touched):
+            if self._lacks_session(group, seen.shard, member_id):
+                return Finding(
+                    f"member {member_id} has no session timer",
+                    {"is_unparked": member_id in self.books.unparked},
+                )
+        for member_id in sorted(group.pending_join):
+            if TimerKey("classic-session", group_id, member_id) not in armed:
+                return Finding(f"the id {member_id}, not used yet, has no session timer")
+        return None
+
+
+def _refuses_conversion(step: Step) -> bool:
+    return (
+        step.kind is StepKind.COORDINATOR_REQUEST
+        and isinstance(step.request, ConsumerGroupHeartbeatRequest)
+        and step.response is not None
+        and step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+    )
+
+
+class ClassicLoadedState(Invariant):
+    """C14. A group that has grown too large starts over at once (section 8.2)."""
+
+    promise = Promise(
+        id="classic.loaded_state",
+        sentence=(
+            "A load finds a classic group Empty or Stable, at the last generation in the log and "
+            "with its members."
+        ),
+        clauses=("classic C14", "classic 8.2"),
+        broken_by=("test:classic-load-forgets",),
+    )
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Compare with the last record."""
+        shard = shard_of(step)
+        group = shard.coordinator.classic_groups.get(self.books.group_id)
+        value = ledger.classic
+        if value is None:
+            if group is None or group.is_simple:
+                return None
+            return Finding("a classic group is there, and the log has none")
+        if group is None:
+            return Finding(f"the classic group of generation {value.generation} is not there")
+        limit = shard.configs.broker.group_max_size
+        wanted = STABLE if value.members else EMPTY
+        states = (PREPARING, wanted) if len(value.members) > limit else (wanted,)
+        ids = sorted(row.member_id for row in value.members)
+        if (
+            group.state in states
+            and group.generation_id == value.generation
+            and sorted(group.members) == ids
+        ):
+            return None
+        return Finding(
+            f"the group was loaded as {group.state.value} at generation {group.generation_id} with "
+            f"{listed(sorted(group.members))}; the log has generation {value.generation} with "
+            f"{listed(ids)}"
+        )

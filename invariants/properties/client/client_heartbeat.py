@@ -1,0 +1,328 @@
+"""A client's heartbeats: one at a time, in time, complete after a failure, silent when out.
+
+Sources: consumer-client.md, sections 2, 3 and 12.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step
+from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
+from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+)
+
+__all__ = [
+    "EpochReceived",
+    "FullAfterFailure",
+    "HeartbeatAlive",
+    "HeartbeatPace",
+    "JoinShape",
+    "LeaveOnce",
+    "OneInFlight",
+    "SilentStates",
+]
+
+_BACKOFF_JITTER_PERCENT = 20
+"""A backoff may be this much longer than its nominal length (consumer-client.md, 2.2)."""
+
+
+class OneInFlight(Invariant):
+    """C15. What was in flight when the member left does not count."""
+
+    promise = Promise(
+        id="client.hb.one_in_flight",
+        sentence="At most one heartbeat of a membership waits for its answer, leaves apart.",
+        clauses=("client C15", "coordinator A1", "zoo S7"),
+        broken_by=("KAFKA-16555",),
+    )
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Is another one waiting?"""
+        if request.member_epoch < JOIN_EPOCH or not entry.in_flight:
+            return None
+        since_ms = step.at_ms - min(entry.in_flight.values())
+        return Finding(
+            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} while another has "
+            f"waited {since_ms} ms for its answer",
+            {"client": entry.name},
+        )
+
+
+class HeartbeatPace(Invariant):
+    """C16."""
+
+    promise = Promise(
+        id="client.hb.pace",
+        sentence=(
+            "Two heartbeats of a Java client are an interval apart, except after a failure and "
+            "when it joins, acknowledges or leaves."
+        ),
+        clauses=("client C16", "client 2.1"),
+        broken_by=("test:hasty-heartbeat",),
+        kinds=(JAVA,),
+    )
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Has the interval passed?"""
+        if state.is_urgent or entry.has_failed or request.member_epoch < JOIN_EPOCH:
+            return None
+        gap_ms = step.at_ms - entry.last_sent_ms
+        if entry.last_sent_ms < 0 or gap_ms >= min(
+            entry.interval_ms, entry.member.heartbeat_interval_ms
+        ):
+            return None
+        return Finding(
+            f"{entry.name} sent heartbeats {gap_ms} ms apart in {state.value}; the interval is "
+            f"{entry.member.heartbeat_interval_ms} ms",
+            {"client": entry.name},
+        )
+
+
+class HeartbeatAlive(Invariant):
+    """C17, at the moments at which a client could forget to go on."""
+
+    promise = Promise(
+        id="client.hb.alive",
+        sentence=(
+            "A member that knows its coordinator and waits for no answer has its next heartbeat "
+            "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
+            "it is about to leave."
+        ),
+        clauses=("client C17", "zoo L1"),
+        broken_by=("KAFKA-16215", "KAFKA-19335"),
+    )
+
+    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """After an answer out of the ordinary, a loss, a search, the end of a callback."""
+        return self._judge(step, entry)
+
+    def _judge(self, step: Step, entry: ClientEntry) -> Finding | None:
+        member = entry.member
+        if member.coordinator_id is None or entry.in_flight or not member.state.sends_heartbeats:
+            return None
+        if member.is_closed:
+            return None
+        if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
+            return None
+        longest_ms = member.config.retry_backoff_max_ms
+        backoff_ms = longest_ms + longest_ms * _BACKOFF_JITTER_PERCENT // 100
+        interval_ms = member.heartbeat_interval_ms
+        is_sum = member.kind == LIBRDKAFKA
+        limit_ms = interval_ms + longest_ms if is_sum else max(interval_ms, backoff_ms)
+        due_ms = member.next_heartbeat_due_ms
+        if due_ms is not None and due_ms <= step.at_ms + limit_ms:
+            return None
+        return Finding(
+            f"{entry.name} is {member.state.value} and its next heartbeat is due "
+            f"{'never' if due_ms is None else f'in {due_ms - step.at_ms} ms'}",
+            {"client": entry.name},
+        )
+
+
+class FullAfterFailure(Invariant):
+    """C18, which is what repairs a lost answer (section 3)."""
+
+    promise = Promise(
+        id="client.hb.full_after_failure",
+        sentence="The first heartbeat of a Java client after a failed one tells everything again.",
+        clauses=("client C18", "coordinator A4"),
+        broken_by=("mut-client-keeps-sent-fields",),
+        kinds=(JAVA,),
+    )
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Are timeout, subscription and owned list there?"""
+        if not entry.has_failed or request.member_epoch < JOIN_EPOCH or request.is_full:
+            return None
+        return Finding(
+            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} after a failed one "
+            "without timeout, subscription or owned list, as if they were known",
+            {"client": entry.name},
+        )
+
+
+class JoinShape(Invariant):
+    """C19."""
+
+    promise = Promise(
+        id="client.hb.join_shape",
+        sentence="A join carries rebalance timeout, subscription and an empty owned list.",
+        clauses=("client C19", "coordinator 2.2", "zoo S9"),
+        broken_by=("test:bare-join",),
+    )
+
+    def on_joining(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """Look at the three fields."""
+        owned = request.topic_partitions
+        wrong = []
+        if request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS:
+            wrong.append("without a rebalance timeout")
+        if request.subscribed_topic_names is None:
+            wrong.append("without a subscription")
+        if owned is None:
+            wrong.append("without an owned list")
+        elif owned:
+            wrong.append(f"as the owner of {self.books.names_of(owned)}")
+        if not wrong:
+            return None
+        return Finding(
+            f"{entry.name} joins {', '.join(wrong)}",
+            {"client": entry.name, "took_late_answer": entry.took_late_answer},
+        )
+
+
+class SilentStates(Invariant):
+    """C20."""
+
+    promise = Promise(
+        id="client.hb.silent_states",
+        sentence="A client that is not in the group sends no heartbeat.",
+        clauses=("client C20",),
+        broken_by=("test:talks-when-fenced",),
+    )
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """``state`` is the one in which the heartbeat was built."""
+        if state.sends_heartbeats:
+            return None
+        return Finding(
+            f"{entry.name} sent a heartbeat at epoch {request.member_epoch} in {state.value}, a "
+            "state that sends none",
+            {"client": entry.name, "state": state.value},
+        )
+
+
+class LeaveOnce(Invariant):
+    """C21, and the leave epoch of the right kind (section 6.2)."""
+
+    promise = Promise(
+        id="client.leave.once",
+        sentence=(
+            "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
+            "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
+            "client that was told otherwise."
+        ),
+        clauses=("client C21", "client 6.2", "zoo S7", "zoo S9"),
+        broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
+    )
+    heeds = Heeds(events=(Close,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._leaves_for_good: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has not been closed yet."""
+        self._leaves_for_good.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember what ``close`` says about a static member; librdkafka has no such option."""
+        event = step.event
+        if (
+            type(event) is Close
+            and event.operation is MembershipOperation.LEAVE_GROUP
+            and entry.member.kind == JAVA
+        ):
+            self._leaves_for_good.add(entry.name)
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Does a heartbeat follow on a leave, or go out as one when it should not?"""
+        epoch = request.member_epoch
+        if entry.has_left and epoch != JOIN_EPOCH:
+            return Finding(
+                f"{entry.name} sent a heartbeat at epoch {epoch} after its leave",
+                {"client": entry.name, "epoch": epoch},
+            )
+        if state is ClientState.LEAVING and epoch >= JOIN_EPOCH:
+            return Finding(
+                f"{entry.name} leaves with a heartbeat at epoch {epoch}",
+                {"client": entry.name, "epoch": epoch},
+            )
+        return None
+
+    def on_leaving(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """Does the kind of leave fit the kind of member?"""
+        expected = LEAVE_EPOCH
+        if request.instance_id is not None and entry.name not in self._leaves_for_good:
+            expected = STATIC_LEAVE_EPOCH
+        if request.member_epoch == expected:
+            return None
+        return Finding(
+            f"{entry.name} ({'static' if request.instance_id else 'dynamic'}) leaves with epoch "
+            f"{request.member_epoch}, and should with {expected}",
+            {"client": entry.name, "epoch": request.member_epoch},
+        )
+
+
+class EpochReceived(Invariant):
+    """E3."""
+
+    promise = Promise(
+        id="client.epoch.received",
+        sentence="The epoch a client sends is one that it was told, or 0, -1, -2.",
+        clauses=("coordinator E3", "zoo S9"),
+        broken_by=("test:invents-epoch",),
+    )
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Was it told?"""
+        if -2 <= request.member_epoch <= JOIN_EPOCH:
+            return None
+        if request.member_epoch in entry.received_epochs:
+            return None
+        return Finding(
+            f"{entry.name} sent epoch {request.member_epoch}; it was told "
+            f"{listed(sorted(entry.received_epochs))}",
+            {"client": entry.name, "epoch": request.member_epoch},
+        )

@@ -1,0 +1,287 @@
+"""A client's commits, positions and poll timer.
+
+Sources: consumer-client.md, sections 6.1, 7, 8 and 12.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CommitOffsets,
+    OffsetFetchAnswered,
+    PositionsKnown,
+    RecordsReturned,
+    ResetPositions,
+    SendCommit,
+    StateChanged,
+    ValidatePositions,
+)
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, NO_OFFSET
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+_LIBRDKAFKA_LOOKS_EVERY_MS = 500
+
+__all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "PositionSource"]
+
+
+class CommitEpoch(Invariant):
+    """C22. A commit is built inside the event, so the identity at either end of it will do."""
+
+    promise = Promise(
+        id="client.commit.epoch",
+        sentence=(
+            "A commit carries the client's identity of the moment in which it is sent; one that "
+            "librdkafka repeats, that of its first sending."
+        ),
+        clauses=("client C22", "client 7"),
+        broken_by=("mut-client-signs-at-creation",),
+    )
+    heeds = Heeds(effects=(SendCommit,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._signed: dict[str, set[int]] = {}
+        """Librdkafka client -> epochs that its commits were rightly signed with."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process repeats nothing of the old one."""
+        self._signed.pop(entry.name, None)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the epoch of each commit."""
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            epoch = effect.request.generation_id_or_member_epoch
+            known = {
+                NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+                for identity in (entry.identity, entry.member.commit_identity)
+            }
+            if entry.member.kind == LIBRDKAFKA:
+                signed = self._signed.setdefault(entry.name, set())
+                signed |= known
+                known = signed
+            if epoch not in known or effect.request.member_id != entry.member.member_id:
+                return Finding(
+                    f"{entry.name} signs a commit as {effect.request.member_id} at epoch {epoch}; "
+                    f"its own is {max(known)}",
+                    {"client": entry.name, "epoch": epoch},
+                )
+        return None
+
+
+class CommitPosition(Invariant):
+    """C23. A commit that had to wait names the positions of the time at which it was made, so what
+    counts is the furthest that the application has come; what it asks for by number is its own.
+    That positions themselves keep to what was handed out is ``client.deliver.owned``."""
+
+    promise = Promise(
+        id="client.commit.position",
+        sentence=(
+            "A commit that names no offsets of the application's own covers only records that "
+            "were handed to it."
+        ),
+        clauses=("client C23", "zoo S4"),
+        broken_by=("mut-client-commits-undelivered",),
+    )
+    heeds = Heeds(
+        events=(PositionsKnown, RecordsReturned, CommitOffsets),
+        effects=(SendCommit,),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._reached: dict[str, dict[TopicPartition, int]] = {}
+        """Client -> partition -> where it started, or the end of what it was handed, if later."""
+        self._by_application: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has been handed nothing."""
+        self._reached[entry.name] = {}
+        self._by_application.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A position was looked up, or records were handed out."""
+        event = step.event
+        if type(event) is CommitOffsets:
+            if event.offsets is not None:
+                self._by_application.add(entry.name)
+            return None
+        reached = self._reached.setdefault(entry.name, {})
+        for partition, position in event.positions.items():
+            if position > reached.get(partition, -1):
+                reached[partition] = position
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the offsets of each commit."""
+        if entry.name in self._by_application:
+            return None
+        reached = self._reached.get(entry.name, {})
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            offsets = effect.request.offsets
+            early = [p for p, offset in offsets.items() if offset > reached.get(p, -1)]
+            if early:
+                partition = min(early)
+                return Finding(
+                    f"{entry.name} commits {self.books.name_of(partition)} up to "
+                    f"{offsets[partition]}; its application has come to "
+                    f"{reached.get(partition, 'nothing of it')}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
+
+
+class CommitOwned(Invariant):
+    """C24. A commit that had to wait names what was assigned when it was made, and so it may come
+    after a revocation; not after a rejoin, for it carries the epoch of its sending. One that goes
+    out unsigned is nobody's. An application may commit what it likes: such a client is let off."""
+
+    promise = Promise(
+        id="client.commit.owned",
+        sentence=(
+            "Automatic commits that are signed name only partitions that the client has been "
+            "assigned since it joined."
+        ),
+        clauses=("client C24",),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+    )
+    heeds = Heeds(effects=(SendCommit,))
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Look at the partitions of each commit."""
+        if entry.commits_itself:
+            return None
+        for effect in step.effects:
+            if (
+                type(effect) is SendCommit
+                and effect.request.generation_id_or_member_epoch != NO_MEMBER_EPOCH
+            ):
+                foreign = effect.request.offsets.keys() - entry.had_assigned
+                if foreign:
+                    return Finding(
+                        f"{entry.name} commits {self.books.names_of(foreign)} at epoch "
+                        f"{effect.request.generation_id_or_member_epoch}; that was not assigned to "
+                        "it since it joined",
+                        {"client": entry.name, "partitions": frozenset(foreign)},
+                    )
+        return None
+
+
+class PositionSource(Invariant):
+    """C25, where the client decides: at the answer to its offset fetch."""
+
+    promise = Promise(
+        id="client.position.source",
+        sentence=(
+            "A partition starts at its committed offset; only if none is committed does the reset "
+            "policy decide."
+        ),
+        clauses=("client C25", "zoo S4"),
+        broken_by=("platformatic-267",),
+    )
+    heeds = Heeds(events=(OffsetFetchAnswered,))
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the positions asked for with the answer."""
+        event = step.event
+        if type(event) is not OffsetFetchAnswered:
+            return None
+        response = event.response
+        is_error = response.error_code is not ErrorCode.NONE
+        for effect in step.effects:
+            if type(effect) is ResetPositions:
+                wrong = {
+                    p
+                    for p in effect.partitions
+                    if is_error or response.offsets.get(p, NO_OFFSET) != NO_OFFSET
+                }
+                if wrong:
+                    return Finding(
+                        f"{entry.name} resets {self.books.names_of(wrong)} "
+                        + (
+                            f"after {response.error_code.name}, which says nothing of offsets"
+                            if is_error
+                            else "although offsets are committed there"
+                        ),
+                        {"client": entry.name, "code": response.error_code.name},
+                    )
+            elif type(effect) is ValidatePositions:
+                for partition, offset in effect.positions.items():
+                    if offset != response.offsets.get(partition):
+                        return Finding(
+                            f"{entry.name} starts {self.books.name_of(partition)} at {offset}, "
+                            f"committed is {response.offsets.get(partition)}",
+                            {"client": entry.name},
+                        )
+        return None
+
+
+class PollTimer(Invariant):
+    """C26."""
+
+    promise = Promise(
+        id="client.poll_timer",
+        sentence=(
+            "A client goes stale exactly when its application has stayed away from poll for "
+            "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
+            "assigned something, and does not count callbacks."
+        ),
+        clauses=("client C26", "client 6.1"),
+        broken_by=("test:impatient-poll-timer",),
+    )
+    heeds = Heeds(effects=(StateChanged,))
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A client that went stale must have had a reason."""
+        for effect in step.effects:
+            if type(effect) is StateChanged and effect.to_state is ClientState.STALE:
+                member = entry.member
+                away_ms = step.at_ms - member.last_poll_at_ms
+                polls = member.is_polling and member.running_callback is None
+                if polls or away_ms < member.config.max_poll_interval_ms:
+                    return Finding(
+                        f"{entry.name} went stale {away_ms} ms after its last poll"
+                        + (", and polls" if polls else "")
+                        + f"; max.poll.interval.ms is {member.config.max_poll_interval_ms}",
+                        {"client": entry.name},
+                    )
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """A client that sends an ordinary heartbeat must not have run out of time."""
+        member = entry.member
+        if request.member_epoch < JOIN_EPOCH or not state.takes_assignments:
+            return None
+        limit_ms = member.config.max_poll_interval_ms
+        if member.kind == LIBRDKAFKA:
+            if member.is_polling or not entry.had_assigned:
+                return None
+            limit_ms += _LIBRDKAFKA_LOOKS_EVERY_MS
+        elif member.is_polling and member.running_callback is None:
+            return None
+        away_ms = step.at_ms - member.last_poll_at_ms
+        if away_ms < limit_ms:
+            return None
+        return Finding(
+            f"{entry.name} sent a heartbeat {away_ms} ms after its last poll; "
+            f"max.poll.interval.ms is {member.config.max_poll_interval_ms}",
+            {"client": entry.name},
+        )

@@ -1,0 +1,389 @@
+"""A client's reconciliation: stop before telling, tell what is applied, call back in balance.
+
+Sources: consumer-client.md, sections 3, 4 and 12.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import (
+    Finding,
+    Heeds,
+    Invariant,
+    Promise,
+    first_among_living,
+)
+from rebalance_sim.invariants.engine.step import Step, WorldView
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
+    CallbackKind,
+    ClientState,
+    GroupMember,
+    RecordsReturned,
+    RunCallback,
+)
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "AckIsApplied",
+    "CallbackBalance",
+    "CallbackIdentity",
+    "DeliverOwned",
+    "FetchSubset",
+    "RevokeBeforeAck",
+    "SingleReconciliation",
+]
+
+_STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
+
+_REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
+
+
+class SingleReconciliation(Invariant):
+    """C8."""
+
+    promise = Promise(
+        id="client.reconcile.single",
+        sentence="A client runs one reconciliation and one callback at a time.",
+        clauses=("client C8", "client 4.3"),
+        broken_by=("mut-client-second-reconciliation",),
+    )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._running: dict[str, RunCallback] = {}
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process runs nothing."""
+        self._running.pop(entry.name, None)
+        return None
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Count reconciliations."""
+        count = entry.member.reconciliation_count
+        return None if count <= 1 else Finding(f"{entry.name} runs {count} reconciliations at once")
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A callback that returns leaves room for the next."""
+        if type(step.event) is CallbackCompleted:
+            self._running.pop(entry.name, None)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A callback that starts must find none running."""
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                running = self._running.get(entry.name)
+                if running is not None:
+                    return Finding(
+                        f"{entry.name} started {effect.kind.value} while {running.kind.value} runs"
+                    )
+                self._running[entry.name] = effect
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Count reconciliations of every living client."""
+        for name, client in view.clients().items():
+            if client.is_alive and client.member.reconciliation_count > 1:
+                count = client.member.reconciliation_count
+                return Finding(f"{name} runs {count} reconciliations at once")
+        return None
+
+
+class RevokeBeforeAck(Invariant):
+    """C9. The request was built somewhere inside the event, so both ends of it are asked."""
+
+    promise = Promise(
+        id="client.revoke_before_ack",
+        sentence=(
+            "What a client may fetch is in every owned list it sends, and so is all it is "
+            "assigned but for what still waits for the assigned callback."
+        ),
+        clauses=("client C9", "coordinator A3", "zoo S1"),
+        broken_by=(
+            "mut-ack-before-stop",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+            "mut-client-reports-target",
+        ),
+    )
+
+    def on_sent_owned(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """Compare the owned list with what the client works on."""
+        owned = request.topic_partitions
+        if owned is None or request.member_epoch < JOIN_EPOCH:
+            return None
+        member = entry.member
+        hidden = (entry.fetchable & member.fetchable) - owned
+        if hidden:
+            return self._found(entry, owned, hidden, "may still fetch")
+        hidden = frozenset(
+            p
+            for p, state in member.assigned.items()
+            if p not in owned and not state.awaiting_assigned_callback and p in entry.assigned
+        )
+        return self._found(entry, owned, hidden, "still has") if hidden else None
+
+    def _found(
+        self,
+        entry: ClientEntry,
+        owned: frozenset[TopicPartition],
+        hidden: frozenset[TopicPartition],
+        what: str,
+    ) -> Finding:
+        return Finding(
+            f"{entry.name} reports {self.books.names_of(owned)} and {what} "
+            f"{self.books.names_of(hidden)}",
+            {"client": entry.name, "partitions": hidden},
+        )
+
+
+class AckIsApplied(Invariant):
+    """C10."""
+
+    promise = Promise(
+        id="client.ack.is_applied",
+        sentence="An owned list is exactly the last assignment that was fully reconciled.",
+        clauses=("client C10", "client 3", "client E2"),
+        broken_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
+    )
+
+    def on_sent_owned(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """Compare with the current assignment before or after the event."""
+        owned = request.topic_partitions
+        if owned is None or owned in (entry.member.current.partitions, entry.current.partitions):
+            return None
+        return Finding(
+            f"{entry.name} reports {self.books.names_of(owned)} and has reconciled "
+            f"{self.books.names_of(entry.member.current.partitions)}",
+            {"client": entry.name},
+        )
+
+
+class FetchSubset(Invariant):
+    """C11, with callbacks as the client reports them, not by the flags that it keeps."""
+
+    promise = Promise(
+        id="client.fetch.subset",
+        sentence=(
+            "A client fetches only what it is assigned, after the assigned callback has returned "
+            "(well, if it is a Java client), and not while it is being revoked."
+        ),
+        clauses=("client C11", "client 8", "zoo S1"),
+        broken_by=("mut-client-fetches-during-callback",),
+    )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._unannounced: dict[str, set[TopicPartition]] = {}
+        self._assigning: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has nothing."""
+        self._unannounced[entry.name] = set()
+        self._assigning.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A successful assigned callback announces everything that is assigned; librdkafka takes
+        no notice of a callback that throws."""
+        if type(step.event) is CallbackCompleted and entry.name in self._assigning:
+            self._assigning.discard(entry.name)
+            if not step.event.failed or entry.member.kind == LIBRDKAFKA:
+                self._unannounced[entry.name].clear()
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember what an assigned callback is about to announce."""
+        for effect in step.effects:
+            if type(effect) is RunCallback and effect.kind is _ASSIGNED:
+                self._unannounced.setdefault(entry.name, set()).update(effect.partitions)
+                self._assigning.add(entry.name)
+        return None
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge the fetchable set of the client that moved."""
+        member = entry.member
+        fetchable = member.fetchable
+        if not fetchable:
+            return None
+        early = fetchable & self._unannounced.get(entry.name, set())
+        if early:
+            return Finding(
+                f"{entry.name} may fetch {self.books.names_of(early)} before its assigned callback "
+                "has returned",
+                {"client": entry.name},
+            )
+        return self._judge(entry.name, member)
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Judge every living client."""
+        return first_among_living(view, self._judge)
+
+    def _judge(self, name: str, member: GroupMember) -> Finding | None:
+        if not member.fetchable <= member.assigned.keys():
+            foreign = member.fetchable - member.assigned.keys()
+            return Finding(f"{name} may fetch {self.books.names_of(foreign)}, not assigned to it")
+        running = member.running_callback
+        if running is None or running.kind is _LOST:
+            return None  # Lost partitions may be fetched until the callback ends (section 4.2).
+        busy = member.fetchable & running.partitions
+        if busy:
+            return Finding(
+                f"{name} may fetch {self.books.names_of(busy)} during {running.kind.value}",
+                {"client": name},
+            )
+        return None
+
+
+class DeliverOwned(Invariant):
+    """C12."""
+
+    promise = Promise(
+        id="client.deliver.owned",
+        sentence="Records are handed out only of partitions that may be fetched.",
+        clauses=("client C12", "zoo S1", "zoo S4"),
+        broken_by=("KAFKA-20332",),
+    )
+    heeds = Heeds(events=(RecordsReturned,))
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Look at the partitions of the records, as they stood before the event."""
+        if type(step.event) is not RecordsReturned:
+            return None
+        for partition, position in step.event.positions.items():
+            state = entry.member.assigned.get(partition)
+            if partition not in entry.fetchable:
+                return Finding(
+                    f"{entry.name} handed out records of {self.books.name_of(partition)}, which "
+                    "it may not fetch",
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "is_being_revoked": state is not None and state.pending_revocation,
+                    },
+                )
+            if state is not None and state.position != position:
+                return Finding(
+                    f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "
+                    f"its position is {state.position}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
+
+
+class CallbackBalance(Invariant):
+    """C13, for partitions whose history of callbacks is known."""
+
+    promise = Promise(
+        id="client.callback.balance",
+        sentence=(
+            "For each partition the application is told that it is assigned, then once that it is "
+            "revoked or lost; only a callback that failed, or was overtaken, is repeated."
+        ),
+        clauses=("client C13",),
+        broken_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
+    )
+    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._told: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = {}
+        """Client -> partition -> its last callback, and whether that one may be repeated."""
+        self._running: dict[str, RunCallback] = {}
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has been told nothing."""
+        self._told[entry.name] = {}
+        self._running.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A callback that failed may come again."""
+        if type(step.event) is CallbackCompleted:
+            running = self._running.pop(entry.name, None)
+            if running is not None and step.event.failed:
+                told = self._told.setdefault(entry.name, {})
+                for partition in running.partitions:
+                    told[partition] = running.kind, True
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare each callback with the last one of its partitions."""
+        for effect in step.effects:
+            if type(effect) is not RunCallback:
+                continue
+            self._running[entry.name] = effect
+            told = self._told.setdefault(entry.name, {})
+            for partition in sorted(effect.partitions):
+                kind, is_open = told.get(partition, (None, True))
+                if effect.is_obsolete:
+                    # Overtaken by a fence or a leave, before or after the callback of that.
+                    if kind is _ASSIGNED:
+                        told[partition] = effect.kind, True
+                    continue
+                ends = effect.kind is not _ASSIGNED
+                # Lost may follow on revoked: the member was fenced in between.
+                is_fine = is_open or (kind is _ASSIGNED if ends else kind in (_REVOKED, _LOST))
+                if not is_fine and not (effect.kind is _LOST and kind is _REVOKED):
+                    last = kind.value if kind else "nothing"
+                    return Finding(
+                        f"{entry.name} runs {effect.kind.value} for "
+                        f"{self.books.name_of(partition)} after {last}",
+                        {"client": entry.name, "partition": partition},
+                    )
+                told[partition] = effect.kind, False
+        return None
+
+
+class CallbackIdentity(Invariant):
+    """C14. A revoked callback that a fence or a leave has overtaken is let off."""
+
+    promise = Promise(
+        id="client.callback.identity",
+        sentence=(
+            "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
+            "about to revoke when it became one, it still revokes."
+        ),
+        clauses=("client C14", "client 4.2"),
+        broken_by=(
+            "mut-client-revokes-on-fence",
+            "mut-client-keeps-identity-on-fence",
+            "mut-client-rejoins-before-lost",
+        ),
+    )
+    heeds = Heeds(effects=(RunCallback,))
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Is the client a member as the callback starts?"""
+        for effect in step.effects:
+            if type(effect) is not RunCallback or effect.kind is _ASSIGNED or effect.is_obsolete:
+                continue
+            if not self._fits(effect.kind, entry):
+                is_member = effect.kind is _LOST
+                return Finding(
+                    f"{entry.name} runs {effect.kind.value} at epoch {entry.member.member_epoch} "
+                    f"in {entry.member.state.value}, and {'is still' if is_member else 'is no'} "
+                    "member",
+                    {"client": entry.name},
+                )
+        return None
+
+    @staticmethod
+    def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
+        """Does the callback fit? librdkafka keeps its identity until it joins again, and begins no
+        other rebalance, not even for a fence or a close, before the one under way has ended (10.1).
+        """
+        member = entry.member
+        if member.kind == LIBRDKAFKA:
+            return kind is _REVOKED or member.state in _STRANGERS or entry.state in _STRANGERS
+        return (member.commit_identity is not None) is (kind is _REVOKED)

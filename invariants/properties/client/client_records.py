@@ -1,0 +1,483 @@
+"""Records: fetched before they are handed out, processed before they are committed, once if asked.
+
+Sources: consumer-client.md, sections 7, 8 and 12; bug-zoo.md, S4, KAFKA-14196, KAFKA-16460 and
+KAFKA-18641. These promises are about worlds with a data plane; elsewhere nobody is asked.
+
+When a record may be processed twice follows from three of them together. A partition that is given
+up in good order has been committed as far as it was handed out, a commit that was acknowledged is
+where the next consumer starts, or later, and nobody starts behind what is committed. So whoever
+gets a record again has it from a consumer that was fenced, crashed or left by its poll timer, that
+does not commit, or whose last commit was not acknowledged.
+
+Two of them are the Java client's own: librdkafka stores an offset as it hands the record out, and
+commits after its revoked callback (section 10.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.step import IntakeView, Step, shard_of
+from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.clients import (
+    Call,
+    CallbackKind,
+    CommitAnswered,
+    CommitOffsets,
+    Disconnected,
+    PositionsKnown,
+    RecordsReturned,
+    RequestExpired,
+    ResetPositions,
+    RunCallback,
+    SendCommit,
+)
+from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "CommitProcessed",
+    "PositionFetched",
+    "RevocationCommitted",
+    "StartCommitted",
+    "StartProcessed",
+]
+
+
+_ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
+
+
+class PositionFetched(Invariant):
+    """Section 8: the position moves over records that ``poll`` returns, and no others."""
+
+    promise = Promise(
+        id="client.position.fetched",
+        sentence="Records are handed out after they were fetched, and fetched after produced.",
+        clauses=("client 8", "client C12"),
+        broken_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
+    )
+    heeds = Heeds(events=(RecordsReturned,), effects=())
+    needs_data_plane = True
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare new positions with what the client has, and that with the log."""
+        intake = _intake_of(step)
+        for partition, position in step.event.positions.items():
+            fetched = intake.fetched_offset(partition)
+            end = intake.log_end_offset(partition)
+            if fetched is not None and not position <= fetched <= end:
+                return Finding(
+                    f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "
+                    f"has fetched up to {fetched}, and the log ends at {end}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
+
+
+class _WithRetries(Invariant):
+    """Keeps which clients may have a commit to repeat: one was refused, or got lost.
+
+    A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
+    the positions of that moment (section 7), so it passes what the application has in hand:
+    ``sim-retried-commit`` in ``known.py``.
+    """
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._failed_ms: dict[str, int] = {}
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has sent nothing."""
+        self._failed_ms.pop(entry.name, None)
+        return None
+
+    def _note(self, step: Step, entry: ClientEntry) -> None:
+        event = step.event
+        if type(event) is CommitAnswered and not any(event.response.errors.values()):
+            return
+        if type(event) in _ENDS_OF_REQUESTS:
+            self._failed_ms[entry.name] = step.at_ms
+
+    def _may_repeat(self, step: Step, entry: ClientEntry) -> bool:
+        failed_ms = self._failed_ms.get(entry.name)
+        limit_ms = entry.member.config.max_poll_interval_ms
+        return failed_ms is not None and step.at_ms - failed_ms <= limit_ms
+
+
+class CommitProcessed(_WithRetries):
+    """S4. That it was handed out at all is ``client.commit.position``. An application may commit
+    what it likes."""
+
+    promise = Promise(
+        id="client.commit.processed",
+        sentence="An automatic commit does not pass what the application has processed.",
+        clauses=("zoo S4", "client 7", "client 8"),
+        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+    )
+    heeds = Heeds(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
+    needs_data_plane = True
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember who may have to repeat a commit."""
+        self._note(step, entry)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare each offset with what is processed by now."""
+        if entry.commits_itself or entry.member.kind != JAVA:
+            return None
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                continue
+            intake = _intake_of(step)
+            for partition, offset in effect.request.offsets.items():
+                done = intake.processed_offset(partition)
+                if done is not None and offset > done:
+                    return Finding(
+                        f"{entry.name} commits {self.books.name_of(partition)} at {offset}, and "
+                        f"has processed up to {done}",
+                        {
+                            "client": entry.name,
+                            "partition": partition,
+                            "is_repeated": self._may_repeat(step, entry),
+                        },
+                    )
+        return None
+
+
+class _Commits:
+    """The last commit of each partition by one client process, and what came of it."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, dict[TopicPartition, int]] = {}
+        self._last: dict[TopicPartition, int] = {}
+        self._acknowledged: dict[TopicPartition, int] = {}
+
+    def send(self, effect: SendCommit) -> None:
+        offsets = dict(effect.request.offsets)
+        self._sent[effect.correlation_id] = offsets
+        for partition in offsets:
+            self._last[partition] = effect.correlation_id
+            self._acknowledged.pop(partition, None)
+
+    def answer(self, event: CommitAnswered) -> dict[TopicPartition, int]:
+        """What this answer acknowledges."""
+        offsets = self._sent.pop(event.correlation_id, {})
+        errors = event.response.errors
+        stored = {p: o for p, o in offsets.items() if errors.get(p) is ErrorCode.NONE}
+        for partition, offset in stored.items():
+            if self._last.get(partition) == event.correlation_id:
+                self._acknowledged[partition] = offset
+        return stored
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The client has it anew, and starts from what somebody else may have committed."""
+        self._last.pop(partition, None)
+        self._acknowledged.pop(partition, None)
+
+    def acknowledged(self, partition: TopicPartition) -> int | None:
+        """The offset of the last commit, if that one was acknowledged."""
+        return self._acknowledged.get(partition)
+
+
+class _WithCommits(Invariant):
+    """Keeps ``_Commits`` for each client process."""
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._commits: dict[str, _Commits] = {}
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        self._commits[entry.name] = _Commits()
+        return None
+
+    def _of(self, entry: ClientEntry) -> _Commits:
+        return self._commits.setdefault(entry.name, _Commits())
+
+
+class RevocationCommitted(_WithCommits):
+    """KAFKA-14196 and KAFKA-16460: between the position that is committed before a revocation and
+    the revocation itself nothing more is handed out. A commit that failed is another matter."""
+
+    promise = Promise(
+        id="client.revocation.committed",
+        sentence=(
+            "When onPartitionsRevoked of a Java client runs and the commit before it was "
+            "acknowledged, that commit covers everything that was handed out."
+        ),
+        clauses=("zoo S4", "client 8", "client 4.1"),
+        broken_by=("KAFKA-16460",),
+        kinds=(JAVA,),
+    )
+    heeds = Heeds(
+        events=(CommitAnswered, PositionsKnown, RecordsReturned), effects=(SendCommit, RunCallback)
+    )
+    needs_data_plane = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._late: dict[str, set[TopicPartition]] = {}
+        """Client -> partitions of which it handed records out while they were to be revoked."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has handed nothing out."""
+        self._late.pop(entry.name, None)
+        return super().on_client_started(step, entry)
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter an answer, where a partition starts, or what is handed out too late."""
+        if type(step.event) is CommitAnswered:
+            self._of(entry).answer(step.event)
+        elif type(step.event) is PositionsKnown:
+            late = self._late.get(entry.name, set())
+            for partition in step.event.positions:
+                self._of(entry).forget(partition)
+                late.discard(partition)
+        elif type(step.event) is RecordsReturned:
+            for partition in step.event.positions:
+                state = entry.member.assigned.get(partition)
+                if state is not None and state.pending_revocation:
+                    self._late.setdefault(entry.name, set()).add(partition)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter commits, and judge callbacks."""
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self._of(entry).send(effect)
+            elif type(effect) is RunCallback and effect.kind is CallbackKind.REVOKED:
+                finding = self._judge(step, entry, effect)
+                if finding is not None:
+                    return finding
+        return None
+
+    def _judge(self, step: Step, entry: ClientEntry, effect: RunCallback) -> Finding | None:
+        member = entry.member
+        is_let_off = effect.is_obsolete or not member.config.enable_auto_commit
+        if is_let_off or entry.commits_itself or member.kind != JAVA:
+            return None
+        if member.blocked_in is Call.UNSUBSCRIBE:
+            return None  # It commits nothing (section 6.2).
+        intake = _intake_of(step)
+        for partition in sorted(effect.partitions):
+            committed = self._of(entry).acknowledged(partition)
+            handed_out = intake.handed_out_offset(partition)
+            if committed is not None and handed_out is not None and committed < handed_out:
+                return Finding(
+                    f"{entry.name} gives {self.books.name_of(partition)} up, committed up to "
+                    f"{committed}, and has handed out up to {handed_out}",
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "was_late": partition in self._late.get(entry.name, ()),
+                    },
+                )
+        return None
+
+
+class StartCommitted(_WithCommits):
+    """S4, from the consumers' side: what they were told is committed stays so, unless somebody who
+    is no member takes it away or sets it anew. Commits of the application may go back; and clients
+    send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
+    """
+
+    promise = Promise(
+        id="client.start.committed",
+        sentence=(
+            "A record is handed out again only if no commit that covers it was acknowledged."
+        ),
+        clauses=("zoo S4", "zoo S5", "client C25"),
+        broken_by=("test:forgets-commit",),
+    )
+    heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
+    needs_data_plane = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._committed: dict[TopicPartition, tuple[int, str]] = {}
+        """Partition -> the highest offset that was acknowledged, and to whom."""
+        self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
+        """Client -> partition -> the highest offset that it has sent since it began there."""
+        self._overtaken: set[TopicPartition] = set()
+        """Partitions of which a client has sent a lower offset after that."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """See ``_WithCommits``."""
+        self._sent_up_to.pop(entry.name, None)
+        return super().on_client_started(step, entry)
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter an answer, or judge where a partition starts."""
+        if type(step.event) is CommitAnswered:
+            for partition, offset in self._of(entry).answer(step.event).items():
+                known = self._committed.get(partition)
+                if known is None or offset >= known[0] or entry.commits_itself:
+                    self._committed[partition] = offset, entry.member.member_id
+                    if self._of(entry).acknowledged(partition) == offset:
+                        self._overtaken.discard(partition)  # nothing was sent after this one
+        elif type(step.event) is PositionsKnown:
+            sent_up_to = self._sent_up_to.get(entry.name, {})
+            for partition in step.event.positions:
+                sent_up_to.pop(partition, None)
+            for partition, position in _starts(step, entry):
+                known = self._committed.get(partition)
+                if known is not None and position < known[0] and self._counts(entry, partition):
+                    return Finding(
+                        f"{entry.name} starts {self.books.name_of(partition)} at {position}; "
+                        f"{self.books.who(known[1])} was told that {known[0]} is committed",
+                        {
+                            "client": entry.name,
+                            "partition": partition,
+                            "was_overtaken": partition in self._overtaken,
+                        },
+                    )
+        return None
+
+    def on_append(self, step: Step) -> Finding | None:
+        """What others do to committed offsets is theirs to answer for."""
+        for partition in _altered(step):
+            self._committed.pop(partition, None)
+        return None
+
+    def _counts(self, entry: ClientEntry, partition: TopicPartition) -> bool:
+        """With a topic that is deleted go its committed offsets; and a member that was removed, and
+        has not heard of it, may start from an answer that was long under way."""
+        shard = self.books.acting_shard()
+        return (
+            shard is not None
+            and partition.topic_id in shard.coordinator.image.by_id
+            and is_registered(entry.member, self.books.ledger_of(shard))
+        )
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Enter commits."""
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self._of(entry).send(effect)
+                self._note_order(entry.name, effect)
+        return None
+
+    def _note_order(self, name: str, effect: SendCommit) -> None:
+        sent_up_to = self._sent_up_to.setdefault(name, {})
+        for partition, offset in effect.request.offsets.items():
+            if offset < sent_up_to.get(partition, 0):
+                self._overtaken.add(partition)
+            else:
+                sent_up_to[partition] = offset
+
+
+class StartProcessed(_WithRetries):
+    """S4: records are skipped by a reset to the latest, and in no other way."""
+
+    promise = Promise(
+        id="client.start.processed",
+        sentence=(
+            "A consumer starts no later than processing has come, unless nothing was committed, or "
+            "librdkafka has committed what it had only handed out."
+        ),
+        clauses=("zoo S4", "client C25", "client 8"),
+        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+    )
+    heeds = Heeds(
+        events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
+        effects=(ResetPositions, SendCommit),
+    )
+    needs_data_plane = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._reset: dict[str, set[TopicPartition]] = {}
+        self._repeated: dict[TopicPartition, int] = {}
+        """Partition -> the highest offset in a commit that was repeated."""
+        self._let_off: dict[TopicPartition, int] = {}
+        """Partition -> the highest offset that tells nothing about processing: a reset led to it,
+        which is committed even by who never fetches from there, or librdkafka sent it."""
+        self._altered: set[TopicPartition] = set()
+        self._is_by_application = False
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Remember which committed offsets are no member's."""
+        self._altered.update(_altered(step))
+        return None
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has asked for nothing."""
+        self._reset[entry.name] = set()
+        return super().on_client_started(step, entry)
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember for which partitions nothing was committed, and what was repeated."""
+        for effect in step.effects:
+            if type(effect) is ResetPositions:
+                self._reset.setdefault(entry.name, set()).update(effect.partitions)
+            elif type(effect) is SendCommit:
+                if entry.member.kind == LIBRDKAFKA:
+                    _raise_to(self._let_off, effect.request.offsets)
+                elif self._may_repeat(step, entry):
+                    _raise_to(self._repeated, effect.request.offsets)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge where partitions start; once applications commit by themselves, no more."""
+        self._note(step, entry)
+        if type(step.event) is CommitOffsets:
+            self._is_by_application = True
+        if type(step.event) is not PositionsKnown or self._is_by_application:
+            return None
+        intake = _intake_of(step)
+        reset = self._reset.setdefault(entry.name, set())
+        for partition, position in _starts(step, entry):
+            if partition in reset or partition in self._altered:
+                reset.discard(partition)
+                self._altered.discard(partition)
+                self._let_off[partition] = max(position, self._let_off.get(partition, 0))
+                continue
+            done = intake.group_processed_offset(partition)
+            if done is not None and position > max(done, self._let_off.get(partition, 0)):
+                return Finding(
+                    f"{entry.name} starts {self.books.name_of(partition)} at {position}; nobody "
+                    f"has processed more than up to {done}",
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "is_repeated": position <= self._repeated.get(partition, -1),
+                    },
+                )
+        return None
+
+
+def _raise_to(highest: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:
+    for partition, offset in offsets.items():
+        highest[partition] = max(offset, highest.get(partition, 0))
+
+
+def _altered(step: Step) -> Iterator[TopicPartition]:
+    """Partitions whose committed offset somebody has set, or removed, who is no member."""
+    request = step.request
+    if type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0:
+        return
+    by_name = shard_of(step).coordinator.image.by_name
+    for record in step.records:
+        if type(record) is OffsetCommit and record.topic in by_name:
+            yield TopicPartition(by_name[record.topic].topic_id, record.partition)
+
+
+def _starts(step: Step, entry: ClientEntry) -> Iterator[tuple[TopicPartition, int]]:
+    """Positions of a ``PositionsKnown`` that the client has taken: not of what it has no more."""
+    for partition, position in step.event.positions.items():
+        state = entry.member.assigned.get(partition)
+        if state is not None and state.has_valid_position and state.position == position:
+            yield partition, position
+
+
+def _intake_of(step: Step) -> IntakeView:
+    client = step.client
+    if client is None or client.intake is None:
+        raise ValueError("a client of a world with a data plane must show what it takes in")
+    return client.intake

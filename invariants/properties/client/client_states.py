@@ -1,0 +1,290 @@
+"""A client's state machine: legal changes, and what each state says about epoch and assignment.
+
+Sources: consumer-client.md, sections 0.2, 1.2 and 12.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise, first_among_living
+from rebalance_sim.invariants.engine.step import Step, WorldView
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.protocol.clients import (
+    LEGAL_TRANSITIONS,
+    NO_ASSIGNMENT,
+    ClientState,
+    CommitIdentity,
+    GroupMember,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
+
+__all__ = [
+    "EmptyOutside",
+    "EpochFitsState",
+    "EpochRises",
+    "FatalIsFinal",
+    "IdStable",
+    "IdentityFitsEpoch",
+    "LegalTransition",
+    "StableMeansEqual",
+]
+
+_S = ClientState
+_JOINED = (_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
+_LEAVE_EPOCHS = (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
+
+
+class LegalTransition(Invariant):
+    """C1, on the changes that a client reports, which must add up to the one that is seen."""
+
+    promise = Promise(
+        id="client.transition.legal",
+        sentence=(
+            "A Java client changes its state only as the table allows, and tells every change."
+        ),
+        clauses=("client C1", "client 1.2", "TLA+ TypeOK"),
+        broken_by=("test:illegal-transition", "test:secret-transition"),
+        kinds=(JAVA,),
+    )
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Follow the chain of reported changes."""
+        state = entry.state
+        for effect in step.effects:
+            if type(effect) is not StateChanged:
+                continue
+            if effect.from_state is not state:
+                return Finding(
+                    f"{entry.name} reports a change from {effect.from_state.value}, "
+                    f"but was {state.value}"
+                )
+            if effect.to_state not in LEGAL_TRANSITIONS[state]:
+                return Finding(
+                    f"{entry.name} went from {state.value} to {effect.to_state.value} at epoch "
+                    f"{effect.member_epoch}, which no row of the table allows",
+                    {"from": state.value, "to": effect.to_state.value},
+                )
+            state = effect.to_state
+        return self._end(entry, state)
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A change that nobody reported."""
+        return None if step.effects else self._end(entry, entry.state)
+
+    @staticmethod
+    def _end(entry: ClientEntry, state: ClientState) -> Finding | None:
+        if entry.member.state is state:
+            return None
+        return Finding(
+            f"{entry.name} is {entry.member.state.value}; its last reported state is {state.value}"
+        )
+
+
+class _StateInvariant(Invariant):
+    """A promise about a client as it stands: judged when it moves, and for all on request."""
+
+    def judge(self, member: GroupMember) -> str | None:
+        """What is wrong with this client; None if nothing is."""
+        raise NotImplementedError
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge the client that moved."""
+        return self._finding(entry.name, entry.member)
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Judge every living client."""
+        return first_among_living(view, self._finding)
+
+    def _finding(self, name: str, member: GroupMember) -> Finding | None:
+        what = self.judge(member)
+        if what is None:
+            return None
+        entry = self.books.clients.get(name)
+        return Finding(
+            f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}",
+            {
+                "client": name,
+                "state": member.state.value,
+                "epoch": member.member_epoch,
+                "has_failed_callback": entry is not None and entry.has_failed_callback,
+                "took_late_answer": entry is not None and entry.took_late_answer,
+            },
+        )
+
+
+class EpochFitsState(_StateInvariant):
+    """C2."""
+
+    promise = Promise(
+        id="client.epoch.sign",
+        sentence=(
+            "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
+            "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
+            "librdkafka keeps its epoch until it joins again or has left."
+        ),
+        clauses=("client C2", "zoo S9"),
+        broken_by=(
+            "KAFKA-19335",
+            "mut-client-adopts-late-answers",
+            "mut-client-keeps-leave-epoch",
+        ),
+    )
+
+    def judge(self, member: GroupMember) -> str | None:
+        """See ``_StateInvariant``."""
+        state, epoch = member.state, member.member_epoch
+        if state in _JOINED:
+            return None if epoch > 0 else "should be at one above 0"
+        if state is _S.JOINING:
+            # An answer without an assignment leaves it JOINING at its new epoch (row 6).
+            return None if epoch >= 0 else "should be at 0"
+        if member.kind == LIBRDKAFKA:
+            return None if epoch >= 0 else "should never be at one below 0"
+        if state is _S.FENCED:
+            return None if epoch == 0 else "should be at 0"
+        if state is _S.LEAVING or state is _S.STALE:
+            return None if epoch in _LEAVE_EPOCHS else "should be at -1 or -2"
+        return None
+
+
+class IdentityFitsEpoch(_StateInvariant):
+    """C4."""
+
+    promise = Promise(
+        id="client.identity",
+        sentence="Commits are signed with the client's present id and epoch while it is a member.",
+        clauses=("client C4", "zoo S4"),
+        broken_by=("mut-client-keeps-identity-on-fence",),
+    )
+
+    def judge(self, member: GroupMember) -> str | None:
+        """See ``_StateInvariant``."""
+        identity = member.commit_identity
+        keeps_it = (
+            member.kind == LIBRDKAFKA
+        )  # Until it has left, which it does after a fatal error.
+        if member.member_epoch <= 0 or (member.state is _S.FATAL and not keeps_it):
+            return None if identity is None else f"signs commits {_signature(identity)}"
+        if identity is None:
+            return "does not sign commits"
+        if tuple(identity) == (member.member_id, member.member_epoch):
+            return None
+        return f"signs commits {_signature(identity)}; its own id is {member.member_id}"
+
+
+class EmptyOutside(_StateInvariant):
+    """C6. A leave that is cut short by a fence holds on until its callback has ended (row 19)."""
+
+    promise = Promise(
+        id="client.not_in_group.empty",
+        sentence="A client that joins, or is unsubscribed, has no assignment left from before.",
+        clauses=("client C6", "zoo S1"),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+    )
+
+    def judge(self, member: GroupMember) -> str | None:
+        """See ``_StateInvariant``."""
+        if member.state is not _S.JOINING and (
+            member.state is not _S.UNSUBSCRIBED or member.running_callback is not None
+        ):
+            return None
+        if member.assigned:
+            return f"still has {self.books.names_of(member.assigned)} assigned"
+        if member.current != NO_ASSIGNMENT:
+            return "still remembers a reconciled assignment"
+        return None if member.target == NO_ASSIGNMENT else "still has a target"
+
+
+class StableMeansEqual(_StateInvariant):
+    """C7."""
+
+    promise = Promise(
+        id="client.stable.means_equal",
+        sentence="A stable client has reconciled its target, and is assigned exactly that.",
+        clauses=("client C7",),
+        broken_by=("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply"),
+    )
+
+    def judge(self, member: GroupMember) -> str | None:
+        """See ``_StateInvariant``."""
+        if member.state is not _S.STABLE:
+            return None
+        if member.target != member.current:
+            return self.books.target_and_current(member)
+        if member.is_reconciling:
+            return "is not done with its reconciliation"
+        if member.assigned.keys() != member.current.partitions:
+            names_of = self.books.names_of
+            return (
+                f"is assigned {names_of(member.assigned)}; it has reconciled "
+                f"{names_of(member.current.partitions)}"
+            )
+        return None
+
+
+def _signature(identity: CommitIdentity) -> str:
+    return f"as {identity.member_id} at epoch {identity.member_epoch}"
+
+
+class EpochRises(Invariant):
+    """C3."""
+
+    promise = Promise(
+        id="client.epoch.monotonic",
+        sentence="The epoch of a client falls only to 0 or below.",
+        clauses=("client C3", "zoo S3", "TLA+ ClientSideMemberEpochIsMonotonic"),
+        broken_by=("test:epoch-regress",),
+    )
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare with what was seen last."""
+        epoch = entry.member.member_epoch
+        if epoch >= entry.member_epoch or epoch <= 0:
+            return None
+        return Finding(
+            f"{entry.name} fell from epoch {entry.member_epoch} to {epoch}",
+            {"client": entry.name, "from": entry.member_epoch, "to": epoch},
+        )
+
+
+class IdStable(Invariant):
+    """C5."""
+
+    promise = Promise(
+        id="client.id.stable",
+        sentence="A client process keeps its member id for life.",
+        clauses=("client C5", "client 5", "zoo S7"),
+        broken_by=("mut-client-clears-id-on-fence",),
+    )
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare with what was seen last; "" may become an id of the coordinator's."""
+        if entry.member.member_id == entry.member_id or not entry.member_id:
+            return None
+        return Finding(
+            f"{entry.name} was {entry.member_id} and is {entry.member.member_id or 'nobody'}",
+            {"client": entry.name},
+        )
+
+
+class FatalIsFinal(Invariant):
+    """C27; that no heartbeat follows is ``client.hb.silent_states``."""
+
+    promise = Promise(
+        id="client.fatal.terminal",
+        sentence="After a fatal error a client stays as it is and is assigned nothing any more.",
+        clauses=("client C27",),
+        broken_by=("test:fatal-revives",),
+    )
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare with what was seen last."""
+        if entry.state is not _S.FATAL:
+            return None
+        if entry.member.state is not _S.FATAL:
+            return Finding(f"{entry.name} went from FATAL to {entry.member.state.value}")
+        if entry.member.assigned.keys() - entry.assigned.keys():
+            new = entry.member.assigned.keys() - entry.assigned.keys()
+            return Finding(f"{entry.name} is FATAL and was assigned {self.books.names_of(new)}")
+        return None

@@ -1,0 +1,250 @@
+"""Clients against each other, and against what the coordinator has on record.
+
+Sources: consumer-client.md, sections 11.3 and 12 (O1 to O4); consumer-group-coordinator.md, E1.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, WorldView
+from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["AssignedIsHeld", "CurrentFitsTarget", "ExclusiveConsumption", "OnlyZombiesShare"]
+
+_RELEASING = (
+    ClientState.FENCED,
+    ClientState.STALE,
+    ClientState.FATAL,
+    ClientState.PREPARE_LEAVING,
+    ClientState.LEAVING,
+)
+
+
+class ExclusiveConsumption(Invariant):
+    """O1, and with it E1."""
+
+    promise = Promise(
+        id="cross.exclusive_consumption",
+        sentence="No two members that are registered at their present epoch may fetch a partition.",
+        clauses=("client O1", "coordinator E1", "zoo S1", "TLA+ NoDoubleClientAssignment"),
+        broken_by=(
+            "mut-early-grant",
+            "KAFKA-16147",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+        ),
+    )
+
+    def on_ownership(self, step: Step) -> Finding | None:
+        """Look at the partitions that more than one client may fetch."""
+        ledger = self.books.acting_ledger()
+        if ledger is None:
+            return None
+        for partition in sorted(self.books.contested):
+            names = [
+                name
+                for name in sorted(self.books.fetchers[partition])
+                if name in self.books.clients
+                and is_registered(self.books.clients[name].member, ledger)
+            ]
+            if len(names) > 1:
+                return self._found(partition, names)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at every living client."""
+        group = self.books.acting_group()
+        fetchable: dict[str, frozenset[TopicPartition]] = {}
+        for name, client in view.clients().items():
+            member = client.member
+            if not client.is_alive or group is None:
+                continue
+            stored = group.members.get(member.member_id)
+            if stored is not None and 0 < member.member_epoch == stored.member_epoch:
+                fetchable[name] = member.fetchable
+        if len(frozenset().union(*fetchable.values())) == sum(map(len, fetchable.values())):
+            return None
+        fetchers: dict[TopicPartition, list[str]] = {}
+        for name, partitions in fetchable.items():
+            for partition in partitions:
+                fetchers.setdefault(partition, []).append(name)
+        shared = sorted(p for p, names in fetchers.items() if len(names) > 1)
+        return self._found(shared[0], fetchers[shared[0]]) if shared else None
+
+    def _found(self, partition: TopicPartition, names: list[str]) -> Finding:
+        return Finding(
+            f"{self.books.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
+            "are members in good standing",
+            {
+                "partition": partition,
+                "clients": tuple(names),
+                "was_given_away": self._all_but_one_gave_away(partition, names),
+            },
+        )
+
+    def _all_but_one_gave_away(self, partition: TopicPartition, names: list[str]) -> bool:
+        entries = [self.books.clients[name] for name in names if name in self.books.clients]
+        givers = [e for e in entries if self.books.gave_away(e.member_id, {partition})]
+        return len(givers) >= len(names) - 1
+
+
+class OnlyZombiesShare(Invariant):
+    """O2. Whoever fetches without being registered does not know it yet, or is giving up."""
+
+    promise = Promise(
+        id="cross.only_zombies_share",
+        sentence=(
+            "Of several clients that may fetch a partition, all but one have been removed and "
+            "do not know it yet, or are giving their partitions up."
+        ),
+        clauses=("client O2", "zoo S1"),
+        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+    )
+
+    def on_ownership(self, step: Step) -> Finding | None:
+        """Look at the partitions that more than one client may fetch."""
+        ledger = self.books.acting_ledger()
+        if ledger is None:
+            return None
+        for partition in sorted(self.books.contested):
+            for name in sorted(self.books.fetchers[partition]):
+                if name not in self.books.clients:
+                    continue  # Of the classic protocol, which has a promise of its own.
+                member = self.books.clients[name].member
+                if is_registered(member, ledger) or member.state in _RELEASING:
+                    continue
+                if member.member_epoch <= 0:
+                    others = sorted(self.books.fetchers[partition].keys() - {name})
+                    return Finding(
+                        f"{name} is {member.state.value} at epoch {member.member_epoch} and still "
+                        f"fetches {self.books.name_of(partition)}, as does {others[0]}",
+                        {"partition": partition, "client": name},
+                    )
+        return None
+
+
+class AssignedIsHeld(Invariant):
+    """O4."""
+
+    promise = Promise(
+        id="cross.assigned_is_held",
+        sentence=(
+            "What a registered client at the coordinator's epoch is assigned is held for it by the "
+            "coordinator."
+        ),
+        clauses=("client O4", "zoo S1"),
+        broken_by=(
+            "mut-ack-before-stop",
+            "KAFKA-16258",
+            "mut-client-rejoins-before-lost",
+            "mut-client-reports-target",
+            "mut-client-second-reconciliation",
+            "test:early-release",
+        ),
+    )
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge the client that moved."""
+        ledger = self.books.acting_ledger()
+        return None if ledger is None else self._judge(entry, ledger)
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Judge the clients whose member was touched."""
+        if self.books.acting_ledger() is not change.ledger:
+            return None
+        for member_id in change.members:
+            entry = self.books.by_member_id.get(member_id)
+            if entry is not None:
+                finding = self._judge(entry, change.ledger)
+                if finding is not None:
+                    return finding
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Judge every living client."""
+        group = self.books.acting_group()
+        for name, client in view.clients().items():
+            member = client.member
+            stored = group.members.get(member.member_id) if group else None
+            if not client.is_alive or stored is None or member.member_epoch <= 0:
+                continue
+            if stored.member_epoch == member.member_epoch:
+                if member.assigned.keys() <= stored.assigned.keys():
+                    continue
+                held = stored.assigned.keys() | stored.pending_revocation.keys()
+                extra = set(member.assigned.keys() - held)
+                if extra:
+                    return self._found(name, member, extra)
+        return None
+
+    def _judge(self, entry: ClientEntry, ledger: GroupLedger) -> Finding | None:
+        member = entry.member
+        assigned = member.assigned.keys()
+        if not assigned or not is_registered(member, ledger):
+            return None
+        held = ledger.members[member.member_id].held()
+        if assigned <= held:
+            return None
+        return self._found(entry.name, member, set(assigned - held))
+
+    def _found(self, name: str, member: GroupMember, extra: set[TopicPartition]) -> Finding:
+        entry = self.books.clients.get(name)
+        return Finding(
+            f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
+            "coordinator does not hold that for it",
+            {
+                "client": name,
+                "partitions": frozenset(extra),
+                "was_given_away": self.books.gave_away(member.member_id, extra),
+                "has_failed_callback": entry is not None and entry.has_failed_callback,
+                "took_late_answer": entry is not None and entry.took_late_answer,
+                "is_fetched": not extra.isdisjoint(member.fetchable),
+            },
+        )
+
+
+class CurrentFitsTarget(Invariant):
+    """ValidMemberEpoch of the TLA+ model, at the moment the client adopts epoch or assignment."""
+
+    promise = Promise(
+        id="cross.current_fits_target",
+        sentence=(
+            "A client that adopts the target epoch has reconciled nothing that the target gives to "
+            "another member."
+        ),
+        clauses=("client 11.3", "TLA+ ValidMemberEpoch"),
+        broken_by=(
+            "mut-client-reports-target",
+            "mut-client-second-reconciliation",
+            "test:stale-current",
+        ),
+    )
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Compare the current assignment with the target."""
+        member = entry.member
+        if member.member_epoch == entry.member_epoch and member.current is entry.current:
+            return None
+        ledger = self.books.acting_ledger()
+        if ledger is None or member.member_epoch != ledger.target_epoch:
+            return None
+        if not is_registered(member, ledger):
+            return None
+        for partition in sorted(member.current.partitions):
+            owner = ledger.target_owner.get(partition)
+            if owner is not None and owner != member.member_id:
+                return Finding(
+                    f"{entry.name} came to the target epoch {member.member_epoch} with "
+                    f"{self.books.name_of(partition)}, which the target gives to "
+                    f"{self.books.who(owner)}",
+                    {
+                        "client": entry.name,
+                        "partition": partition,
+                        "was_given_away": self.books.gave_away(member.member_id, {partition}),
+                        "took_late_answer": entry.took_late_answer,
+                    },
+                )
+        return None

@@ -1,0 +1,279 @@
+"""Epochs: they only rise, keep their order, and fence whoever comes with another one.
+
+Sources: consumer-group-coordinator.md, sections 0, 2.8 and 14.1.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "EpochFence",
+    "GroupEpochsRise",
+    "MemberEpochBounded",
+    "MemberEpochRises",
+    "OwnerEpochUnique",
+    "TargetEpochBounded",
+    "explains_lost_response",
+]
+
+
+class TargetEpochBounded(Invariant):
+    """First half of C4."""
+
+    promise = Promise(
+        id="coordinator.target_epoch_bounded",
+        sentence="The target epoch never exceeds the group epoch.",
+        clauses=("coordinator C4", "classic H2", "zoo S3"),
+        broken_by=("test:target-ahead",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare the two after each batch."""
+        return self._judge(change.target_epoch[1], change.group_epoch[1])
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Compare the two."""
+        group = self.books.acting_group()
+        if group is None:
+            return None
+        return self._judge(group.target_assignment_epoch, group.group_epoch)
+
+    @staticmethod
+    def _judge(target_epoch: int, group_epoch: int) -> Finding | None:
+        if target_epoch <= group_epoch:
+            return None
+        return Finding(f"the target epoch is {target_epoch}, the group epoch {group_epoch}")
+
+
+class GroupEpochsRise(Invariant):
+    """Second half of C4. A failover may take back only what nobody was told (C21)."""
+
+    promise = Promise(
+        id="coordinator.group_epochs_rise",
+        sentence="Group epoch and target epoch never fall while the group lives.",
+        clauses=("coordinator C4", "zoo S3"),
+        broken_by=("test:epoch-falls",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare before and after; deletion starts anew."""
+        if change.is_group_removed:
+            return None
+        for name, (before, after) in (
+            ("group", change.group_epoch),
+            ("target", change.target_epoch),
+        ):
+            if after < before:
+                return Finding(f"the {name} epoch fell from {before} to {after}")
+        return None
+
+
+class MemberEpochBounded(Invariant):
+    """First half of C5."""
+
+    promise = Promise(
+        id="coordinator.member_epoch_bounded",
+        sentence=(
+            "A member that is present is at an epoch above 0, if there is a target at all, and not "
+            "above the target epoch."
+        ),
+        clauses=("coordinator C5", "zoo S3"),
+        broken_by=("test:member-ahead",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at touched members; at all of them should the target epoch have fallen."""
+        target_epoch = change.ledger.target_epoch
+        if change.target_epoch[1] < change.target_epoch[0]:
+            for member_id, entry in sorted(change.ledger.members.items()):
+                if entry.epoch > target_epoch:
+                    return self._found(member_id, entry.epoch, target_epoch)
+        for member_id, (before, after) in change.members.items():
+            if after is None or after.current is None:
+                continue
+            if before is not None and before.current is after.current:
+                continue
+            lowest = 1 if target_epoch else 0
+            if not lowest <= after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
+                return self._found(member_id, after.epoch, target_epoch)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at all members; a joiner that the coordinator has not placed yet is at 0."""
+        group = self.books.acting_group()
+        if group is None:
+            return None
+        lowest = 1 if self.books.rules.assigns_in_heartbeat else 0
+        for member_id, member in sorted(group.members.items()):
+            epoch = member.member_epoch
+            if not lowest <= epoch <= group.target_assignment_epoch and epoch != STATIC_LEAVE_EPOCH:
+                return self._found(member_id, epoch, group.target_assignment_epoch)
+        return None
+
+    def _found(self, member_id: str, epoch: int, target_epoch: int) -> Finding:
+        return Finding(
+            f"{self.books.who(member_id)} is at epoch {epoch}, the target epoch is {target_epoch}",
+            {"member": member_id, "epoch": epoch},
+        )
+
+
+class MemberEpochRises(Invariant):
+    """Second half of C5. A static return starts at 0 inside one batch, and is not seen here."""
+
+    promise = Promise(
+        id="coordinator.member_epoch_rises",
+        sentence="The epoch of a registered member never falls, but for a leave for a while.",
+        clauses=("coordinator C5", "zoo S3", "TLA+ GcSideMemberEpochIsMonotonic"),
+        broken_by=("test:member-epoch-falls",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare before and after."""
+        for member_id, (before, after) in change.members.items():
+            if before is None or after is None or before.current is after.current:
+                continue
+            if after.epoch < before.epoch and after.epoch != STATIC_LEAVE_EPOCH:
+                return Finding(
+                    f"{self.books.who(member_id)} fell from epoch {before.epoch} to {after.epoch}",
+                    {"member": member_id},
+                )
+        return None
+
+
+class OwnerEpochUnique(Invariant):
+    """S2, as a rule that needs no history of all epochs: with each change of hands the epoch rises.
+
+    A predecessor under the same instance id is the same owner. What a failover loses is forgotten.
+    """
+
+    promise = Promise(
+        id="coordinator.owner_epoch_unique",
+        sentence="A partition and a member epoch together name at most one owner, for ever.",
+        clauses=("zoo S2",),
+        broken_by=("test:grant-while-revoking",),
+    )
+    judges_mixed = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._last: dict[str, dict[TopicPartition, tuple[int, str, str | None]]] = {}
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Start anew from what the log holds."""
+        shard = shard_of(step)
+        self._last[shard.name] = {
+            partition: (entry.epoch, member_id, entry.instance_id)
+            for partition, member_id in ledger.owner.items()
+            if (entry := ledger.members[member_id]).epoch > 0
+        }
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What was lost was never true."""
+        self._last.pop(shard_of(step).name, None)
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare each new owner with the last one, then remember the present owners."""
+        if change.is_group_removed:
+            self._last.pop(shard_of(step).name, None)
+            return None
+        last = self._last.setdefault(shard_of(step).name, {})
+        found = None
+        if change.moved:
+            found = self._find_repeated(change, last)
+        for member_id, (before, after) in change.members.items():
+            if after is None or after.epoch <= 0 or (before and before.current is after.current):
+                continue
+            remembered = after.epoch, member_id, after.instance_id
+            for partition in after.held():
+                last[partition] = remembered
+        return found
+
+    def _find_repeated(
+        self, change: Change, last: dict[TopicPartition, tuple[int, str, str | None]]
+    ) -> Finding | None:
+        for member_id, partition in change.gained:
+            entry = change.ledger.members.get(member_id)
+            previous = last.get(partition)
+            if entry is None or previous is None or entry.epoch <= 0:
+                continue
+            epoch, owner, instance_id = previous
+            if owner == member_id or (instance_id and instance_id == entry.instance_id):
+                continue
+            if entry.epoch <= epoch:
+                return Finding(
+                    f"{self.books.name_of(partition)} went from {self.books.who(owner)} at epoch "
+                    f"{epoch} to {self.books.who(member_id)} at epoch {entry.epoch}",
+                    {"partition": partition, "members": (owner, member_id)},
+                )
+        return None
+
+
+class EpochFence(Invariant):
+    """Section 2.8: the present epoch, a join, or the previous one with a plausible owned list."""
+
+    promise = Promise(
+        id="coordinator.epoch_fence",
+        sentence=(
+            "A heartbeat at another epoch is accepted only as a join, or at the previous epoch "
+            "with an owned list that the coordinator knows the member to hold."
+        ),
+        clauses=("coordinator 2.8", "zoo S1", "zoo S3"),
+        broken_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """``before`` is the sender as it was stored when the heartbeat came."""
+        request = step.request
+        epoch = request.member_epoch
+        if epoch <= JOIN_EPOCH:
+            return None
+        if before is None:
+            return Finding(
+                f"a heartbeat at epoch {epoch} was accepted from {request.member_id}, "
+                "who is no member",
+                {"member": request.member_id},
+            )
+        if epoch == before.epoch:
+            return None
+        if explains_lost_response(self.books, before, request):
+            return None
+        previous = before.current.previous_member_epoch if before.current else None
+        owned = request.topic_partitions
+        return Finding(
+            f"a heartbeat of {self.books.who(request.member_id)} at epoch {epoch} was accepted; "
+            f"the member is at {before.epoch}, before that at "
+            f"{previous}, "
+            f"and reported {'nothing' if owned is None else self.books.names_of(owned)}",
+            {"member": request.member_id, "epoch": epoch, "stored": before.epoch},
+        )
+
+
+def explains_lost_response(
+    books: Books, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
+) -> bool:
+    """Whether a lost answer explains the epoch of this request (section 2.8; KIP: 13, row 9)."""
+    current, owned = stored.current, request.topic_partitions
+    if current is None or owned is None:
+        return False
+    if request.member_epoch != current.previous_member_epoch:
+        return False
+    unknown = owned - current.assigned.keys()
+    if books.rules.reports_pending:  # The KIP's text also knows what is still to be revoked.
+        unknown -= current.pending_revocation.keys()
+    return not unknown and request.member_epoch < stored.epoch

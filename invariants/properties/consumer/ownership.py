@@ -1,0 +1,358 @@
+"""Who holds a partition: one member at a time, and nobody takes what was not given up.
+
+Sources: consumer-group-coordinator.md, sections 3.2, 3.3 and 14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
+from rebalance_sim.protocol.wire.consumer_messages import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "DisjointAssignment",
+    "ExclusiveOwnership",
+    "GrantOnlyFree",
+    "OwnershipMap",
+    "ReleaseAcknowledged",
+    "SenderOnly",
+    "SubscribedOnly",
+]
+
+
+class ExclusiveOwnership(Invariant):
+    """C1."""
+
+    promise = Promise(
+        id="coordinator.exclusive_ownership",
+        sentence="A partition is assigned to, or awaits revocation by, at most one member.",
+        clauses=("coordinator C1", "classic H1", "zoo S1"),
+        broken_by=("mut-early-grant", "KAFKA-16147"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Does a partition have a second holder?"""
+        rivals = change.ledger.rivals
+        if not rivals:
+            return None
+        partition = min(rivals)
+        return self._found(partition, change.ledger.owner[partition], rivals[partition][0])
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Recount over all members."""
+        group = self.books.acting_group()
+        if group is None or _is_held_once(group):
+            return None
+        holders: dict[TopicPartition, str] = {}
+        for member_id, partition in _all_held(group):
+            other = holders.setdefault(partition, member_id)
+            if other != member_id:
+                return self._found(partition, other, member_id)
+        return None
+
+    def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
+        who = self.books.who
+        return Finding(
+            f"{self.books.name_of(partition)} is held by {who(one)} and by {who(other)}",
+            {"partition": partition, "members": (one, other)},
+        )
+
+
+class DisjointAssignment(Invariant):
+    """C2. Empty topic entries cannot be expressed here."""
+
+    promise = Promise(
+        id="coordinator.disjoint_assignment",
+        sentence="A member's assigned partitions and those it must revoke have nothing in common.",
+        clauses=("coordinator C2",),
+        broken_by=("test:pending-and-assigned",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at every member that was touched."""
+        for member_id, (_, after) in change.members.items():
+            if after is not None and after.current is not None:
+                current = after.current
+                if current.pending_revocation:
+                    both = current.assigned.keys() & current.pending_revocation.keys()
+                    if both:
+                        return self._found(member_id, both)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at every member."""
+        group = self.books.acting_group()
+        for member_id, member in sorted(group.members.items()) if group else ():
+            both = member.assigned.keys() & member.pending_revocation.keys()
+            if both:
+                return self._found(member_id, both)
+        return None
+
+    def _found(self, member_id: str, both: set[TopicPartition]) -> Finding:
+        name = self.books.name_of(min(both))
+        return Finding(f"{self.books.who(member_id)} is assigned {name} and must revoke it")
+
+
+class OwnershipMap(Invariant):
+    """C3. The coordinator's map decides what is free, so a lost entry is a second owner to come."""
+
+    promise = Promise(
+        id="coordinator.ownership_map",
+        sentence=(
+            "The ownership map has exactly the held partitions, each at its owner's member epoch."
+        ),
+        clauses=("coordinator C3", "TLA+ ValidPartitionEpoch"),
+        broken_by=("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare the entries of every touched member, and the size."""
+        ledger, group = change.ledger, change.group
+        if group is None:
+            return None
+        epochs = group.current_partition_epoch
+        for before, after in change.members.values():
+            if before is not None and after is not None and before.current is after.current:
+                continue
+            if after is not None:
+                for partition in after.held():
+                    if epochs.get(partition, NOBODY) != after.epoch:
+                        return self._found(partition, after.epoch, epochs)
+            if before is not None:
+                for partition in before.held():
+                    if partition not in ledger.owner and partition in epochs:
+                        return self._found(partition, NOBODY, epochs)
+        if len(epochs) != len(ledger.owner):
+            odd = min(epochs.keys() ^ ledger.owner.keys())
+            expected = ledger.members[ledger.owner[odd]].epoch if odd in ledger.owner else NOBODY
+            return self._found(odd, expected, epochs)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Derive the map anew from all members. Where two hold a partition the map can have only
+        one epoch, and either will do; ``coordinator.exclusive_ownership`` speaks up then."""
+        group = self.books.acting_group()
+        if group is None or self._is_exact(group):
+            return None
+        expected: dict[TopicPartition, set[int]] = {}
+        for member_id, partition in _all_held(group):
+            expected.setdefault(partition, set()).add(group.members[member_id].member_epoch)
+        epochs = group.current_partition_epoch
+        odd = [p for p, of_holders in expected.items() if epochs.get(p, NOBODY) not in of_holders]
+        odd += epochs.keys() - expected.keys()
+        if not odd:
+            return None
+        return self._found(min(odd), min(expected.get(min(odd), {NOBODY})), epochs)
+
+    @staticmethod
+    def _is_exact(group: ConsumerGroup) -> bool:
+        """Whether each partition is held once, and the map is exactly that."""
+        expected: dict[TopicPartition, int] = {}
+        for member in group.members.values():
+            expected |= dict.fromkeys(member.assigned, member.member_epoch)
+            expected |= dict.fromkeys(member.pending_revocation, member.member_epoch)
+        return expected == group.current_partition_epoch and _is_held_once(group)
+
+    def _found(
+        self, partition: TopicPartition, expected: int, epochs: dict[TopicPartition, int]
+    ) -> Finding:
+        return Finding(
+            f"the ownership map has {self.books.name_of(partition)} at epoch "
+            f"{epochs.get(partition, NOBODY)}, its holder's epoch is {expected} (-1: nobody)",
+            {"partition": partition},
+        )
+
+
+class GrantOnlyFree(Invariant):
+    """C8, record by record: within a batch, the release precedes the grant."""
+
+    promise = Promise(
+        id="coordinator.grant_only_free",
+        sentence="A partition is granted only while nobody holds it.",
+        clauses=("coordinator C8",),
+        broken_by=("mut-early-grant", "KAFKA-16147"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Did a record give out what another member held at that moment?"""
+        if not change.taken:
+            return None
+        partition, taker, holder = min(change.taken)
+        entry = change.members.get(holder, (None, None))[0] or change.ledger.members.get(holder)
+        state = entry.state.name if entry else "gone"
+        return Finding(
+            f"{self.books.name_of(partition)} went to {self.books.who(taker)} while "
+            f"{self.books.who(holder)} held it ({state})",
+            {"partition": partition, "members": (holder, taker)},
+        )
+
+
+class ReleaseAcknowledged(Invariant):
+    """C9. The owner says so in an owned list, or leaves for a while, or is removed."""
+
+    promise = Promise(
+        id="coordinator.release_is_acknowledged",
+        sentence=(
+            "A partition is taken from a member only if the member reports that it does not use "
+            "it, or is removed, or leaves for a while with the partition pending revocation."
+        ),
+        clauses=("coordinator C9", "zoo S1"),
+        broken_by=("test:early-release",),
+    )
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at everything that is not held any more by a member that is still there."""
+        if not change.moved:
+            return None
+        for member_id, partition in change.lost:
+            before, after = change.members[member_id]
+            if before is None or after is None:
+                continue
+            if _may_lose(step, member_id, before, after, partition):
+                continue
+            return Finding(
+                f"{self.books.name_of(partition)} was taken from {self.books.who(member_id)} "
+                f"({before.state.name}, epoch {before.epoch}) without its word",
+                {"partition": partition, "member": member_id},
+            )
+        return None
+
+
+def _may_lose(
+    step: Step,
+    member_id: str,
+    before: MemberEntry,
+    after: MemberEntry,
+    partition: TopicPartition,
+) -> bool:
+    request = step.request
+    if not isinstance(request, ConsumerGroupHeartbeatRequest) or request.member_id != member_id:
+        return False
+    if request.member_epoch == STATIC_LEAVE_EPOCH:
+        return before.current is not None and partition in before.current.pending_revocation
+    return request.topic_partitions is not None and partition not in request.topic_partitions
+
+
+class SenderOnly(Invariant):
+    """C25. The KIP's text has one more case: a release promotes the member that waits for it."""
+
+    promise = Promise(
+        id="coordinator.sender_only",
+        sentence="A heartbeat changes no member but its sender and a static predecessor of it.",
+        clauses=("coordinator C25",),
+        broken_by=("test:stranger-changed",),
+    )
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at every member that a heartbeat touched."""
+        request = step.request
+        if step.kind is not StepKind.COORDINATOR_REQUEST or not isinstance(
+            request, ConsumerGroupHeartbeatRequest
+        ):
+            return None
+        sender = request.member_id or step.response.member_id
+        if len(change.members) == 1 and sender in change.members:
+            return None
+        for member_id, (before, after) in change.members.items():
+            if member_id == sender or self._is_promoted(before, after):
+                continue
+            if (
+                after is None
+                and before is not None
+                and request.instance_id is not None
+                and before.instance_id == request.instance_id
+                and before.epoch == STATIC_LEAVE_EPOCH
+            ):
+                continue
+            return Finding(
+                f"a heartbeat of {self.books.who(sender)} changed {self.books.who(member_id)}",
+                {"member": member_id, "sender": sender},
+            )
+        return None
+
+    def _is_promoted(self, before: MemberEntry | None, after: MemberEntry | None) -> bool:
+        if not getattr(self.books.rules, "promotes_on_release", False):
+            return False
+        return before is not None and after is not None and before.held() < after.held()
+
+
+class SubscribedOnly(Invariant):
+    """S6, at the moments at which the coordinator decides: a grant, and a change of subscription.
+
+    A topic that is deleted, or dropped while a target lags behind, is found in ``assigned`` until
+    the member's next step; that is no breach.
+    """
+
+    promise = Promise(
+        id="coordinator.subscribed_only",
+        sentence="A member is given nothing of a topic that it does not subscribe to.",
+        clauses=("coordinator 3.3", "coordinator 3.4", "zoo S6"),
+        broken_by=("KAFKA-19431",),
+    )
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at what is new, and at all that is left after a change of subscription."""
+        for member_id, (before, after) in change.members.items():
+            if after is None or after.current is None or after.metadata is None:
+                continue
+            if before is None or before.topic_names != after.topic_names:
+                suspects: Set[TopicPartition] = after.current.assigned.keys()
+            elif member_id in change.moved:
+                suspects = after.current.assigned.keys() - before.held()
+            else:
+                continue
+            wrong = self._foreign(step, change, after, suspects)
+            if wrong:
+                partition = min(wrong)
+                return Finding(
+                    f"{self.books.who(member_id)} has {self.books.name_of(partition)} and "
+                    f"subscribes to {', '.join(change.ledger.names_of(after)) or 'nothing'}",
+                    {
+                        "partition": partition,
+                        "member": member_id,
+                        "state": after.state.name,
+                        "is_kept": before is not None and partition in before.held(),
+                        "is_in_target": partition in change.ledger.targets.get(member_id, ()),
+                        "is_new_target": change.is_new_target,
+                        "brings_unresolved_pattern": change.is_new_target
+                        and change.ledger.computes_beside_unresolved_pattern(change.records),
+                    },
+                )
+        return None
+
+    def _foreign(
+        self, step: Step, change: Change, entry: MemberEntry, suspects: Set[TopicPartition]
+    ) -> set[TopicPartition]:
+        by_id = shard_of(step).coordinator.image.by_id
+        names = change.ledger.names_of(entry)
+        return {
+            p
+            for p in suspects
+            if (topic := by_id.get(p.topic_id)) is not None and topic.name not in names
+        }
+
+
+def _is_held_once(group: ConsumerGroup) -> bool:
+    """Whether no partition is held twice: the cheap answer to the common case."""
+    members = group.members.values()
+    held = [m.assigned for m in members] + [m.pending_revocation for m in members]
+    return len(set().union(*held)) == sum(map(len, held))
+
+
+def _all_held(group: ConsumerGroup | None) -> Iterable[tuple[str, TopicPartition]]:
+    """(member id, partition) over all members of a coordinator's group, in ascending order."""
+    for member_id, member in sorted(group.members.items()) if group else ():
+        for partition in sorted({*member.assigned, *member.pending_revocation}):
+            yield member_id, partition

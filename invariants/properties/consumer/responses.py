@@ -1,0 +1,371 @@
+"""What a coordinator answers: the truth, enough of it, and no refusal without a cause.
+
+Sources: consumer-group-coordinator.md, sections 1.4, 2.5 to 2.9 and 2.11.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.ledger import MemberEntry
+from rebalance_sim.invariants.model.vanished import has_vanished_partition
+from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "AssignmentTold",
+    "FullGroupSeat",
+    "KnownMemberAccepted",
+    "LostResponseAccepted",
+    "OwnInstanceAccepted",
+    "PresentEpochAccepted",
+    "RefusalBare",
+    "RefusalWritesNothing",
+    "RejoinAccepted",
+    "ResponseTruthful",
+    "ServerNeverFails",
+]
+
+
+class ResponseTruthful(Invariant):
+    """Section 1.4, against the books."""
+
+    promise = Promise(
+        id="response.truthful",
+        sentence=(
+            "A successful answer carries the member's stored epoch and, if any, exactly its "
+            "assigned partitions; the answer to a leave repeats its epoch and nothing else."
+        ),
+        clauses=("coordinator 1.4", "coordinator H13", "zoo S6"),
+        broken_by=("KAFKA-19274", "test:lying-response"),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Compare answer and books."""
+        request: ConsumerGroupHeartbeatRequest = step.request
+        response: ConsumerGroupHeartbeatResponse = step.response
+        if request.member_epoch < JOIN_EPOCH:
+            said = response.member_epoch, response.heartbeat_interval_ms, response.assignment
+            if said == (request.member_epoch, 0, None):
+                return None
+            return Finding(
+                f"a leave of {self.books.who(request.member_id)} at epoch {request.member_epoch} "
+                f"was answered with epoch {response.member_epoch}, interval "
+                f"{response.heartbeat_interval_ms} ms and "
+                f"{self._assignment(response.assignment)}"
+            )
+        if response.member_id is None:
+            return Finding("a successful answer lacks the member id")
+        entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id)
+        if entry is None:
+            return Finding(f"{response.member_id} was answered with success and is no member")
+        if response.member_epoch != entry.epoch:
+            return Finding(
+                f"{self.books.who(response.member_id)} was told epoch {response.member_epoch} and "
+                f"is at {entry.epoch}",
+                {"member": response.member_id},
+            )
+        assigned = entry.current.assigned.keys() if entry.current else frozenset()
+        if response.assignment is None or response.assignment == assigned:
+            return None
+        return Finding(
+            f"{self.books.who(response.member_id)} was told "
+            f"{self.books.names_of(response.assignment)} and is assigned "
+            f"{self.books.names_of(assigned)}",
+            {"member": response.member_id},
+        )
+
+    def _assignment(self, partitions: frozenset[TopicPartition] | None) -> str:
+        if partitions is None:
+            return "no assignment"
+        return f"the assignment {self.books.names_of(partitions)}"
+
+
+class AssignmentTold(Invariant):
+    """Section 2.9. A member that is not told never revokes and never gets to work."""
+
+    promise = Promise(
+        id="response.assignment_told",
+        sentence=(
+            "An answer carries the assignment whenever the request was full or the assigned set "
+            "has changed."
+        ),
+        clauses=("coordinator 2.9",),
+        broken_by=("test:silent-response",),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Did the member have to be told, and was it?"""
+        request: ConsumerGroupHeartbeatRequest = step.request
+        response: ConsumerGroupHeartbeatResponse = step.response
+        if response.assignment is not None or request.member_epoch < JOIN_EPOCH:
+            return None
+        entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id or "")
+        if entry is None or entry.current is None:
+            return None
+        if entry.epoch == JOIN_EPOCH:
+            return None  # A static member has returned before there is any target (13, row 10).
+        old = before.current.assigned.keys() if before and before.current else frozenset()
+        if not request.is_full and entry.current.assigned.keys() == old:
+            return None
+        return Finding(
+            f"{self.books.who(request.member_id)} was not told that it is assigned "
+            f"{self.books.names_of(entry.current.assigned)}",
+            {"member": request.member_id},
+        )
+
+
+class RefusalBare(Invariant):
+    """Section 1.4."""
+
+    promise = Promise(
+        id="refusal.bare",
+        sentence="An error answer carries nothing but code and message.",
+        clauses=("coordinator 1.4",),
+        broken_by=("test:talkative-refusal",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Look at the other fields."""
+        response: ConsumerGroupHeartbeatResponse = step.response
+        rest = (
+            response.member_id,
+            response.member_epoch,
+            response.heartbeat_interval_ms,
+            response.assignment,
+        )
+        if rest == (None, 0, 0, None):
+            return None
+        assignment = response.assignment
+        carried = (
+            f"member id {response.member_id}" if response.member_id is not None else "",
+            f"epoch {response.member_epoch}" if response.member_epoch else "",
+            f"interval {response.heartbeat_interval_ms} ms" if rest[2] else "",
+            "" if assignment is None else f"assignment {self.books.names_of(assignment)}",
+        )
+        return Finding(
+            f"the refusal {response.error_code.name} of {self.books.who(step.request.member_id)} "
+            f"carries {listed(filter(None, carried))} besides"
+        )
+
+
+class RefusalWritesNothing(Invariant):
+    """Section 2.11. In the KIP's text a wrong epoch also removes the member (13, row 7)."""
+
+    promise = Promise(
+        id="refusal.writes_nothing",
+        sentence="A refused request changes nothing.",
+        clauses=("coordinator 2.11", "coordinator C17"),
+        broken_by=("test:refusal-with-records",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Were there records?"""
+        if not step.records:
+            return None
+        code = step.response.error_code
+        if code is ErrorCode.FENCED_MEMBER_EPOCH and self.books.rules.removes_fenced_member:
+            return None
+        return Finding(
+            f"a request was refused with {code.name} and wrote {len(step.records)} records"
+        )
+
+
+class _Refusal(Invariant):
+    """A refusal that a member did not deserve."""
+
+    def found(self, step: Step, why: str, **evidence: object) -> Finding:
+        """The finding, with the code and the sender as evidence."""
+        request: ConsumerGroupHeartbeatRequest = step.request
+        code: ErrorCode = step.response.error_code
+        return Finding(
+            f"{self.books.who(request.member_id)} was refused with {code.name} at epoch "
+            f"{request.member_epoch}: {why}",
+            {
+                "member": request.member_id,
+                "code": code.name,
+                "request_epoch": request.member_epoch,
+                **evidence,
+            },
+        )
+
+
+class RejoinAccepted(_Refusal):
+    """Section 2.6; whoever drops everything and joins again has done nothing wrong."""
+
+    promise = Promise(
+        id="refusal.rejoin",
+        sentence="A registered member may join again under its own id at any time.",
+        clauses=("coordinator 2.6", "coordinator 13 row 8", "zoo L4"),
+        broken_by=("KAFKA-19233",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Was a join taken for an old epoch?"""
+        if (
+            before is None
+            or step.request.member_epoch != JOIN_EPOCH
+            or step.response.error_code is not ErrorCode.FENCED_MEMBER_EPOCH
+        ):
+            return None
+        previous = before.current.previous_member_epoch if before.current else None
+        return self.found(
+            step,
+            f"it is registered at epoch {before.epoch}",
+            stored_epoch=before.epoch,
+            previous_epoch=previous,
+        )
+
+
+class LostResponseAccepted(_Refusal):
+    """Section 2.8: one lost answer must not cost two rebalances."""
+
+    promise = Promise(
+        id="refusal.lost_response",
+        sentence=(
+            "A member that missed one answer is accepted at its previous epoch, if it reports only "
+            "partitions that it still has."
+        ),
+        clauses=("coordinator 2.8", "zoo L4", "zoo L7"),
+        broken_by=("KIP-848-lost-response",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Was the previous epoch refused?"""
+        if before is None or step.response.error_code is not ErrorCode.FENCED_MEMBER_EPOCH:
+            return None
+        if step.request.member_epoch <= JOIN_EPOCH:
+            return None
+        if not explains_lost_response(self.books, before, step.request):
+            return None
+        return self.found(step, f"the answer that carried epoch {before.epoch} may have been lost")
+
+
+class PresentEpochAccepted(_Refusal):
+    """Section 2.8, first line."""
+
+    promise = Promise(
+        id="refusal.present_epoch",
+        sentence="A heartbeat at the member's present epoch is never fenced.",
+        clauses=("coordinator 2.8", "zoo L4"),
+        broken_by=("test:fences-everybody",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Was the epoch right after all?"""
+        if (
+            before is None
+            or step.response.error_code is not ErrorCode.FENCED_MEMBER_EPOCH
+            or step.request.member_epoch != before.epoch
+            or before.epoch <= JOIN_EPOCH
+        ):
+            return None
+        return self.found(step, "this is its epoch")
+
+
+class KnownMemberAccepted(_Refusal):
+    """Sections 2.6 and 4.4."""
+
+    promise = Promise(
+        id="refusal.known_member",
+        sentence="No member is told that it is unknown.",
+        clauses=("coordinator 2.6", "zoo L4", "zoo S5"),
+        broken_by=("test:forgets-members",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Is it a member? Under an instance id that is not its own it may be told so."""
+        if before is None or step.response.error_code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            return None
+        if step.request.instance_id not in (None, before.instance_id):
+            return None
+        return self.found(step, f"it is registered at epoch {before.epoch}")
+
+
+class OwnInstanceAccepted(_Refusal):
+    """Section 2.7 and defect D2."""
+
+    promise = Promise(
+        id="refusal.own_instance",
+        sentence="No static member is refused because of its own instance id.",
+        clauses=("coordinator 2.7", "zoo L4"),
+        broken_by=("PR-23542",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Is the sender itself the holder?"""
+        if step.response.error_code not in (
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            ErrorCode.FENCED_INSTANCE_ID,
+        ):
+            return None
+        if before is None or before.instance_id != step.request.instance_id:
+            return None
+        return self.found(
+            step,
+            f"it holds instance id {before.instance_id} itself",
+            instance_id=before.instance_id,
+            holder=step.request.member_id,
+        )
+
+
+class FullGroupSeat(_Refusal):
+    """Section 2.5 and defect D11."""
+
+    promise = Promise(
+        id="refusal.seat",
+        sentence="A static member that returns to a full group gets its seat back.",
+        clauses=("coordinator 2.5", "coordinator 4.6", "zoo L1"),
+        broken_by=("KAFKA-20601",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Does the instance id have a seat, left for a while?"""
+        request: ConsumerGroupHeartbeatRequest = step.request
+        if step.response.error_code is not ErrorCode.GROUP_MAX_SIZE_REACHED:
+            return None
+        if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
+            return None
+        ledger = self.books.ledger_of(shard_of(step))
+        holder = ledger.instances.get(request.instance_id)
+        if holder is None or ledger.members[holder].epoch != STATIC_LEAVE_EPOCH:
+            return None
+        return self.found(
+            step,
+            f"its predecessor {holder} has left for a while and keeps its seat",
+            instance_id=request.instance_id,
+            predecessor_epoch=ledger.members[holder].epoch,
+        )
+
+
+class ServerNeverFails(_Refusal):
+    """Section 5.6: a target that cannot be computed blocks the whole group."""
+
+    promise = Promise(
+        id="refusal.server_error",
+        sentence="No heartbeat fails with an unexpected server error.",
+        clauses=("coordinator 5.6", "zoo L1", "zoo L2"),
+        broken_by=("KAFKA-16930",),
+    )
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Did the coordinator itself fail?"""
+        if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
+            return None
+        classic = self.books.classic_group_in(shard_of(step))
+        converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
+        why = step.response.error_message or "no reason given"
+        return self.found(
+            step,
+            why,
+            converts_classic_group=converts,
+            has_vanished_partition=has_vanished_partition(self.books, shard_of(step)),
+        )

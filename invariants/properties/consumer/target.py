@@ -1,0 +1,325 @@
+"""The target assignment: who is to have what, and whether it fits members and topics.
+
+Sources: consumer-group-coordinator.md, sections 5 and 14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
+
+__all__ = [
+    "InvertedTarget",
+    "TargetComplete",
+    "TargetCurrent",
+    "TargetExclusive",
+    "TargetMembersOnly",
+    "TargetSubscribed",
+]
+
+
+class TargetExclusive(Invariant):
+    """First clause of C10."""
+
+    promise = Promise(
+        id="target.exclusive",
+        sentence="The target assigns a partition to at most one member.",
+        clauses=("coordinator C10", "zoo S8", "TLA+ LegalTargetAssignment"),
+        broken_by=("test:double-target",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Does a partition stand in two targets?"""
+        rivals = change.ledger.target_rivals
+        if not rivals:
+            return None
+        partition = min(rivals)
+        return self._found(partition, change.ledger.target_owner[partition], rivals[partition][0])
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Recount over all targets."""
+        group = self.books.acting_group()
+        targets = group.target_assignment if group else {}
+        if len(frozenset().union(*targets.values())) == sum(map(len, targets.values())):
+            return None
+        owners: dict[TopicPartition, str] = {}
+        for member_id, partitions in sorted(targets.items()):
+            for partition in sorted(partitions):
+                other = owners.setdefault(partition, member_id)
+                if other != member_id:
+                    return self._found(partition, other, member_id)
+        return None
+
+    def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
+        return Finding(
+            f"{self.books.name_of(partition)} is in the targets of {one} and of {other}",
+            {"partition": partition},
+        )
+
+
+class TargetMembersOnly(Invariant):
+    """Third clause of C10."""
+
+    promise = Promise(
+        id="target.members_only",
+        sentence="Only members of the group have a target.",
+        clauses=("coordinator C10",),
+        broken_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the targets and the members that were touched."""
+        ledger = change.ledger
+        for member_id, (_, target) in change.targets.items():
+            if target is not None and member_id not in ledger.members:
+                return Finding(f"{member_id} has a target and is no member")
+        for member_id, (_, entry) in change.members.items():
+            if entry is None and member_id in ledger.targets:
+                return Finding(f"{member_id} has a target and is no member any more")
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Compare the two sets of ids."""
+        group = self.books.acting_group()
+        strangers = group.target_assignment.keys() - group.members.keys() if group else set()
+        return Finding(f"{min(strangers)} has a target and is no member") if strangers else None
+
+
+class TargetSubscribed(Invariant):
+    """Second clause of C10, at the moment a target is installed."""
+
+    promise = Promise(
+        id="target.subscribed_only",
+        sentence="A new target gives a member only existing partitions of topics it subscribes to.",
+        clauses=("coordinator C10", "zoo S6", "zoo S8"),
+        broken_by=("test:target-of-other-topic",),
+    )
+    judges_mixed = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._suspects: dict[str, set[str] | None] = {}
+        """Shard -> members whose kept target may not fit any more; None: all of them."""
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """After a load, topics may have changed unseen."""
+        self._suspects[shard_of(step).name] = None
+        return None
+
+    def on_metadata(self, step: Step) -> Finding | None:
+        """Topics have changed: every kept target is suspect."""
+        self._suspects[shard_of(step).name] = None
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at changed targets, and at kept ones where subscription or topics have changed."""
+        shard, ledger = shard_of(step), change.ledger
+        suspects = self._suspects.setdefault(shard.name, set())
+        if suspects is not None:
+            for member_id, (before, after) in change.members.items():
+                if before and after and _subscribes_differently(before, after):
+                    suspects.add(member_id)
+            if change.patterns:
+                self._suspects[shard.name] = suspects = None
+        if change.is_by_client:
+            self._suspects[shard.name] = None
+        if not change.is_new_target or change.is_by_client or ledger.has_converted_target:
+            return None
+        if suspects is None:
+            ids = set(ledger.targets)
+        else:
+            ids = {m for m in (*suspects, *change.targets) if m in ledger.targets}
+        self._suspects[shard.name] = set()
+        image = shard.coordinator.image
+        counts: dict[tuple[str, ...], dict[str, int]] = {}
+        for member_id in sorted(ids):
+            entry = ledger.members.get(member_id)
+            if entry is None:
+                continue
+            names = tuple(ledger.names_of(entry))
+            allowed = counts.get(names)
+            if allowed is None:
+                allowed = counts[names] = _partition_counts(names, image)
+            for partition in ledger.targets[member_id]:
+                if partition.partition >= allowed.get(partition.topic_id, 0):
+                    return Finding(
+                        f"the target of {self.books.who(member_id)} has "
+                        f"{self.books.name_of(partition)}; it subscribes to "
+                        f"{', '.join(names) or 'nothing'}",
+                        {
+                            "partition": partition,
+                            "member": member_id,
+                            "brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(
+                                change.records
+                            ),
+                        },
+                    )
+        return None
+
+
+class TargetComplete(Invariant):
+    """C11, by counting: nothing twice, nothing foreign, and as many of each topic as there are."""
+
+    promise = Promise(
+        id="target.complete",
+        sentence="A new target has every partition of every subscribed topic exactly once.",
+        clauses=("coordinator C11", "zoo S8", "TLA+ LegalTargetAssignment"),
+        broken_by=("sim-stale-subscription-type", "test:incomplete-target"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Count a target when it is installed."""
+        if not change.is_new_target or change.is_by_client:
+            return None
+        if change.ledger.has_converted_target:
+            return None
+        return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
+
+
+class TargetCurrent(Invariant):
+    """L8 where it can be seen at once: the first heartbeat after a change of topics."""
+
+    promise = Promise(
+        id="target.current",
+        sentence=(
+            "After a change of subscribed topics, a load, or the end of a member, the next "
+            "heartbeat finds the group with a target to compute, or computes it."
+        ),
+        clauses=("coordinator 7.3", "coordinator 4.2", "zoo L8", "zoo L2"),
+        broken_by=(
+            "mut-no-bump-on-metadata",
+            "mut-no-bump-on-leave",
+            "KAFKA-18916",
+            "sim-stale-subscription-type",
+        ),
+    )
+    judges_mixed = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._outdated: dict[str, None] = {}
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Topics may have changed while nobody looked (section 7.3)."""
+        self._outdated[shard_of(step).name] = None
+        return None
+
+    def on_metadata(self, step: Step) -> Finding | None:
+        """Topics have changed."""
+        self._outdated[shard_of(step).name] = None
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """A member has gone."""
+        if change.members and change.removed():
+            self._outdated[shard_of(step).name] = None
+        return None
+
+    def on_request(self, step: Step) -> Finding | None:
+        """The first heartbeat that is accepted after a change must have noticed it."""
+        if not self._outdated:
+            return None
+        shard = shard_of(step)
+        if shard.name not in self._outdated or not self.books.is_heartbeat_success(step):
+            return None
+        del self._outdated[shard.name]
+        ledger = self.books.ledger_of(shard)
+        if ledger.group_epoch > ledger.target_epoch or not ledger.members:
+            return None
+        if ledger.has_converted_target:
+            return None
+        return _incomplete(ledger, step.records, shard.coordinator.image)
+
+
+class InvertedTarget(Invariant):
+    """C12. While a partition stands in two targets there is no inverse to compare with;
+    ``target.exclusive`` speaks up then."""
+
+    promise = Promise(
+        id="target.inverted",
+        sentence="The map from partition to target member is the inverse of the target.",
+        clauses=("coordinator C12",),
+        broken_by=("test:corrupt-inverse",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare the touched partitions with the books, and the size."""
+        group, ledger = change.group, change.ledger
+        if group is None or not change.targets or ledger.target_rivals:
+            return None
+        if len(group.inverted_target) != len(ledger.target_owner):
+            return self._judge(group, ledger.target_owner)
+        for before, after in change.targets.values():
+            for partition in (before or frozenset()) ^ (after or frozenset()):
+                if group.inverted_target.get(partition) != ledger.target_owner.get(partition):
+                    return self._judge(group, ledger.target_owner)
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Invert the target anew."""
+        group = self.books.acting_group()
+        if group is None:
+            return None
+        targets = group.target_assignment
+        inverse = {p: m for m in sorted(targets) for p in targets[m]}
+        if len(inverse) < sum(len(target) for target in targets.values()):
+            return None
+        return self._judge(group, inverse)
+
+    def _judge(self, group: ConsumerGroup, expected: dict[TopicPartition, str]) -> Finding | None:
+        if group.inverted_target == expected:
+            return None
+        odd = min(p for p, _ in group.inverted_target.items() ^ expected.items())
+        return Finding(
+            f"the inverse has {self.books.name_of(odd)} at "
+            f"{group.inverted_target.get(odd, 'nobody')}, the target at "
+            f"{expected.get(odd, 'nobody')}",
+            {"partition": odd},
+        )
+
+
+def _incomplete(
+    ledger: GroupLedger, records: Iterable[Record], image: MetadataImage
+) -> Finding | None:
+    """What the target lacks, or has too much of, topic by topic."""
+    expected = _partition_counts(ledger.all_names(), image)
+    found = ledger.target_count
+    if found == expected:
+        return None
+    for topic_id in sorted({*found, *expected}):
+        have, want = found.get(topic_id, 0), expected.get(topic_id, 0)
+        if have != want:
+            topic = image.by_id.get(topic_id)
+            return Finding(
+                f"the target of epoch {ledger.target_epoch} has {have} partitions of "
+                f"{topic.name if topic else topic_id}, there are {want}",
+                {"brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(records)},
+            )
+    return None
+
+
+def _partition_counts(names: Iterable[str], image: MetadataImage) -> dict[str, int]:
+    """Topic id -> number of partitions, of the topics that exist under these names."""
+    topics = (image.by_name.get(name) for name in names)
+    return {t.topic_id: t.partition_count for t in topics if t is not None and t.partition_count}
+
+
+def _subscribes_differently(before: MemberEntry, after: MemberEntry) -> bool:
+    old, new = before.metadata, after.metadata
+    if old is None or new is None:
+        return old is not new
+    return (old.subscribed_topic_names, old.subscribed_topic_regex) != (
+        new.subscribed_topic_names,
+        new.subscribed_topic_regex,
+    )

@@ -1,0 +1,87 @@
+"""Settings: what brokers have been told is what they go by.
+
+Source: consumer-group-coordinator.md, sections 4.1, 4.3, 9.5 and 10.2.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
+
+__all__ = ["ConfigInForce"]
+
+
+class ConfigInForce(Invariant):
+    """Section 10.2: altered settings count from the next heartbeat on, and at a load."""
+
+    promise = Promise(
+        id="coordinator.config_in_force",
+        sentence=(
+            "Heartbeat intervals, session timeouts and the time between two targets are those that "
+            "the broker has heard of last."
+        ),
+        clauses=("coordinator 10.2", "coordinator 4.3", "coordinator 9.5"),
+        broken_by=("mut-config-at-load",),
+    )
+
+    def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Look at the answer and at the sender's new session."""
+        if not self.books.is_heartbeat_success(step):
+            return None
+        shard, group_id = shard_of(step), self.books.group_id
+        interval_ms = shard.configs.heartbeat_interval_ms(group_id)
+        response = step.response
+        if response.heartbeat_interval_ms != interval_ms:
+            return Finding(
+                f"{shard.name} answered {self.books.who(response.member_id)} with a heartbeat "
+                f"interval of {response.heartbeat_interval_ms} ms; it is {interval_ms} ms",
+                {"member": response.member_id},
+            )
+        key = TimerKey("session", group_id, response.member_id)
+        for command in step.timers:
+            if command.key == key and isinstance(command, ScheduleTimer):
+                return self._judge_session(step, key, command.at_ms)
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Look at every session."""
+        armed = shard_of(step).armed_timers
+        for member_id in sorted(ledger.members):
+            key = TimerKey("session", ledger.group_id, member_id)
+            if key in armed:
+                finding = self._judge_session(step, key, armed[key].at_ms)
+                if finding is not None:
+                    return finding
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the time since the target before."""
+        before_ms = change.target_timestamp
+        if (
+            not change.is_new_target
+            or before_ms is None
+            or step.kind is not StepKind.COORDINATOR_REQUEST
+            or not self.books.rules.has_assignment_interval
+        ):
+            return None
+        shard = shard_of(step)
+        interval_ms = shard.configs.assignment_interval_ms(self.books.group_id)
+        if step.at_ms - before_ms >= interval_ms:
+            return None
+        return Finding(
+            f"{shard.name} computed a target {step.at_ms - before_ms} ms after the last one; the "
+            f"assignment interval is {interval_ms} ms"
+        )
+
+    def _judge_session(self, step: Step, key: TimerKey, at_ms: int) -> Finding | None:
+        shard = shard_of(step)
+        timeout_ms = shard.configs.session_timeout_ms(self.books.group_id)
+        if at_ms == step.at_ms + timeout_ms:
+            return None
+        return Finding(
+            f"{shard.name} gave {self.books.who(key.member_id)} a session of "
+            f"{at_ms - step.at_ms} ms; the session timeout is {timeout_ms} ms",
+            {"member": key.member_id},
+        )

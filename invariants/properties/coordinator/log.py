@@ -1,0 +1,249 @@
+"""The shape of what an operation writes: whole, in order, with tombstones, and not for ever.
+
+Sources: consumer-group-coordinator.md, sections 4.2, 9.1, 9.2, 14.1 and 14.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
+from rebalance_sim.protocol.wire.records import Record
+
+__all__ = ["BatchOrder", "BatchWhole", "BoundedRewrites", "Tombstones"]
+
+MAX_IDLE_REWRITES = 4
+"""Rewrites of a current assignment that move nothing, per member and target: reaching the target
+epoch, the previous epoch of a member that waits, the same after an accepted retry, leaving the
+waiting state (sections 2.8 and 3.5)."""
+
+
+class Tombstones(Invariant):
+    """C16."""
+
+    promise = Promise(
+        id="log.tombstones",
+        sentence=(
+            "A member is removed by tombstones of its current assignment, its target and itself, "
+            "in this order, in one batch with the next group epoch or with its static successor."
+        ),
+        clauses=("coordinator C16", "coordinator 4.2", "zoo S5"),
+        broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
+    )
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the records of every member that went, or lost its current assignment."""
+        if change.is_group_removed:
+            return None
+        for member_id, (before, after) in change.members.items():
+            if before is None or before.current is None:
+                continue
+            if after is not None:
+                if after.current is None:
+                    return Finding(f"{member_id} lost its current assignment and stays a member")
+                continue
+            written = "".join(
+                _letter(r)
+                for r in change.records
+                if r.value is None and getattr(r, "member_id", None) == member_id
+            )
+            if "ESF" not in written:
+                return Finding(
+                    f"{member_id} was removed by tombstones of types "
+                    f"{listed(_NUMBERS[letter] for letter in written)}, not of 8†, 7†, 5† "
+                    "(† a tombstone)",
+                    {"member": member_id},
+                )
+            if change.group_epoch[1] <= change.group_epoch[0] and not _has_heir(change, member_id):
+                return Finding(
+                    f"{member_id} was removed, and the group epoch stays {change.group_epoch[1]}",
+                    {"member": member_id},
+                )
+        return None
+
+
+class BatchOrder(Invariant):
+    """Section 9.2, as one regular expression over record types."""
+
+    promise = Promise(
+        id="log.batch_order",
+        sentence="The records of an operation come in the order that its kind prescribes.",
+        clauses=("coordinator 9.2", "coordinator C17"),
+        broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch"),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        promotions = "8*" if getattr(books.rules, "promotes_on_release", False) else ""
+        kinds = "|".join(
+            (
+                "C?(?:ESF578)?5?R?3?(?:7*6)?8?",  # a heartbeat, a target computed by itself
+                "ESFR?3",  # the end of a member
+                "r+3?",  # patterns resolved
+                "o*(?:TPG|C)?",  # offsets given up, and then the group
+            )
+        )
+        self._order = re.compile(f"(?:{kinds}){promotions}")
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Match the types of the batch."""
+        group_id = change.ledger.group_id
+        letters = "".join([_letter(r) for r in change.records if r.group_id == group_id])
+        if self._order.fullmatch(letters) is not None:
+            return None
+        return Finding(
+            f"an operation wrote records of the types {listed(_NUMBERS[x] for x in letters)} "
+            "(† a tombstone), an order that no operation has"
+        )
+
+
+class BatchWhole(Invariant):
+    """C17, as far as the log shows it; that memory follows is C18.
+
+    What other groups of the partition have written since counts as growth, too: with them, a batch
+    that was torn may pass.
+    """
+
+    promise = Promise(
+        id="log.batch_whole",
+        sentence="All records of an operation are in the log, or none.",
+        clauses=("coordinator C17",),
+        broken_by=("test:torn-batch",),
+    )
+    judges_mixed = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._end: dict[str, int] = {}
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """Remember where the log ends."""
+        shard = shard_of(step)
+        self._end[shard.name] = shard.log_end_offset
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Remember where the log ends now."""
+        shard = shard_of(step)
+        self._end[shard.name] = shard.log_end_offset
+        return None
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Has the log grown by the batch?"""
+        shard = shard_of(step)
+        end = shard.log_end_offset
+        before = self._end.get(shard.name, end - len(step.records))
+        self._end[shard.name] = end
+        if end - before >= len(step.records):
+            return None
+        return Finding(
+            f"an operation wrote {len(step.records)} records, the log of {shard.name} went from "
+            f"{before} to {end}"
+        )
+
+
+class BoundedRewrites(Invariant):
+    """L5, where a loop would show at once."""
+
+    promise = Promise(
+        id="log.bounded_rewrites",
+        sentence=(
+            "Between two targets, a member's current assignment is rewritten only a few times "
+            "without moving a partition."
+        ),
+        clauses=("coordinator 14.3 L5", "zoo L7"),
+        broken_by=("test:rewrites-for-ever",),
+    )
+    judges_mixed = True
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._count: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What is not in the log any more was not rewritten."""
+        name = shard_of(step).name
+        self._count = {key: count for key, count in self._count.items() if key[0] != name}
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Count rewrites that move nothing, anew with each target and each word of the member."""
+        shard_name = shard_of(step).name
+        target_epoch = change.ledger.target_epoch
+        for member_id, (before, after) in change.members.items():
+            if after is None:
+                self._count.pop((shard_name, member_id), None)
+                continue
+            if before is None or before.current is after.current:
+                continue
+            moves = (
+                member_id in change.moved
+                or before.metadata is not after.metadata
+                or STATIC_LEAVE_EPOCH in (before.epoch, after.epoch)
+                or (
+                    before.current is not None
+                    and after.current is not None
+                    and before.current.assigned.keys() != after.current.assigned.keys()
+                )
+            )
+            epoch, count = self._count.get((shard_name, member_id), (target_epoch, 0))
+            count = 0 if moves or epoch != target_epoch else count + 1
+            self._count[shard_name, member_id] = target_epoch, count
+            if count > MAX_IDLE_REWRITES:
+                return Finding(
+                    f"the current assignment of {self.books.who(member_id)} was rewritten {count} "
+                    f"times at target epoch {target_epoch} without moving anything",
+                    {"member": member_id},
+                )
+        return None
+
+
+_VALUE_LETTERS: Mapping[int, str] = {
+    1: "O",
+    2: "c",
+    3: "3",
+    4: "4",
+    5: "5",
+    6: "6",
+    7: "7",
+    8: "8",
+    16: "r",
+}
+_TOMBSTONE_LETTERS: Mapping[int, str] = {
+    1: "o",
+    2: "C",
+    3: "G",
+    4: "P",
+    5: "F",
+    6: "T",
+    7: "S",
+    8: "E",
+    16: "R",
+}
+_NUMBERS: Mapping[str, str] = {
+    **{letter: str(number) for number, letter in _VALUE_LETTERS.items()},
+    **{letter: f"{number}†" for number, letter in _TOMBSTONE_LETTERS.items()},
+}
+
+
+def _letter(record: Record) -> str:
+    """One letter for the type of a record; tombstones have their own."""
+    letters = _TOMBSTONE_LETTERS if record.value is None else _VALUE_LETTERS
+    return letters[record.type_id]
+
+
+def _has_heir(change: Change, member_id: str) -> bool:
+    """Whether a static successor took the place of this member in the same batch."""
+    gone = change.members[member_id][0]
+    if gone is None or gone.instance_id is None:
+        return False
+    return any(
+        before is None and after is not None and after.instance_id == gone.instance_id
+        for before, after in change.members.values()
+    )

@@ -1,0 +1,204 @@
+"""What describe and list show: committed state, all of it, and nothing else.
+
+Sources: consumer-group-coordinator.md, sections 6.1 to 6.3 and 9.4 (read operations).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedMember,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["CommittedReads"]
+
+
+class _Follower:
+    """The books of one shard up to its high watermark; opened by the first read that it answers."""
+
+    def __init__(self, books: Books, shard: ShardView) -> None:
+        self._ledger = books.new_ledger()
+        self._exists = False
+        # What is not committed has one record for each offset, and comes last.
+        records = tuple(shard.log_records())
+        base = shard.log_end_offset - len(records)
+        committed = max(0, shard.high_watermark - base)
+        self._apply(records[:committed])
+        self._pending: deque[tuple[int, tuple[Record, ...]]] = deque(
+            (base + place + 1, (records[place],)) for place in range(committed, len(records))
+        )
+
+    def append(self, end_offset: int, records: tuple[Record, ...]) -> None:
+        """The shard wrote records, the last of them just below ``end_offset``."""
+        self._pending.append((end_offset, records))
+
+    def at(self, high_watermark: int) -> GroupLedger | None:
+        """The committed books; None if there is no consumer group in them."""
+        while self._pending and self._pending[0][0] <= high_watermark:
+            self._apply(self._pending.popleft()[1])
+        return self._ledger if self._exists else None
+
+    def _apply(self, records: tuple[Record, ...]) -> None:
+        self._ledger.apply(records)
+        for record in records:
+            if record.group_id != self._ledger.group_id or record.type_id <= 2:
+                continue
+            if record.value is not None:
+                self._exists = True
+            elif type(record) is ConsumerGroupMetadata:
+                self._exists = False
+
+
+class CommittedReads(Invariant):
+    """Sections 6.2, 6.3 and 9.4. A group with classic members is not judged."""
+
+    promise = Promise(
+        id="reads.committed",
+        sentence=(
+            "Describe and list show a consumer group as it is committed: all members, epochs, "
+            "assignments and the state, and nothing that may still be lost."
+        ),
+        clauses=("coordinator 6.2", "coordinator 6.3", "coordinator 9.4", "zoo S5"),
+        broken_by=("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter"),
+    )
+
+    def __init__(self, books: Books) -> None:
+        super().__init__(books)
+        self._followers: dict[str, _Follower] = {}
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Follow, where somebody reads."""
+        if self._followers:
+            shard = shard_of(step)
+            follower = self._followers.get(shard.name)
+            if follower is not None:
+                follower.append(shard.log_end_offset, step.records)
+        return None
+
+    def on_unloaded(self, step: Step) -> Finding | None:
+        """What it held is gone."""
+        self._followers.pop(shard_of(step).name, None)
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What was not committed is gone."""
+        self._followers.pop(shard_of(step).name, None)
+        return None
+
+    def on_read(self, step: Step) -> Finding | None:
+        """Compare an answer with the committed books."""
+        shard = shard_of(step)
+        follower = self._followers.get(shard.name)
+        if follower is None:
+            follower = self._followers[shard.name] = _Follower(self.books, shard)
+        ledger = follower.at(shard.high_watermark)
+        if ledger is not None and ledger.classic_count:
+            return None
+        request = step.request
+        if type(request) is ListGroupsRequest:
+            differences = self._of_list(request, step.response, ledger)
+        elif type(request) is ConsumerGroupDescribeRequest:
+            differences = self._of_describe(shard, step.response, ledger)
+        else:
+            return None
+        for difference in differences:
+            return Finding(f"{shard.name} showed {difference}", {"shard": shard.name})
+        return None
+
+    def _of_list(
+        self, request: ListGroupsRequest, response: ListGroupsResponse, ledger: GroupLedger | None
+    ) -> Iterator[str]:
+        group_id = self.books.group_id
+        shown = [
+            row.group_state
+            for row in response.groups
+            if row.group_id == group_id and row.group_type == "consumer"
+        ]
+        expected = [] if ledger is None else [ledger.state().value]
+        if not _passes("consumer", request.types_filter):
+            expected = []
+        expected = [state for state in expected if _passes(state, request.states_filter)]
+        if shown != expected:
+            yield (
+                f"{group_id} in a list {_rows(shown)}; as it is committed, and by the filters of "
+                f"the request, it would be there {_rows(expected)}"
+            )
+
+    def _of_describe(
+        self,
+        shard: ShardView,
+        response: tuple[ConsumerGroupDescribeResponse, ...],
+        ledger: GroupLedger | None,
+    ) -> Iterator[str]:
+        for row in response:
+            if row.group_id != self.books.group_id:
+                continue
+            if ledger is None:
+                if row.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                    yield f"a group {row.group_id}, of which nothing is committed"
+                continue
+            if row.error_code is not ErrorCode.NONE:
+                yield f"{row.error_code.name} for the group {row.group_id}, which is committed"
+                continue
+            for name, shown, committed in (
+                ("state", row.state, ledger.state().value),
+                ("group epoch", row.group_epoch, ledger.group_epoch),
+                ("assignment epoch", row.assignment_epoch, ledger.target_epoch),
+                ("members", [m.member_id for m in row.members], sorted(ledger.members)),
+            ):
+                if shown != committed:
+                    yield f"{name} {self._text(shown)}; committed is {self._text(committed)}"
+            for member in row.members:
+                entry = ledger.members.get(member.member_id)
+                if entry is not None:
+                    yield from self._of_member(shard, member, entry, ledger)
+
+    def _of_member(
+        self, shard: ShardView, member: DescribedMember, entry: MemberEntry, ledger: GroupLedger
+    ) -> Iterator[str]:
+        current = entry.current
+        assigned: Iterable[TopicPartition] = () if current is None else current.assigned
+        if self.books.rules.describes_pending_revocation:
+            assigned = entry.held()
+        by_id = shard.coordinator.image.by_id
+        target = ledger.targets.get(member.member_id, ())
+        for name, shown, committed in (
+            ("epoch", member.member_epoch, entry.epoch),
+            ("instance id", member.instance_id, entry.instance_id),
+            ("topics", sorted(member.subscribed_topic_names), sorted(entry.topic_names)),
+            ("assignment", member.assignment, {p for p in assigned if p.topic_id in by_id}),
+            ("target", member.target_assignment, {p for p in target if p.topic_id in by_id}),
+        ):
+            if shown != committed:
+                who = self.books.who(member.member_id)
+                yield f"{name} of {who} {self._text(shown)}; committed is {self._text(committed)}"
+
+    def _text(self, value: object) -> str:
+        if isinstance(value, set | frozenset):
+            return self.books.names_of(value)
+        if isinstance(value, list):
+            return ", ".join(map(str, value)) or "none"
+        return "none" if value is None else str(value)
+
+
+def _rows(states: list[str]) -> str:
+    return "as " + " and ".join(states) if states else "not at all"
+
+
+def _passes(value: str, allowed: Iterable[str]) -> bool:
+    """Filters ignore case and blanks around; an empty one lets everything pass (section 6.2)."""
+    names = {name.strip().lower() for name in allowed}
+    return not names or value.lower() in names

@@ -1,0 +1,302 @@
+"""Groups that go from one protocol to the other: whole, with everybody, and back if it fails.
+
+Source: classic-group-and-migration.md, sections 7.3, 7.8 and 10.2 (H6 to H9, H13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, shard_of
+from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.migration.downgrade import Downgrade
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
+from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit
+
+__all__ = [
+    "ConversionKeeps",
+    "ConversionUndone",
+    "DowngradedWhenDue",
+    "NothingParkedAfterUpgrade",
+    "OneGroupPerId",
+]
+
+
+class OneGroupPerId(Invariant):
+    """H6."""
+
+    promise = Promise(
+        id="conversion.one_group",
+        sentence=(
+            "After each batch the log has at most one group under the id, classic or consumer."
+        ),
+        clauses=("classic H6", "classic 7.1"),
+        broken_by=("test:conversion-without-tombstone",),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Does the log have two?"""
+        ledger = change.ledger
+        if ledger.has_group and ledger.classic is not None:
+            return Finding(
+                f"the log has a consumer group at epoch {ledger.group_epoch} and a classic group "
+                f"at generation {ledger.classic.generation}"
+            )
+        return None
+
+
+class ConversionKeeps(Invariant):
+    """H7."""
+
+    promise = Promise(
+        id="conversion.keeps",
+        sentence=(
+            "A conversion keeps members, instance ids, subscriptions and offsets, but for the "
+            "member that brings it about; the number shared with clients does not fall."
+        ),
+        clauses=("classic H7", "classic 7.3", "classic 7.8"),
+        broken_by=(
+            "test:conversion-loses-member",
+            "test:conversion-number-falls",
+            "test:conversion-drops-offsets",
+        ),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at batches with a record of either kind of group."""
+        group_id = change.ledger.group_id
+        classic = [
+            r for r in change.records if isinstance(r, GroupMetadata) and r.group_id == group_id
+        ]
+        if not classic:
+            return None
+        epochs = [
+            r.value.epoch
+            for r in change.records
+            if isinstance(r, ConsumerGroupMetadata) and r.group_id == group_id and r.value
+        ]
+        value = classic[-1].value
+        if value is None and epochs:
+            book = self.books.classic.get(shard_of(step).name)
+            former = None if book is None else book.group
+            if former is None or not former.members:
+                return None
+            self._note_forgotten(change, former)
+            return self._judge_upgrade(change, former, epochs) or self._judge_offsets(change)
+        if value is not None and change.is_group_removed and value.members:
+            return self._judge_downgrade(step, change, value) or self._judge_offsets(change)
+        return None
+
+    def _note_forgotten(self, change: Change, former: ClassicGroup) -> None:
+        """What clients own, or are on the point of giving up, and the new group does not know."""
+        for name in self.books.classic_clients:
+            member = self.books.member_of(name)
+            if member is None or member.member_id not in former.members:
+                continue
+            entry = change.ledger.members.get(member.member_id, MemberEntry())
+            self.books.forgotten[member.member_id] = frozenset(member.assigned) - entry.held()
+
+    def _judge_upgrade(
+        self, change: Change, former: ClassicGroup, epochs: list[int]
+    ) -> Finding | None:
+        generation_id, members = former.generation_id, change.ledger.members
+        if epochs[0] != generation_id or not 0 <= epochs[-1] - generation_id <= 1:
+            return Finding(
+                f"the classic group was at generation {generation_id}, the consumer group began "
+                f"at epoch {epochs[0]} and is at {epochs[-1]}"
+            )
+        heirs = {e.instance_id for e in members.values() if e.instance_id is not None}
+        for member_id, member in sorted(former.members.items()):
+            entry = members.get(member_id)
+            if entry is None:
+                if member.group_instance_id in heirs:
+                    continue
+                return Finding(f"{member_id} got lost when the group became a consumer group")
+            if entry.instance_id != member.group_instance_id:
+                return Finding(f"{member_id} had instance id {member.group_instance_id} before")
+            metadata = member.metadata_for(former.protocol_name) if former.protocol_name else None
+            if isinstance(metadata, Subscription) and set(metadata.topics) != {*entry.topic_names}:
+                return Finding(
+                    f"{member_id} subscribed to {listed(sorted(metadata.topics))}, and now to "
+                    f"{listed(entry.topic_names)}"
+                )
+        return None
+
+    def _judge_downgrade(
+        self, step: Step, change: Change, value: ClassicGroupValue
+    ) -> Finding | None:
+        epoch = change.group_epoch[0]
+        if value.generation < epoch:
+            return Finding(
+                f"the consumer group was at epoch {epoch}, the classic group is at generation "
+                f"{value.generation}"
+            )
+        kept = {row.member_id: row.group_instance_id for row in value.members}
+        instances = {i for i in kept.values() if i is not None}
+        for member_id, (before, _) in sorted(change.members.items()):
+            if before is None:
+                continue
+            if member_id not in kept:
+                if _goes(step, member_id) or before.instance_id in instances:
+                    continue
+                return Finding(f"{member_id} got lost when the group became a classic group")
+            if kept[member_id] != before.instance_id:
+                return Finding(f"{member_id} had instance id {before.instance_id} before")
+        return None
+
+    @staticmethod
+    def _judge_offsets(change: Change) -> Finding | None:
+        for record in change.records:
+            if isinstance(record, OffsetCommit) and record.value is None:
+                return Finding(
+                    f"the offset of {record.topic}-{record.partition} went with the conversion"
+                )
+        return None
+
+
+def _goes(step: Step, member_id: str) -> bool:
+    """Whether this step is about the end of this member."""
+    if isinstance(step.event, TimerKey) and step.kind is StepKind.COORDINATOR_TIMER:
+        return step.event.member_id == member_id
+    request = step.request
+    if isinstance(request, ConsumerGroupHeartbeatRequest):
+        return request.member_id == member_id and request.member_epoch == LEAVE_EPOCH
+    if isinstance(request, LeaveGroupRequest):
+        return any(
+            identity.member_id == member_id or not identity.member_id
+            for identity in request.members
+        )
+    return isinstance(request, JoinGroupRequest) and request.group_instance_id is not None
+
+
+class NothingParkedAfterUpgrade(Invariant):
+    """H8."""
+
+    promise = Promise(
+        id="conversion.nothing_parked",
+        sentence=(
+            "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
+            "and none is parked there."
+        ),
+        clauses=("classic H8", "classic 7.3", "classic 7.5"),
+        broken_by=("test:conversion-forgets-parked", "test:hybrid-parks"),
+    )
+    judges_mixed = True
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """Look at the members of the group that is no more."""
+        former = look.former
+        if former is None or look.shard.coordinator.groups.get(former.group_id) is None:
+            return None
+        for member_id, member in sorted(former.members.items()):
+            if member.awaiting_join is not None or member.awaiting_sync is not None:
+                return Finding(f"a request of {member_id} is still parked in the classic group")
+        return None
+
+    def on_classic_request(self, step: Step, book: object) -> Finding | None:
+        """Look at requests to a consumer group."""
+        group = self.books.group_in(shard_of(step))
+        if group is None or not group.members or step.response is not None:
+            return None
+        return Finding(f"a request of {step.request.member_id or 'a newcomer'} is parked")
+
+
+class DowngradedWhenDue(Invariant):
+    """H9. That only classic members are left after a plain join is no reason (section 7.8)."""
+
+    promise = Promise(
+        id="conversion.downgraded_when_due",
+        sentence=(
+            "When a member goes, or a static one is replaced, and only classic members remain, the "
+            "group becomes a classic one, if the policy allows that and they fit."
+        ),
+        clauses=("classic H9", "classic 7.8"),
+        broken_by=("KAFKA-17317", "test:conversion-not-back"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at batches by which a member went."""
+        ledger, count = change.ledger, len(change.ledger.members)
+        if not count or ledger.classic_count != count or not change.removed():
+            return None
+        config = shard_of(step).configs.broker
+        if config.group_consumer_migration_policy not in ("bidirectional", "downgrade"):
+            return None
+        if count > config.group_max_size:
+            return None
+        return Finding(
+            f"{listed(change.removed())} went, and the group stays a consumer group of "
+            f"{count} classic members"
+        )
+
+
+class ConversionUndone(Invariant):
+    """H13."""
+
+    promise = Promise(
+        id="conversion.undone",
+        sentence=(
+            "If a conversion cannot be written, the group is what it was before, with the same "
+            "members at the same generation or epoch."
+        ),
+        clauses=("classic H13", "classic 8.3"),
+        broken_by=("test:conversion-half-undone", "test:conversion-back-half-undone"),
+    )
+    judges_mixed = True
+
+    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
+        """An upgrade failed: its batch is not in the log."""
+        kept = look.book.converted
+        if kept is None or step.kind is not StepKind.LOG_TRUNCATED:
+            return None
+        ledger = self.books.ledger_of(look.shard)
+        if ledger.has_group:
+            return None
+        look.book.converted = None
+        group = look.group
+        if group is None:
+            return Finding("the classic group is gone, and its conversion was not written")
+        found = group.generation_id, sorted(group.members)
+        wanted = kept.generation_id, sorted(kept.member_ids)
+        if found == wanted:
+            return None
+        return Finding(
+            f"the classic group is back at generation {found[0]} with {listed(found[1])}; it was "
+            f"at {wanted[0]} with {listed(wanted[1])}"
+        )
+
+    def on_written(self, step: Step) -> Finding | None:
+        """A downgrade failed, and the coordinator has heard of it."""
+        if not isinstance(step.event, Downgrade) or not step.detail:
+            return None
+        shard = shard_of(step)
+        ledger = self.books.ledger_of(shard)
+        if not ledger.has_group:
+            return None
+        return self._judge_consumer_group(shard, ledger.members, ledger.group_epoch)
+
+    def _judge_consumer_group(
+        self, shard: ShardView, members: Mapping[str, object], epoch: int
+    ) -> Finding | None:
+        group = self.books.group_in(shard)
+        if self.books.classic_group_in(shard) is not None:
+            return Finding("the classic group is still there, and its record was not written")
+        if group is None:
+            return Finding("the consumer group is gone, and its conversion was not written")
+        if group.group_epoch == epoch and group.members.keys() == members.keys():
+            return None
+        return Finding(
+            f"the consumer group is back at epoch {group.group_epoch} with "
+            f"{listed(sorted(group.members))}; the log has {epoch} with {listed(sorted(members))}"
+        )

@@ -1,0 +1,306 @@
+"""Consumer groups with classic members: what these are told, by which timers they are watched.
+
+Source: classic-group-and-migration.md, sections 7.4 to 7.7 and 10.2 (H3 to H5, H10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.invariants.model.classic_model import ClassicBook
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.protocol.migration.mixed import MixedJoin
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import MemberState
+
+__all__ = [
+    "HybridAnswers",
+    "HybridMembersCounted",
+    "HybridSessions",
+    "HybridSyncNotBehind",
+    "HybridTimers",
+]
+
+
+class HybridMembersCounted(Invariant):
+    """First half of H3."""
+
+    promise = Promise(
+        id="hybrid.members_counted",
+        sentence=(
+            "A consumer group knows how many of its members speak the classic protocol, and how "
+            "many of them offer each assignor."
+        ),
+        clauses=("classic H3", "classic 7.1"),
+        broken_by=("test:hybrid-miscounted", "test:hybrid-assignors-miscounted"),
+    )
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare with the books."""
+        group, ledger = change.group, change.ledger
+        if group is None or not (change.is_mixed or group.classic_member_count):
+            return None
+        offers: list[tuple[str, ...]] = []
+        for entry in ledger.members.values():
+            metadata = None if entry.metadata is None else entry.metadata.classic_member_metadata
+            if metadata is not None:
+                offers.append(tuple(name for name, _ in metadata.supported_protocols))
+        return self._judge(group.classic_member_count, group.classic_protocols, offers)
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Count anew over all members."""
+        group = self.books.acting_group()
+        if group is None:
+            return None
+        offers = [
+            tuple(name for name, _ in member.classic_metadata.supported_protocols)
+            for member in group.members.values()
+            if member.classic_metadata is not None
+        ]
+        return self._judge(group.classic_member_count, group.classic_protocols, offers)
+
+    @staticmethod
+    def _judge(
+        count: int, protocols: Mapping[str, int], offers: list[tuple[str, ...]]
+    ) -> Finding | None:
+        if count != len(offers):
+            return Finding(f"{count} members are said to be classic, {len(offers)} are")
+        expected: dict[str, int] = {}
+        for names in offers:
+            for name in names:
+                expected[name] = expected.get(name, 0) + 1
+        if dict(protocols) == expected:
+            return None
+        odd = min(n for n in {*protocols, *expected} if protocols.get(n) != expected.get(n))
+        return Finding(
+            f"{protocols.get(odd, 0)} classic members are said to offer {odd}, "
+            f"{expected.get(odd, 0)} do"
+        )
+
+
+class HybridSessions(Invariant):
+    """Second half of H3."""
+
+    promise = Promise(
+        id="hybrid.session_timeout",
+        sentence=(
+            "A Heartbeat or SyncGroup that a consumer group grants, or asks its sender to rejoin "
+            "by, renews the session of the member for the member's own timeout."
+        ),
+        clauses=("classic H3", "classic 7.7"),
+        broken_by=("test:hybrid-session-of-group",),
+    )
+    judges_mixed = True
+
+    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Look for the timer among what the request has armed."""
+        request, response = step.request, step.response
+        if not isinstance(request, (HeartbeatRequest, SyncGroupRequest)) or response is None:
+            return None
+        granted = [ErrorCode.NONE]
+        if isinstance(request, HeartbeatRequest):
+            granted.append(ErrorCode.REBALANCE_IN_PROGRESS)
+        if response.error_code not in granted:
+            return None
+        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        timeout_ms = _session_timeout_ms(entry)
+        if timeout_ms is None:
+            return None
+        key = TimerKey("session", request.group_id, request.member_id)
+        for command in step.timers:
+            if isinstance(command, ScheduleTimer) and command.key == key:
+                if command.at_ms - step.at_ms == timeout_ms:
+                    return None
+                return Finding(
+                    f"the session of {request.member_id} was renewed for "
+                    f"{command.at_ms - step.at_ms} ms, its own timeout is {timeout_ms} ms"
+                )
+        return Finding(f"the session of {request.member_id} was not renewed")
+
+
+class HybridAnswers(Invariant):
+    """H4."""
+
+    promise = Promise(
+        id="hybrid.answers",
+        sentence=(
+            "The generation that a JoinGroup to a consumer group answers is the member's epoch, "
+            "and what a SyncGroup gives is what the member is assigned at that epoch."
+        ),
+        clauses=("classic H4", "classic 7.5", "classic 7.6"),
+        broken_by=("test:hybrid-wrong-generation", "test:hybrid-target-told"),
+    )
+    judges_mixed = True
+
+    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Compare the answer with the books."""
+        shard, response = shard_of(step), step.response
+        ledger = self.books.ledger_of(shard)
+        if not ledger.has_group or response is None:
+            return None
+        if isinstance(response, JoinGroupResponse) and response.error_code is ErrorCode.NONE:
+            entry = ledger.members.get(response.member_id)
+            if entry is not None and entry.epoch != response.generation_id:
+                return Finding(
+                    f"{response.member_id} was answered generation {response.generation_id}, its "
+                    f"epoch is {entry.epoch}"
+                )
+        if isinstance(response, SyncGroupResponse) and response.error_code is ErrorCode.NONE:
+            return self._judge_sync(step.request, response, ledger, shard)
+        return None
+
+    def _judge_sync(
+        self,
+        request: SyncGroupRequest,
+        response: SyncGroupResponse,
+        ledger: GroupLedger,
+        shard: ShardView,
+    ) -> Finding | None:
+        entry = ledger.members.get(request.member_id)
+        if entry is None or entry.current is None:
+            return None
+        if entry.epoch != request.generation_id:
+            return Finding(
+                f"{request.member_id} synced generation {request.generation_id}, its epoch is "
+                f"{entry.epoch}"
+            )
+        image = shard.coordinator.image
+        given = response.assignment
+        told = partitions_of(given.partitions, image) if isinstance(given, Assignment) else ()
+        assigned = {p for p in entry.current.assigned if p.topic_id in image.by_id}
+        if set(told) == assigned:
+            return None
+        return Finding(
+            f"{request.member_id} was told {self.books.names_of(told)}, it is assigned "
+            f"{self.books.names_of(assigned)}"
+        )
+
+
+class HybridSyncNotBehind(Invariant):
+    """H5. From 4.3 on, a member is behind only when the new target is known (section 7.6)."""
+
+    promise = Promise(
+        id="hybrid.sync_not_behind",
+        sentence=(
+            "A SyncGroup to a consumer group succeeds only for a member that is at the target "
+            "epoch (4.1: at the group epoch), or has partitions to revoke."
+        ),
+        clauses=("classic H5", "classic 7.6"),
+        broken_by=("test:hybrid-sync-behind",),
+    )
+    judges_mixed = True
+
+    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+        """Compare the epochs."""
+        request, response = step.request, step.response
+        if not isinstance(response, SyncGroupResponse) or response.error_code is not ErrorCode.NONE:
+            return None
+        ledger = self.books.ledger_of(shard_of(step))
+        entry = ledger.members.get(request.member_id)
+        if entry is None or entry.state is MemberState.UNREVOKED_PARTITIONS:
+            return None
+        is_of_41 = self.books.view.semantics.name == "kafka-4.1"
+        wanted = ledger.group_epoch if is_of_41 else ledger.target_epoch
+        if entry.epoch >= wanted:
+            return None
+        return Finding(
+            f"{request.member_id} synced at epoch {entry.epoch} in {entry.state.name}; it must "
+            f"rejoin for epoch {wanted}"
+        )
+
+
+class HybridTimers(Invariant):
+    """H10."""
+
+    promise = Promise(
+        id="hybrid.member_timers",
+        sentence=(
+            "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
+            "SyncGroup, which ends that; members of the consumer protocol have no such timers."
+        ),
+        clauses=("classic H10", "classic 7.7"),
+        broken_by=(
+            "test:hybrid-join-timer-kept",
+            "test:hybrid-sync-timer-kept",
+            "test:hybrid-timer-of-consumer",
+        ),
+    )
+    judges_mixed = True
+
+    def on_written(self, step: Step) -> Finding | None:
+        """The records of a JoinGroup are committed."""
+        done = step.event
+        if not isinstance(done, MixedJoin) or step.detail:
+            return None
+        shard = shard_of(step)
+        entry = self.books.ledger_of(shard).members.get(done.member_id)
+        if _session_timeout_ms(entry) is None:
+            return None
+        if self._is_armed(shard, "mixed-join", done.member_id):
+            return Finding(f"{done.member_id} has joined, and its join timer runs on")
+        if not self._is_armed(shard, "mixed-sync", done.member_id):
+            return Finding(f"{done.member_id} has joined, and no timer waits for its SyncGroup")
+        return None
+
+    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+        """A SyncGroup that succeeds is all that was waited for."""
+        request, response = step.request, step.response
+        shard = shard_of(step)
+        if (
+            isinstance(response, SyncGroupResponse)
+            and response.error_code is ErrorCode.NONE
+            and request.member_id in self.books.ledger_of(shard).members
+            and self._is_armed(shard, "mixed-sync", request.member_id)
+        ):
+            return Finding(f"{request.member_id} has synced, and its sync timer runs on")
+        return None
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at every member of the consumer protocol."""
+        shard = self.books.acting_shard()
+        group = None if shard is None else self.books.group_in(shard)
+        if shard is None or group is None:
+            return None
+        for member_id, member in sorted(group.members.items()):
+            if member.classic_metadata is None:
+                for kind in ("mixed-join", "mixed-sync"):
+                    if self._is_armed(shard, kind, member_id):
+                        return self._of_consumer(member_id, kind)
+        return None
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at every touched member of the consumer protocol."""
+        if not change.is_mixed:
+            return None
+        shard = shard_of(step)
+        for member_id, (_, after) in change.members.items():
+            if after is not None and _session_timeout_ms(after) is None:
+                for kind in ("mixed-join", "mixed-sync"):
+                    if self._is_armed(shard, kind, member_id):
+                        return self._of_consumer(member_id, kind)
+        return None
+
+    def _of_consumer(self, member_id: str, kind: str) -> Finding:
+        return Finding(f"{member_id} speaks the consumer protocol and has a timer {kind}")
+
+    def _is_armed(self, shard: ShardView, kind: str, member_id: str) -> bool:
+        return TimerKey(kind, self.books.group_id, member_id) in shard.armed_timers
+
+
+def _session_timeout_ms(entry: MemberEntry | None) -> int | None:
+    """The session timeout of a classic member; None for any other."""
+    if entry is None or entry.metadata is None:
+        return None
+    metadata = entry.metadata.classic_member_metadata
+    return None if metadata is None else metadata.session_timeout_ms

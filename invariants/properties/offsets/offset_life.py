@@ -1,0 +1,271 @@
+"""Committed offsets and groups from their first record to their last: who may see and delete them.
+
+Sources: consumer-group-coordinator.md, sections 8.2 to 8.6, 9.4 and 15 (D13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
+from rebalance_sim.invariants.model.ledger import Change
+from rebalance_sim.invariants.model.offset_model import OffsetKey
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_OFFSET,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["CommitOfTopic", "FetchFenced", "FetchShown", "GroupGone", "OffsetsKept"]
+
+MINUTE_MS = 60_000
+
+
+class OffsetsKept(Invariant):
+    """Sections 8.3 to 8.6."""
+
+    promise = Promise(
+        id="offsets.kept",
+        sentence=(
+            "An offset is deleted with its topic or its group, and else only while nobody "
+            "subscribes to its topic: on request, or when its retention is over."
+        ),
+        clauses=("coordinator 8.3", "coordinator 8.4", "coordinator 8.5", "coordinator 8.6"),
+        broken_by=("mut-expire-subscribed", "mut-expire-early"),
+    )
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Look at every offset that was deleted, and keep the book, if there is one, in step."""
+        shard, group_id = shard_of(step), self.books.group_id
+        gone = [
+            (record.topic, record.partition)
+            for record in step.records
+            if type(record) is OffsetCommit and record.value is None and record.group_id == group_id
+        ]
+        count = len(step.records)
+        book = self.books.offset_books.get(shard.name)
+        if book is None:
+            if not gone:
+                return None
+            book = self.books.open_offset_book(shard, without_last=count)
+        stored = {key: book.newest[key] for key in gone if key in book.newest}
+        book.apply(step.records, first_offset=shard.log_end_offset - count)
+        return self._judge(step, stored) if stored else None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """The book goes the way of the log."""
+        shard = shard_of(step)
+        book = self.books.offset_books.get(shard.name)
+        if book is not None:
+            book.truncate_to(shard.log_end_offset)
+        return None
+
+    def on_unloaded(self, step: Step) -> Finding | None:
+        """The next time this replica leads its log may be another one."""
+        self.books.offset_books.pop(shard_of(step).name, None)
+        return None
+
+    def _judge(self, step: Step, stored: Mapping[OffsetKey, OffsetCommitValue]) -> Finding | None:
+        if type(step.request) is DeleteGroupsRequest:
+            return None  # Judged as the end of the group.
+        is_timer = step.kind is StepKind.COORDINATOR_TIMER
+        timer: TimerKey | None = step.event if is_timer else None
+        if timer is not None and timer.kind == "topic-deleted":
+            return self._judge_end_of_topic(step, timer.member_id, stored)
+        shard = shard_of(step)
+        subscribed = self.books.ledger_of(shard).all_names()
+        for (name, number), value in sorted(stored.items()):
+            if name in subscribed:
+                return Finding(
+                    f"{shard.name} deleted the offset of {name}-{number}, which a member of the "
+                    "group subscribes to",
+                    {"topic": name},
+                )
+            if timer is not None:
+                age_ms = step.at_ms - value.commit_timestamp
+                retention_ms = shard.configs.broker.offsets_retention_minutes * MINUTE_MS
+                if value.expire_timestamp is None and age_ms < retention_ms:
+                    return Finding(
+                        f"{shard.name} let the offset of {name}-{number} expire after {age_ms} ms; "
+                        f"the retention is {retention_ms} ms",
+                        {"topic": name},
+                    )
+        return None
+
+    @staticmethod
+    def _judge_end_of_topic(
+        step: Step, name: str, stored: Mapping[OffsetKey, OffsetCommitValue]
+    ) -> Finding | None:
+        others = sorted({topic for topic, _ in stored if topic != name})
+        if not others:
+            return None
+        return Finding(
+            f"{shard_of(step).name} deleted offsets of {', '.join(others)} with the topic {name}",
+            {"topic": name},
+        )
+
+
+class GroupGone(Invariant):
+    """Section 8.6: what compaction leaves of a deleted group is nothing."""
+
+    promise = Promise(
+        id="log.deleted_group_gone",
+        sentence=(
+            "A group is deleted only when it has no members, and nothing of it stays behind in "
+            "the log: no target, no pattern, no offset."
+        ),
+        clauses=("coordinator 8.5", "coordinator 8.6", "coordinator 9.2"),
+        broken_by=("mut-delete-keeps-offsets", "test:group-deleted-with-members"),
+    )
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at what was there when the last record of the group was written."""
+        if not change.is_group_removed:
+            return None
+        shard = shard_of(step)
+        if change.left_behind:
+            return Finding(
+                f"{shard.name} deleted the group and left {', '.join(change.left_behind)} behind"
+            )
+        # OffsetsKept has entered the offsets of this step already: it is asked first.
+        book = self.books.offset_books.get(shard.name)
+        if book is None:
+            book = self.books.open_offset_book(shard)
+        if book.newest:
+            names = [f"{name}-{number}" for name, number in sorted(book.newest)]
+            return Finding(
+                f"{shard.name} deleted the group and left the offsets of {', '.join(names)} behind"
+            )
+        return None
+
+
+class FetchShown(Invariant):
+    """Section 8.2: stable offsets are the newest, and wait; all others are the committed ones."""
+
+    promise = Promise(
+        id="offsets.fetch_shows_committed",
+        sentence=(
+            "An offset fetch that does not wait shows the offsets of the last committed offset of "
+            "the log, and one that waits shows the newest."
+        ),
+        clauses=("coordinator 8.2", "coordinator 9.4"),
+        broken_by=("mut-reads-uncommitted",),
+    )
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Compare an immediate answer with the log; others only where somebody keeps the book."""
+        request = step.request
+        if type(request) is not OffsetFetchRequest or step.shard is None:
+            return None
+        shard = step.shard
+        book = self.books.offset_books.get(shard.name)
+        if book is None:
+            if request.require_stable:
+                return None
+            book = self.books.open_offset_book(shard)
+        response: OffsetFetchResponse = step.response
+        if response.error_code is not ErrorCode.NONE:
+            return None
+        expected = book.newest if request.require_stable else book.committed(shard.high_watermark)
+        shown = {}
+        for partition, offset in response.offsets.items():
+            name = self.books.wire_name_of(
+                shard, request.wire_topics, request.api_version, partition
+            )
+            if name is None:
+                continue
+            shown[name, partition.partition] = offset
+        for key, offset in sorted(shown.items()):
+            value = expected.get(key)
+            wanted = NO_OFFSET if value is None else value.offset
+            if offset != wanted:
+                return Finding(
+                    f"{shard.name} showed offset {offset} of {key[0]}-{key[1]}; it is {wanted}",
+                    {"stable": request.require_stable},
+                )
+        return None
+
+
+class FetchFenced(Invariant):
+    """Section 8.2: a fetch that is signed needs its member, at exactly its epoch."""
+
+    promise = Promise(
+        id="offsets.fetch_fenced",
+        sentence="A signed offset fetch is answered at the member's present epoch only.",
+        clauses=("coordinator 8.2",),
+        broken_by=("mut-fetch-no-fence",),
+    )
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Look at every fetch of a member that was answered."""
+        request = step.request
+        if (
+            type(request) is not OffsetFetchRequest
+            or not request.require_stable
+            or request.member_id is None
+            or step.response.error_code is not ErrorCode.NONE
+        ):
+            return None
+        ledger = self.books.ledger_of(shard_of(step))
+        entry = ledger.members.get(request.member_id)
+        if not ledger.has_group or (entry is not None and entry.epoch == request.member_epoch):
+            return None
+        stored = "nobody" if entry is None else f"at {entry.epoch}"
+        return Finding(
+            f"offsets were shown to {self.books.who(request.member_id)} at epoch "
+            f"{request.member_epoch}; the member is {stored}",
+            {"member": request.member_id},
+        )
+
+
+class CommitOfTopic(Invariant):
+    """D13, and what clients make of it: offsets go by the name of a topic."""
+
+    promise = Promise(
+        id="offsets.of_this_topic",
+        sentence=(
+            "An offset is stored for the topic that the request names, and what was reached in a "
+            "deleted topic is not stored for the one that has its name."
+        ),
+        clauses=("coordinator 8.4", "coordinator 15 D13"),
+        broken_by=("test:commit-for-another-topic",),
+    )
+
+    def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
+        """Compare what the client means, what the broker understands, and what it writes."""
+        request = step.request
+        if not request.wire_topics and request.api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return None
+        shard = shard_of(step)
+        by_name = shard.coordinator.image.by_name
+        written = {
+            (record.topic, record.partition)
+            for record in step.records
+            if type(record) is OffsetCommit
+        }
+        for partition in sorted(stored):
+            name = self.books.wire_name_of(
+                shard, request.wire_topics, request.api_version, partition
+            )
+            if name is None or (name, partition.partition) not in written:
+                where = ", ".join(f"{topic}-{number}" for topic, number in sorted(written))
+                return Finding(
+                    f"a commit for {partition.topic_id}-{partition.partition} was stored for "
+                    f"{where or 'nothing'}",
+                    {"goes_by_name": False},
+                )
+            topic = by_name.get(name)
+            if topic is not None and partition.topic_id not in (topic.topic_id, name):
+                return Finding(
+                    f"a commit of {self.books.who(request.member_id)} for {partition.topic_id} was "
+                    f"stored for {topic.topic_id}, which has its name now",
+                    {"goes_by_name": True},
+                )
+        return None

@@ -1,0 +1,122 @@
+"""What a classic client assignor is given and what it hands back.
+
+The leader of a classic group runs one on the member list of its JoinGroup answer, and sends the
+result with its SyncGroup; no broker reads it. Topics are known by *name* here. Source:
+classic-group-and-migration.md, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+
+__all__ = [
+    "Assigned",
+    "ClaimingMember",
+    "ClassicAssignor",
+    "EndlessAssignmentError",
+    "NamedPartition",
+    "WithoutUserData",
+    "by_topic",
+    "in_member_order",
+    "ungrouped",
+]
+
+
+class NamedPartition(NamedTuple):
+    """One partition, by the name of its topic. Sorts by name, then number."""
+
+    topic: str
+    partition: int
+
+
+Assigned = Mapping[str, tuple[NamedPartitions, ...]]
+"""Member id -> partitions; every member has an entry, topics and numbers are ascending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimingMember:
+    """A row of the leader's member list: who it is, and what it subscribes to and claims to own."""
+
+    member_id: str
+    subscription: Subscription
+    group_instance_id: str | None = None
+
+
+class EndlessAssignmentError(Exception):
+    """A computation that would never come to an end; only defects do that.
+
+    The leader that runs it sends no SyncGroup, ever.
+    """
+
+
+class ClassicAssignor(Protocol):
+    """A classic client assignor: a pure function with a name, ``partition.assignment.strategy``."""
+
+    @property
+    def name(self) -> str:
+        """The name under which members offer it in JoinGroup."""
+        ...
+
+    @property
+    def supports_cooperative(self) -> bool:
+        """May members that run nothing else keep partitions through a rebalance (section 3.1)?"""
+        ...
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """What a member's next metadata says to the leader's assignor (section 3.4).
+
+        ``last_assigned`` is the last assignment that the member has got by SyncGroup in its life,
+        whether or not it still owns it, and ``last_generation_id`` the generation of that; None
+        and -1 before the first.
+        """
+        ...
+
+    def assign(
+        self, *, partition_counts: Mapping[str, int], members: Sequence[ClaimingMember]
+    ) -> Assigned:
+        """The new assignment, the same in whatever order the members come.
+
+        ``partition_counts`` maps topic name to number of partitions; topics that it lacks are
+        skipped. Raises EndlessAssignmentError.
+        """
+        ...
+
+
+class WithoutUserData:
+    """An assignor whose leader needs nothing but subscriptions."""
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``: nothing."""
+        return None
+
+
+def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:
+    """Members with an instance id first, by instance id; then the others by member id."""
+    return sorted(
+        members,
+        key=lambda m: (
+            m.group_instance_id is None,
+            m.group_instance_id or m.member_id,
+        ),
+    )
+
+
+def ungrouped(grouped: Iterable[NamedPartitions]) -> list[NamedPartition]:
+    """The partitions one by one, in the order in which they are listed."""
+    return [NamedPartition(topic, number) for topic, numbers in grouped for number in numbers]
+
+
+def by_topic(partitions: Iterable[NamedPartition]) -> tuple[NamedPartitions, ...]:
+    """Partitions grouped under their topics, both ascending."""
+    grouped: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        grouped.setdefault(topic, []).append(number)
+    return tuple(NamedPartitions(topic, tuple(numbers)) for topic, numbers in grouped.items())

@@ -1,0 +1,94 @@
+"""``cooperative-sticky`` as librdkafka computes it, where that differs from the Java client.
+
+Source: the traces ``classic_cooperative`` and ``upgrade_refused`` of librdkafka: a member that has
+everything keeps the *second* half when another one joins, and a member says to the assignor what it
+was given, and when, as those of ``sticky`` do. There is no shorter way for equal subscriptions: the
+general balancing takes partitions one by one from whoever has most.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
+
+from rebalance_sim.protocol.assignors.classic.claims import Claim, Claims
+from rebalance_sim.protocol.assignors.classic.classic_assignor import (
+    ClassicAssignor,
+    NamedPartition,
+)
+from rebalance_sim.protocol.assignors.classic.classic_range import ClassicRangeAssignor
+from rebalance_sim.protocol.assignors.classic.classic_round_robin import RoundRobinAssignor
+from rebalance_sim.protocol.assignors.classic.sticky import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
+)
+from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
+from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
+
+__all__ = ["LIBRDKAFKA_ASSIGNORS", "LibrdkafkaCooperativeStickyAssignor"]
+
+
+class _HeaviestFirst(GeneralBalancing):
+    """Among equal subscriptions, what is looked at first is what the heaviest members have."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        counts: Mapping[str, int],
+        subscriptions: Mapping[str, frozenset[str]],
+    ) -> None:
+        super().__init__(claims, counts, subscriptions)
+        if self.holder and len({*subscriptions.values()}) == 1:
+            self.partitions = self._heaviest_first()
+
+    def _heaviest_first(self) -> list[NamedPartition]:
+        """One after the other from whoever has most left, of equals from the greatest id; first
+        what others had before. What nobody has comes last."""
+        left = {
+            member_id: deque(sorted(share, key=lambda p: (p not in self.older, p)))
+            for member_id, share in self.shares.items()
+        }
+        ids = sorted(left, reverse=True)
+        heap = [(-len(left[member_id]), rank) for rank, member_id in enumerate(ids)]
+        heapq.heapify(heap)
+        order: list[NamedPartition] = []
+        while heap:
+            negative_count, rank = heapq.heappop(heap)
+            if negative_count:
+                order.append(left[ids[rank]].popleft())
+                heapq.heappush(heap, (negative_count + 1, rank))
+        return order + [p for p in self.partitions if p not in self.holder]
+
+
+class LibrdkafkaCooperativeStickyAssignor(CooperativeStickyAssignor):
+    """``cooperative-sticky``: claims come from user data; who owns what still, from metadata."""
+
+    balances_equals_alike = True
+    balancing = _HeaviestFirst
+
+    def user_data(
+        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
+    ) -> Hashable | None:
+        """See ``ClassicAssignor.user_data``; the same as for ``sticky``."""
+        return StickyAssignor.user_data(
+            self, last_assigned=last_assigned, last_generation_id=last_generation_id
+        )
+
+    def claim_of(self, subscription: Subscription) -> Claim:
+        """What one member claims: what it was given last."""
+        return StickyAssignor.claim_of(self, subscription)
+
+
+LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
+    {
+        assignor.name: assignor
+        for assignor in (
+            ClassicRangeAssignor(),
+            RoundRobinAssignor(),
+            LibrdkafkaCooperativeStickyAssignor(),
+        )
+    }
+)
+"""Name -> assignor, as far as librdkafka has them."""

@@ -1,0 +1,66 @@
+"""The assignor "range": each topic on its own is cut into contiguous intervals.
+
+Source: assignors.md, section 3. Current targets, racks and the stated kind of group have no
+influence: the homogeneous and heterogeneous code of a broker follow one rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.protocol.assignors.server.server_assignor import GroupSpec, MemberSpec
+from rebalance_sim.protocol.assignors.server.subscribers import subscribers_by_topic
+from rebalance_sim.protocol.assignors.server.topic_partitions import (
+    known_counts,
+    partitions_of,
+    unless_equal,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["RangeAssignor", "range_order"]
+
+
+class RangeAssignor:
+    """Splits every topic among its subscribers, static members first; not sticky."""
+
+    name = "range"
+
+    def assign(
+        self, spec: GroupSpec, partition_counts: Mapping[str, int]
+    ) -> dict[str, frozenset[TopicPartition]]:
+        """See ``Assignor.assign``. Every member appears in the result."""
+        members = spec.members
+        member_ids = range_order(members)
+        subscribers = subscribers_by_topic(member_ids, members)
+        shares: list[list[TopicPartition]] = [[] for _ in member_ids]
+        for topic_id, partition_count in known_counts(subscribers, partition_counts).items():
+            _split(partitions_of(topic_id, partition_count), subscribers[topic_id], shares)
+        return {
+            member_id: unless_equal(members[member_id].current, frozenset(share))
+            for member_id, share in zip(member_ids, shares, strict=True)
+        }
+
+
+def range_order(members: Mapping[str, MemberSpec]) -> list[str]:
+    """Static members by instance id, then the others by member id (section 3.1)."""
+
+    def key(member_id: str) -> tuple[bool, str]:
+        instance_id = members[member_id].instance_id
+        return (True, member_id) if instance_id is None else (False, instance_id)
+
+    return sorted(members, key=key)
+
+
+def _split(
+    partitions: list[TopicPartition],
+    subscribers: tuple[int, ...],
+    shares: list[list[TopicPartition]],
+) -> None:
+    """Append to each subscriber's share its interval of one topic (section 3.2)."""
+    length, longer_count = divmod(len(partitions), len(subscribers))
+    receivers = subscribers if length else subscribers[:longer_count]
+    start = 0
+    for position, index in enumerate(receivers):
+        end = start + length + (position < longer_count)
+        shares[index] += partitions[start:end]
+        start = end

@@ -1,0 +1,55 @@
+"""Small steps that all assignors share: counts of known topics, lists of their partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
+from operator import itemgetter
+
+from rebalance_sim.protocol.assignors.server.server_assignor import PartitionAssignorError
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["known_counts", "partitions_of", "still_subscribed", "topic_id_of", "unless_equal"]
+
+topic_id_of: Callable[[TopicPartition], str] = itemgetter(0)
+"""Topic id of a partition; unlike attribute access it runs in C inside ``map``."""
+
+
+def known_counts(topic_ids: Iterable[str], partition_counts: Mapping[str, int]) -> dict[str, int]:
+    """topic id -> partition count, in ascending topic id.
+
+    Raises PartitionAssignorError for a topic without a count.
+    """
+    counts: dict[str, int] = {}
+    for topic_id in sorted(topic_ids):
+        count = partition_counts.get(topic_id)
+        if count is None:
+            raise PartitionAssignorError(f"a member subscribes to unknown topic {topic_id!r}")
+        counts[topic_id] = count
+    return counts
+
+
+def partitions_of(topic_id: str, partition_count: int) -> list[TopicPartition]:
+    """All partitions of a topic in ascending number.
+
+    The values are built without a Python call for each: on a first assignment this is most of
+    the work.
+    """
+    pairs = zip(repeat(topic_id), range(partition_count), strict=False)
+    return list(map(tuple.__new__, repeat(TopicPartition), pairs))
+
+
+def still_subscribed(
+    current: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
+) -> frozenset[TopicPartition]:
+    """``current`` without topics that are no longer subscribed; itself if there are none."""
+    if subscribed_topic_ids.issuperset(map(topic_id_of, current)):
+        return current
+    return frozenset(tp for tp in current if tp.topic_id in subscribed_topic_ids)
+
+
+def unless_equal(
+    current: frozenset[TopicPartition], target: frozenset[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """``target``, or the ``current`` object if the two are equal (see ``Assignor.assign``)."""
+    return current if current == target else target

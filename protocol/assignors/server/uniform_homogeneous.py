@@ -1,0 +1,163 @@
+"""Uniform assignment where all members subscribe to the same topics.
+
+Source: assignors.md, section 5. Every member gets ``base`` partitions, or one more; first each
+keeps of its current target what its quota allows, then what is left over is handed out in order.
+
+A set is put in order only where a member has to give something up. When nothing changes, the cost
+is one pass over the topic ids of the current targets, in C.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import chain
+from typing import Protocol
+
+from rebalance_sim.protocol.assignors.server.server_assignor import (
+    GroupSpec,
+    MemberOrder,
+    PartitionAssignorError,
+)
+from rebalance_sim.protocol.assignors.server.topic_partitions import (
+    known_counts,
+    partitions_of,
+    still_subscribed,
+    topic_id_of,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "ExtraRule",
+    "assign_homogeneous",
+    "extra_goes_to_first",
+    "extra_stays_with_holder",
+]
+
+
+class ExtraRule(Protocol):
+    """May the member at hand have one partition more than ``base``?
+
+    Asked in member order while extras are left. ``held_count`` is what the member holds now,
+    ``members_left_count`` counts it and all after it. All extras must be taken in the end.
+    """
+
+    def __call__(
+        self, *, held_count: int, base: int, extras_left_count: int, members_left_count: int
+    ) -> bool: ...
+
+
+def extra_stays_with_holder(
+    *, held_count: int, base: int, extras_left_count: int, members_left_count: int
+) -> bool:
+    """Section 5.3, Kafka 4.1 and later: whoever holds an extra keeps it; the others take one
+    only when everybody who is left has to."""
+    return held_count > base or members_left_count <= extras_left_count
+
+
+def extra_goes_to_first(
+    *, held_count: int, base: int, extras_left_count: int, members_left_count: int
+) -> bool:
+    """Section 5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
+    return True
+
+
+def assign_homogeneous(
+    spec: GroupSpec,
+    partition_counts: Mapping[str, int],
+    *,
+    order: MemberOrder = sorted,
+    takes_extra: ExtraRule = extra_stays_with_holder,
+) -> dict[str, frozenset[TopicPartition]]:
+    """The new target of each member; empty if there are no members or no topics.
+
+    All members are taken to subscribe to what the first one subscribes to.
+    Raises PartitionAssignorError.
+    """
+    member_ids = order(spec.members)
+    if not member_ids:
+        return {}
+    subscribed_topic_ids = spec.members[member_ids[0]].subscribed_topic_ids
+    if not subscribed_topic_ids:
+        return {}
+    counts = known_counts(subscribed_topic_ids, partition_counts)
+    currents = [spec.members[member_id].current for member_id in member_ids]
+    # What is no more uses up the quota of its holder, so that something is left over in the end.
+    held = [tp for tp in chain.from_iterable(currents) if tp.partition < counts.get(tp.topic_id, 0)]
+    pool = _unassigned(counts, Counter(map(topic_id_of, held)), currents)
+    if len(held) < sum(map(len, currents)):
+        currents = [still_subscribed(current, subscribed_topic_ids) for current in currents]
+    targets, vacancies = _keep(currents, pool, sum(counts.values()), takes_extra)
+    _hand_out(targets, vacancies, pool)
+    return dict(zip(member_ids, targets, strict=True))
+
+
+def _unassigned(
+    counts: Mapping[str, int],
+    held_counts: Mapping[str, int],
+    currents: list[frozenset[TopicPartition]],
+) -> list[TopicPartition]:
+    """The partitions in nobody's current target, topics ascending (section 5.1)."""
+    short = [topic_id for topic_id, count in counts.items() if held_counts[topic_id] < count]
+    partly_held = {topic_id for topic_id in short if held_counts[topic_id]}
+    held: set[TopicPartition] = set()
+    if partly_held:
+        held.update(tp for tp in chain.from_iterable(currents) if tp.topic_id in partly_held)
+    pool: list[TopicPartition] = []
+    for topic_id in short:
+        partitions = partitions_of(topic_id, counts[topic_id])
+        pool += [tp for tp in partitions if tp not in held] if held else partitions
+    return pool
+
+
+def _keep(
+    currents: list[frozenset[TopicPartition]],
+    pool: list[TopicPartition],
+    partition_count: int,
+    takes_extra: ExtraRule,
+) -> tuple[list[frozenset[TopicPartition]], list[tuple[int, int]]]:
+    """What each member keeps, and the vacancies: (index of member, partitions it may still take).
+
+    What exceeds a quota is appended to ``pool``: of a member's own partitions, topics ascending,
+    the first ones stay.
+    """
+    base, extras_left_count = divmod(partition_count, len(currents))
+    kept: list[frozenset[TopicPartition]] = []
+    vacancies: list[tuple[int, int]] = []
+    for index, current in enumerate(currents):
+        held_count = len(current)
+        quota = base
+        if extras_left_count and takes_extra(
+            held_count=held_count,
+            base=base,
+            extras_left_count=extras_left_count,
+            members_left_count=len(currents) - index,
+        ):
+            quota += 1
+            extras_left_count -= 1
+        if held_count > quota:
+            ascending = sorted(current)
+            pool += ascending[quota:]
+            current = frozenset(ascending[:quota])
+        elif held_count < quota:
+            vacancies.append((index, quota - held_count))
+        kept.append(current)
+    return kept, vacancies
+
+
+def _hand_out(
+    targets: list[frozenset[TopicPartition]],
+    vacancies: list[tuple[int, int]],
+    pool: list[TopicPartition],
+) -> None:
+    """Fill the vacancies one after the other from the front of ``pool``."""
+    start = 0
+    for index, vacancy_count in vacancies:
+        end = start + vacancy_count
+        targets[index] = targets[index].union(pool[start:end])
+        start = end
+    if start < len(pool):
+        raise PartitionAssignorError(
+            f"{len(pool) - start} partitions are left over, the first is {pool[start]}; "
+            "the current targets overlap or name partitions that do not exist"
+        )

@@ -1,0 +1,58 @@
+"""A member of a classic group as the coordinator keeps it: soft state, changed in place.
+
+Source: classic-group-and-migration.md, section 1.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol
+from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, EmbeddedMetadata
+from rebalance_sim.protocol.wire.errors import ProtocolBug
+
+__all__ = ["ClassicMember"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassicMember:
+    """``awaiting_join`` and ``awaiting_sync`` are the tokens of parked requests, None if there is
+    none. ``is_new`` holds from the first JoinGroup until its join phase ends. Timeouts in ms."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: tuple[JoinGroupProtocol, ...]
+    assignment: EmbeddedAssignment = None
+    awaiting_join: Token | None = None
+    awaiting_sync: Token | None = None
+    is_new: bool = False
+
+    @property
+    def has_satisfied_heartbeat(self) -> bool:
+        """A parked request stands for heartbeats; a new member cannot send any, and is bounded."""
+        return not self.is_new and (
+            self.awaiting_join is not None or self.awaiting_sync is not None
+        )
+
+    def protocol_names(self) -> tuple[str, ...]:
+        """The assignors it offers, in its order of preference."""
+        return tuple(protocol.name for protocol in self.protocols)
+
+    def metadata_for(self, protocol_name: str) -> EmbeddedMetadata:
+        """Its metadata for an assignor. Raises ProtocolBug if it does not offer it."""
+        for name, metadata in self.protocols:
+            if name == protocol_name:
+                return metadata
+        raise ProtocolBug(f"member {self.member_id} does not support {protocol_name}")
+
+    def vote(self, candidates: set[str]) -> str:
+        """The first candidate in its order of preference. Raises ProtocolBug if it has none."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        raise ProtocolBug(f"member {self.member_id} supports none of {sorted(candidates)}")

@@ -1,0 +1,180 @@
+"""JoinGroup to a classic group.
+
+Source: classic-group-and-migration.md, sections 2.2 to 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import ClassicMember
+from rebalance_sim.protocol.classic.classic_rebalance import (
+    generation_response,
+    rebalance_or_complete,
+)
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    Operation,
+    session_key,
+)
+from rebalance_sim.protocol.classic.static_replacement import replace_static
+from rebalance_sim.protocol.runtime.causes import RebalanceCause, cause_by_reason
+from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
+from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, ProtocolBug
+
+__all__ = ["Join", "join"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A JoinGroup with what came along: its token, its client, a source of member ids."""
+
+    request: JoinGroupRequest
+    token: Token
+    client_id: str
+    client_host: str
+    new_member_id: Callable[[], str]
+
+    def generate_id(self) -> str:
+        """Section 1.2: the instance id or the client id, and something unique."""
+        return f"{self.request.group_instance_id or self.client_id}-{self.new_member_id()}"
+
+
+def join(op: Operation, group: ClassicGroup, arrival: Join) -> None:
+    """Answer the JoinGroup, or park it. Refusals are answered, too."""
+    request = arrival.request
+    if not _has_room(op, group, request.member_id):
+        group.remove(request.member_id)
+        op.refuse_join(arrival.token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        return
+    try:
+        if group.state is ClassicGroupState.DEAD:
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if not group.supports(request.protocol_type, request.protocols):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id:
+            _join_existing(op, group, arrival)
+        else:
+            _join_new(op, group, arrival)
+    except GroupError as error:
+        op.refuse_join(arrival.token, error.code, request.member_id)
+
+
+def _has_room(op: Operation, group: ClassicGroup, member_id: str) -> bool:
+    """Capacity, before anything else. A static member that returns without its id counts as new."""
+    limit = op.config.group_max_size
+    match group.state:
+        case ClassicGroupState.EMPTY | ClassicGroupState.DEAD:
+            return True
+        case ClassicGroupState.PREPARING_REBALANCE:
+            member = group.members.get(member_id)
+            is_awaiting = member is not None and member.awaiting_join is not None
+            return is_awaiting or group.num_awaiting_join < limit
+    return member_id in group.members or len(group.members) < limit
+
+
+# -- section 2.3: without a member id ------------------------------------------------------
+
+
+def _join_new(op: Operation, group: ClassicGroup, arrival: Join) -> None:
+    request = arrival.request
+    new_id = arrival.generate_id()
+    instance_id = request.group_instance_id
+    if instance_id is not None and instance_id in group.static_members:
+        replace_static(op, group, request, new_id, arrival.token)
+    elif op.rules.requires_member_id(request):
+        group.pending_join.add(new_id)
+        op.arm(session_key(group.group_id, new_id), request.session_timeout_ms)
+        op.refuse_join(arrival.token, ErrorCode.MEMBER_ID_REQUIRED, new_id)
+    else:
+        _add_member(op, group, arrival, new_id)
+
+
+def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: str) -> None:
+    request = arrival.request
+    if (
+        group.state is ClassicGroupState.PREPARING_REBALANCE
+        and group.previous_state is ClassicGroupState.EMPTY
+    ):
+        group.new_member_added = True
+    member = ClassicMember(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=arrival.client_id,
+        client_host=arrival.client_host,
+        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=request.protocols,
+        awaiting_join=arrival.token,
+        is_new=True,
+    )
+    group.add(member, request.protocol_type)
+    op.arm(session_key(group.group_id, member_id), NEW_MEMBER_JOIN_TIMEOUT_MS)
+    rebalance_or_complete(op, group, RebalanceCause.MEMBER_JOINED)
+
+
+# -- section 2.4: with a member id ---------------------------------------------------------
+
+
+def _join_existing(op: Operation, group: ClassicGroup, arrival: Join) -> None:
+    request = arrival.request
+    if request.member_id in group.pending_join:
+        if request.group_instance_id is not None:
+            raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+        _add_member(op, group, arrival, request.member_id)
+        return
+    member = group.validate_member(request.member_id, request.group_instance_id)
+    matches = member.protocols == request.protocols
+    match group.state:
+        case ClassicGroupState.PREPARING_REBALANCE:
+            _rejoin(op, group, arrival, member)
+        case ClassicGroupState.COMPLETING_REBALANCE if matches:
+            op.answer(arrival.token, generation_response(group, member))
+        case ClassicGroupState.STABLE if matches and group.leader_id != member.member_id:
+            op.answer(arrival.token, generation_response(group, member))
+        case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
+            # A leader rejoins to report what the coordinator cannot see: a change of topics.
+            _rejoin(op, group, arrival, member)
+        case _:
+            raise ProtocolBug(f"group {group.group_id} has members in {group.state.name}")
+
+
+def _rejoin(op: Operation, group: ClassicGroup, arrival: Join, member: ClassicMember) -> None:
+    request = arrival.request
+    cause = _cause_of_rejoin(group, request, member)
+    group.update(
+        member,
+        protocols=request.protocols,
+        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        awaiting_join=arrival.token,
+    )
+    rebalance_or_complete(op, group, cause)
+
+
+def _cause_of_rejoin(
+    group: ClassicGroup, request: JoinGroupRequest, member: ClassicMember
+) -> RebalanceCause:
+    """What the member says, or else what can be seen of it."""
+    said = cause_by_reason(request.reason)
+    if said is not None:
+        return said
+    if _topics(request.protocols) != _topics(member.protocols):
+        return RebalanceCause.SUBSCRIPTION_CHANGED
+    if group.leader_id == member.member_id:
+        return RebalanceCause.LEADER_REJOINED
+    return RebalanceCause.METADATA_CHANGED
+
+
+def _topics(protocols: tuple[JoinGroupProtocol, ...]) -> frozenset[str]:
+    return frozenset(
+        topic
+        for _, metadata in protocols
+        if isinstance(metadata, Subscription)
+        for topic in metadata.topics
+    )

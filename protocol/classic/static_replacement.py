@@ -1,0 +1,144 @@
+"""A static member returns without its member id, and takes the place of its predecessor.
+
+Source: classic-group-and-migration.md, section 2.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_rebalance import (
+    generation_response,
+    prepare_rebalance,
+    rebalance_or_complete,
+    synced,
+)
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.runtime.causes import RebalanceCause
+from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = ["Replacement", "replace_static", "replacement_committed", "replacement_failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """A replacement in a stable group, to be answered when its record is committed.
+
+    The ``old_...`` fields undo it if the write fails. ``reported_leader`` and ``skips_assignment``
+    belong to the answer.
+    """
+
+    group_id: str
+    group_instance_id: str
+    token: Token
+    new_id: str
+    old_id: str
+    old_protocols: tuple[JoinGroupProtocol, ...]
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
+    reported_leader: str
+    skips_assignment: bool
+
+
+def replace_static(
+    op: Operation, group: ClassicGroup, request: JoinGroupRequest, new_id: str, token: Token
+) -> None:
+    """Put the member under its new id, and answer, park, or wait for the commit."""
+    instance_id = request.group_instance_id or ""
+    old_id = group.static_members[instance_id]
+    old_leader = group.leader_id or ""
+    predecessor = group.members[old_id]
+    op.complete_join(
+        group,
+        predecessor,
+        JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old_id),
+    )
+    op.complete_sync(group, predecessor, error=ErrorCode.FENCED_INSTANCE_ID)
+    member = group.rename_static(instance_id, new_id)
+    # The timer of the old id is left to fire without effect.
+    op.renew_session(group, member)
+    skips = op.rules.knows_skip_assignment(request)
+    undo = Replacement(
+        group_id=group.group_id,
+        group_instance_id=instance_id,
+        token=token,
+        new_id=new_id,
+        old_id=old_id,
+        old_protocols=member.protocols,
+        old_rebalance_timeout_ms=member.rebalance_timeout_ms,
+        old_session_timeout_ms=member.session_timeout_ms,
+        # Whoever does not know skip_assignment must not take itself for the leader: it would
+        # compute an assignment that nobody waits for.
+        reported_leader=(group.leader_id or "") if skips else old_leader,
+        skips_assignment=skips and group.leader_id == new_id,
+    )
+    group.update(
+        member,
+        protocols=request.protocols,
+        rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        awaiting_join=token,
+    )
+    match group.state:
+        case ClassicGroupState.STABLE:
+            # The old id is no longer waited for, and the new one has an assignment already.
+            synced(op, group, new_id)
+            if group.select_protocol() == group.protocol_name:
+                op.write(group)
+                op.on_commit = undo
+            else:
+                prepare_rebalance(op, group, RebalanceCause.STATIC_REPLACEMENT)
+        case ClassicGroupState.COMPLETING_REBALANCE:
+            if op.rules.rebalances_on_replacement_while_completing:
+                prepare_rebalance(op, group, RebalanceCause.STATIC_REPLACEMENT)
+            else:
+                group.pending_sync.add(new_id)
+                op.complete_join(group, member, generation_response(group, member))
+        case _:
+            rebalance_or_complete(op, group, RebalanceCause.STATIC_REPLACEMENT)
+
+
+def replacement_committed(op: Operation, group: ClassicGroup, done: Replacement) -> None:
+    """The new id is durable: let the member know, unless something else has answered it since."""
+    member = group.members.get(done.new_id)
+    if member is None or member.awaiting_join != done.token:
+        return
+    op.complete_join(
+        group,
+        member,
+        JoinGroupResponse(
+            generation_id=group.generation_id,
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            leader=done.reported_leader,
+            skip_assignment=done.skips_assignment,
+            member_id=done.new_id,
+            members=group.member_list() if done.skips_assignment else (),
+        ),
+    )
+
+
+def replacement_failed(
+    op: Operation, group: ClassicGroup, failed: Replacement, error: ErrorCode
+) -> None:
+    """The write failed: the predecessor is back, and the newcomer is told to try again."""
+    member = group.members.get(failed.new_id)
+    if member is None or member.awaiting_join != failed.token:
+        return
+    op.refuse_join(failed.token, error, "")
+    group.update(
+        member,
+        protocols=failed.old_protocols,
+        rebalance_timeout_ms=failed.old_rebalance_timeout_ms,
+        session_timeout_ms=failed.old_session_timeout_ms,
+        awaiting_join=None,
+    )
+    op.renew_session(group, group.rename_static(failed.group_instance_id, failed.old_id))

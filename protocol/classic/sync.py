@@ -1,0 +1,100 @@
+"""SyncGroup to a classic group, and what follows when the leader's assignment is committed.
+
+Source: classic-group-and-migration.md, section 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_rebalance import (
+    prepare_rebalance,
+    reset_assignments,
+    synced,
+)
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
+from rebalance_sim.protocol.classic.operation import Operation, sync_response
+from rebalance_sim.protocol.runtime.causes import RebalanceCause
+from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest, SyncGroupResponse
+from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+
+__all__ = ["LeaderAssignment", "assignment_committed", "assignment_failed", "sync"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAssignment:
+    """The leader's assignment, in force when its record is committed."""
+
+    group_id: str
+    generation_id: int
+    assignments: Mapping[str, EmbeddedAssignment]
+
+
+def sync(op: Operation, group: ClassicGroup, request: SyncGroupRequest, token: Token) -> None:
+    """Answer the SyncGroup, or park it. Refusals are answered, too."""
+    try:
+        _validate(group, request)
+    except GroupError as error:
+        op.answer(token, SyncGroupResponse(error_code=error.code))
+        return
+    member = group.members[request.member_id]
+    if group.state is ClassicGroupState.STABLE:
+        synced(op, group, request.member_id)
+        op.answer(token, sync_response(group, assignment=member.assignment))
+        return
+    member.awaiting_sync = token
+    synced(op, group, request.member_id)
+    if group.leader_id == request.member_id:
+        # Whoever the leader forgot gets nothing; ids that it made up are ignored.
+        given = {member_id: request.assignments.get(member_id) for member_id in group.members}
+        op.write(group, given)
+        op.on_commit = LeaderAssignment(
+            group_id=group.group_id, generation_id=group.generation_id, assignments=given
+        )
+
+
+def _validate(group: ClassicGroup, request: SyncGroupRequest) -> None:
+    if group.state is ClassicGroupState.DEAD:
+        raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.validate_member(request.member_id, request.group_instance_id)
+    group.validate_generation(request.generation_id)
+    if request.protocol_type not in (None, group.protocol_type):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if request.protocol_name not in (None, group.protocol_name):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def _is_current(group: ClassicGroup, done: LeaderAssignment) -> bool:
+    """Somebody may have joined, or left, while the write was under way."""
+    return (
+        group.state is ClassicGroupState.COMPLETING_REBALANCE
+        and group.generation_id == done.generation_id
+    )
+
+
+def assignment_committed(op: Operation, group: ClassicGroup, done: LeaderAssignment) -> None:
+    """The generation is durable: everybody who waits gets its share."""
+    if not _is_current(group, done):
+        return
+    for member_id in sorted(group.members):
+        member = group.members[member_id]
+        member.assignment = done.assignments.get(member_id)
+        if op.complete_sync(group, member, assignment=member.assignment):
+            op.renew_session(group, member)
+    group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=op.now_ms)
+
+
+def assignment_failed(
+    op: Operation, group: ClassicGroup, failed: LeaderAssignment, error: ErrorCode
+) -> None:
+    """The write failed: everybody who waits is told, and the group starts over."""
+    if not _is_current(group, failed):
+        return
+    reset_assignments(op, group, error)
+    prepare_rebalance(op, group, RebalanceCause.WRITE_FAILED)

@@ -1,0 +1,242 @@
+"""The application thread: what ``poll`` does, in which order, and when callbacks may run.
+
+Source: consumer-client.md, sections 0.1, 4.2 and 6.1. One ``poll`` is (a) callbacks and errors
+queued so far, (b) the poll event, (c) callbacks that (b) led to. A callback blocks the application
+until the host says that it has returned; the network side goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+
+from rebalance_sim.protocol.clients.common.effects import CommitReturned, RaiseError, RunCallback
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["Application", "CallbackTask", "nobody_waits"]
+
+
+class _PollPhase(Enum):
+    """How far the running ``poll`` has come."""
+
+    IDLE = "idle"
+    QUEUED = "callbacks queued before"  # (a)
+    EVENT = "poll event"  # (b)
+    RESULTING = "callbacks of this poll"  # (c)
+
+
+class CallbackTask:
+    """A callback that waits for the application, or runs.
+
+    ``on_done`` gets whether it failed. ``may_start`` is asked just before it runs: False drops it.
+    """
+
+    __slots__ = ("is_obsolete", "kind", "may_start", "on_done", "partitions")
+
+    def __init__(
+        self,
+        kind: CallbackKind,
+        partitions: frozenset[TopicPartition],
+        on_done: Callable[[bool], None],
+        *,
+        may_start: Callable[[], bool] | None = None,
+        is_obsolete: Callable[[], bool] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.partitions = partitions
+        self.on_done = on_done
+        self.may_start = may_start
+        self.is_obsolete = is_obsolete
+
+
+class Application:
+    """Queue of callbacks and errors, the running callback, the poll timer, the blocking call."""
+
+    __slots__ = (
+        "_async_results",
+        "_core",
+        "_errors",
+        "_on_poll_event",
+        "_phase",
+        "_queue",
+        "_queued_before",
+        "_run_managers",
+        "_running_task",
+        "blocked_in",
+        "is_polling",
+        "last_poll_at_ms",
+        "may_drain",
+        "running",
+    )
+
+    def __init__(
+        self,
+        core: MemberCore,
+        *,
+        on_poll_event: Callable[[], None],
+        run_managers: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._on_poll_event = on_poll_event
+        self._run_managers = run_managers
+        self._queue: deque[CallbackTask] = deque()
+        self._errors: list[RaiseError] = []
+        self._async_results: list[CommitReturned] = []
+        self._phase = _PollPhase.IDLE
+        self._queued_before = 0
+        self._running_task: CallbackTask | None = None
+        self.running: RunCallback | None = None
+        self.is_polling = False
+        self.last_poll_at_ms = core.now_ms
+        self.blocked_in: Call | None = None
+        self.may_drain = False  # whether the blocking call runs queued callbacks
+
+    # --- what the other parts ask for -------------------------------------------------------------
+
+    def queue_callback(self, task: CallbackTask) -> None:
+        """Let the application run a callback, after those that wait already."""
+        self._queue.append(task)
+
+    def run_callback_now(self, task: CallbackTask) -> None:
+        """Run a callback that the application thread calls by itself (``close``)."""
+        self._start(task)
+
+    def queue_error(self, error_code: ErrorCode | None, message: str) -> None:
+        """Let the application's next call raise."""
+        self._errors.append(RaiseError(error_code=error_code, message=message))
+
+    def queue_async_result(self, result: CommitReturned) -> None:
+        """Let a later ``poll`` run the callback of a ``commitAsync``."""
+        self._async_results.append(result)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something waits for the application to come to ``poll``."""
+        return bool(self._queue or self._errors or self._async_results)
+
+    @property
+    def poll_timer_deadline_ms(self) -> int | None:
+        """When the poll timer runs out; None while the application polls."""
+        if self.is_polling and self.running is None:
+            return None
+        return self.last_poll_at_ms + self._core.config.max_poll_interval_ms
+
+    # --- what the application does ----------------------------------------------------------------
+
+    def poll(self) -> None:
+        """One iteration inside ``poll``."""
+        if self.running is not None or self.blocked_in is not None:
+            raise ProtocolBug("poll while a callback runs, or while unsubscribe or close blocks")
+        self._begin_poll(len(self._queue))
+
+    def set_polling(self, is_polling: bool) -> None:
+        """The application polls without end from now on, or has just polled for the last time."""
+        self.is_polling = is_polling
+        self.last_poll_at_ms = self._core.now_ms
+
+    def callback_done(self, *, failed: bool, poll_follows: bool) -> None:
+        """The running callback has returned; the ``poll`` around it goes on."""
+        task = self._running_task
+        if task is None:
+            raise ProtocolBug("a callback is reported as completed, but none runs")
+        self.running = None
+        self._running_task = None
+        if self.is_polling:
+            self.last_poll_at_ms = self._core.now_ms
+        queued_before = len(self._queue)
+        if failed:
+            self.queue_error(None, f"User rebalance callback {task.kind.value} throws an error")
+        task.on_done(failed)
+        if self._phase is _PollPhase.IDLE:
+            return
+        if self._phase is _PollPhase.RESULTING:
+            if self._errors:
+                # What was queued before still runs; what the failure led to waits for a later poll.
+                self._phase = _PollPhase.QUEUED
+                self._queued_before = queued_before
+            elif poll_follows:
+                self._begin_poll(queued_before)
+                return
+            else:
+                self._run_managers()
+        self._advance()
+
+    def drain(self) -> bool:
+        """Inside a blocking call: start the next queued callback. Whether one was started."""
+        while self._queue and self.running is None:
+            self._start(self._queue.popleft())
+        return self.running is not None
+
+    def block(self, call: Call) -> None:
+        """A blocking call begins. Raises ProtocolBug if the application is kept already."""
+        if self.blocked_in is not None or self.running is not None:
+            raise ProtocolBug(f"{call.value} while the application is blocked already")
+        self.blocked_in = call
+
+    def finish_call(self) -> None:
+        """A blocking call ends: callbacks of commits run, and it raises what has been queued."""
+        self._report_commits()
+        self._raise_first_error()
+
+    # --- the course of one poll -------------------------------------------------------------------
+
+    def _begin_poll(self, queued_before: int) -> None:
+        self._phase = _PollPhase.QUEUED
+        self._queued_before = queued_before
+        self._report_commits()
+        self._advance()
+
+    def _advance(self) -> None:
+        """Go on with the ``poll`` until a callback blocks it, or it ends."""
+        if self._phase is _PollPhase.QUEUED:
+            while self._queued_before > 0:
+                self._queued_before -= 1
+                if self._start(self._queue.popleft()):
+                    return
+            if self._errors:
+                self._end_poll()
+                return
+            self._phase = _PollPhase.EVENT
+            self.last_poll_at_ms = self._core.now_ms
+            self._on_poll_event()
+            self._run_managers()
+            self._phase = _PollPhase.RESULTING
+        while self._queue:
+            if self._start(self._queue.popleft()):
+                return
+        self._end_poll()
+
+    def _report_commits(self) -> None:
+        self._core.effects.extend(self._async_results)
+        self._async_results.clear()
+
+    def _end_poll(self) -> None:
+        self._phase = _PollPhase.IDLE
+        self._raise_first_error()
+
+    def _raise_first_error(self) -> None:
+        if self._errors:
+            self._core.effects.append(self._errors[0])
+            self._errors.clear()
+
+    def _start(self, task: CallbackTask) -> bool:
+        if task.may_start is not None and not task.may_start():
+            return False
+        self._running_task = task
+        self.running = RunCallback(
+            kind=task.kind,
+            partitions=task.partitions,
+            is_obsolete=task.is_obsolete is not None and task.is_obsolete(),
+        )
+        if self.is_polling:
+            self.last_poll_at_ms = self._core.now_ms
+        self._core.effects.append(self.running)
+        return True
+
+
+def nobody_waits(failed: bool) -> None:
+    """``on_done`` of a callback from whose end nothing follows."""

@@ -1,0 +1,289 @@
+"""What a member wants from its host, in the order in which it wants it.
+
+A ``correlation_id`` is unique within one member; the host hands it back with the answer. Requests
+other than searches go to ``member.coordinator_id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
+from rebalance_sim.protocol.wire.assignment_messages import (
+    AssignmentMetadata,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "AssignmentReceived",
+    "CallReturned",
+    "CloseConnection",
+    "CommitReturned",
+    "ComputeAssignment",
+    "ConnectCoordinator",
+    "Effect",
+    "FindCoordinator",
+    "OwnStateChanged",
+    "RaiseError",
+    "RequestMetadata",
+    "ResetPositions",
+    "RunCallback",
+    "SendClassicHeartbeat",
+    "SendCommit",
+    "SendHeartbeat",
+    "SendInstallAssignment",
+    "SendJoinGroup",
+    "SendLeaveGroup",
+    "SendOffsetFetch",
+    "SendPrepareAssignment",
+    "SendSyncGroup",
+    "StateChanged",
+    "ValidatePositions",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendHeartbeat:
+    """Send it; answer with ``HeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupHeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinator:
+    """Ask any broker for the group's coordinator."""
+
+    correlation_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendCommit:
+    """Send it; answer with ``CommitAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: OffsetCommitRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOffsetFetch:
+    """Send the fetch of committed offsets; answer with ``OffsetFetchAnswered`` or a failure."""
+
+    correlation_id: int
+    request: OffsetFetchRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatePositions:
+    """Committed offsets were found; check them with the leaders, then ``PositionsKnown``."""
+
+    positions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPositions:
+    """Nothing is committed; look the positions up by the reset policy, then ``PositionsKnown``."""
+
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMetadata:
+    """Assigned topics have no name yet: fetch metadata, then ``MetadataKnown``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCallback:
+    """The application runs the callback now; it is blocked until ``CallbackCompleted``.
+
+    ``is_obsolete`` marks an onPartitionsRevoked that was queued before the member was fenced, or
+    began to leave: it runs all the same (section 4.3), but nothing follows from it. The callback of
+    the fence or the leave comes after it with all partitions, unless it is that of a leave itself.
+    """
+
+    kind: CallbackKind
+    partitions: frozenset[TopicPartition]
+    is_obsolete: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseError:
+    """The call in which the application is (``poll``, mostly) raises. None: a callback failed."""
+
+    error_code: ErrorCode | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitReturned:
+    """A commit of the application is over; None means success.
+
+    For ``commitAsync`` this is its callback, which runs inside ``poll``.
+    """
+
+    commit_id: int
+    error_code: ErrorCode | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReturned:
+    """``unsubscribe`` or ``close`` lets the application go on."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """The state has changed; ``member_epoch`` is the epoch at that moment (section 13)."""
+
+    from_state: ClientState
+    to_state: ClientState
+    member_epoch: int
+
+
+# --- kinds of client that look after their connections, or have states of their own -------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectCoordinator:
+    """Open a connection to this broker; answer with ``CoordinatorConnected``, or, if that fails,
+    ``CoordinatorConnectionClosed``."""
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseConnection:
+    """Close the coordinator connection to this broker, if there is one.
+
+    The member has given up what is in flight on it: the host reports none of it.
+    """
+
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnStateChanged:
+    """A state that only this kind of client has, in the words of its log; ``what`` names it."""
+
+    what: str
+    from_state: str
+    to_state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendPrepareAssignment:
+    """Send it; answer with ``AssignmentPrepared``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupPrepareAssignmentRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeAssignment:
+    """Run the assignor ``prepared.assignor_name`` over this group, then ``AssignmentComputed``."""
+
+    computation_id: int
+    prepared: ConsumerGroupPrepareAssignmentResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendInstallAssignment:
+    """Send it; answer with ``AssignmentInstalled``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: ConsumerGroupInstallAssignmentRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentReceived:
+    """The assignor's callback of the KIP, ``onAssignment``: once per epoch, with the whole target.
+
+    Some of ``partitions`` may still be another member's; the rebalance callbacks say what may be
+    used. Which assignor made the assignment is not said on the wire.
+    """
+
+    member_epoch: int
+    partitions: frozenset[TopicPartition]
+    metadata: AssignmentMetadata
+
+
+# --- the classic protocol (classic-group-and-migration.md, section 4) -----------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendJoinGroup:
+    """Send it; answer with ``JoinGroupAnswered``, ``Disconnected`` or ``RequestExpired``.
+
+    ``timeout_ms`` is how long it may go without an answer: longer than other requests, because the
+    coordinator keeps it until all members have joined.
+    """
+
+    correlation_id: int
+    request: JoinGroupRequest
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendSyncGroup:
+    """Send it; answer with ``SyncGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: SyncGroupRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendClassicHeartbeat:
+    """Send it; answer with ``ClassicHeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: HeartbeatRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendLeaveGroup:
+    """Send it; answer with ``LeaveGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
+
+    correlation_id: int
+    request: LeaveGroupRequest
+
+
+Effect = (
+    SendHeartbeat
+    | FindCoordinator
+    | SendCommit
+    | SendOffsetFetch
+    | ValidatePositions
+    | ResetPositions
+    | RequestMetadata
+    | RunCallback
+    | RaiseError
+    | CommitReturned
+    | CallReturned
+    | StateChanged
+    | ConnectCoordinator
+    | CloseConnection
+    | OwnStateChanged
+    | SendPrepareAssignment
+    | ComputeAssignment
+    | SendInstallAssignment
+    | AssignmentReceived
+    | SendJoinGroup
+    | SendSyncGroup
+    | SendClassicHeartbeat
+    | SendLeaveGroup
+)

@@ -1,0 +1,394 @@
+"""What the host tells a member.
+
+A member is driven by these values alone; time comes beside them, as ``now_ms``. The first group is
+what the application does, the second what comes from the network, the third the clock.
+``correlation_id`` is the one of the effect that asked for the request (``effects.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
+    AssignorMetadata,
+    ComputedAssignment,
+)
+from rebalance_sim.protocol.clients.common.values import MembershipOperation
+from rebalance_sim.protocol.wire.assignment_messages import (
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "AssignmentComputed",
+    "AssignmentInstalled",
+    "AssignmentPrepared",
+    "AssignorMetadataChanged",
+    "CallbackCompleted",
+    "ClassicHeartbeatAnswered",
+    "Close",
+    "CommitAnswered",
+    "CommitOffsets",
+    "CoordinatorConnected",
+    "CoordinatorConnectionClosed",
+    "CoordinatorFound",
+    "CoordinatorSearchFailed",
+    "Disconnected",
+    "EnforceRebalance",
+    "Event",
+    "HeartbeatAnswered",
+    "JoinGroupAnswered",
+    "LeaveGroupAnswered",
+    "MetadataKnown",
+    "OffsetFetchAnswered",
+    "PatternMatched",
+    "Poll",
+    "PollingResumed",
+    "PollingStopped",
+    "PositionsKnown",
+    "RecordsReturned",
+    "RequestExpired",
+    "Subscribe",
+    "SyncGroupAnswered",
+    "Tick",
+    "Unsubscribe",
+]
+
+
+# --- the application -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """``subscribe``: a list of topics, or one of two kinds of pattern.
+
+    ``topic_regex`` is matched by the broker. ``matches_locally`` says that the client matches a
+    pattern itself and reports the topics with ``PatternMatched``. Raises ValueError if more than
+    one of the three is used, or none.
+    """
+
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = None
+    matches_locally: bool = False
+    has_listener: bool = True
+
+    def __post_init__(self) -> None:
+        kinds = bool(self.topic_names) + (self.topic_regex is not None) + self.matches_locally
+        if kinds != 1:
+            raise ValueError(
+                "subscribe needs exactly one of topic_names, topic_regex, matches_locally; "
+                "an empty list of topics is Unsubscribe"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """``unsubscribe``; the application is blocked until ``CallReturned``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """``close``; the application is blocked until ``CallReturned``, then the member is done with.
+
+    Raises ValueError for a negative timeout.
+    """
+
+    timeout_ms: int = 30_000
+    operation: MembershipOperation = MembershipOperation.DEFAULT
+
+    def __post_init__(self) -> None:
+        if self.timeout_ms < 0:
+            raise ValueError(f"timeout_ms must be >= 0, got {self.timeout_ms}")
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """One iteration inside ``poll``: callbacks, joining, reconciliation, commit, positions.
+
+    It must not come while a callback runs, or while ``unsubscribe`` or ``close`` blocks.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PollingResumed:
+    """From now on the application calls ``poll`` over and over, so the poll timer cannot run out.
+
+    The host need not generate a ``Poll`` for each of these calls: only when ``poll_due_ms`` says
+    that one would do more than restart the poll timer. A running callback suspends this by itself.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PollingStopped:
+    """The application has just left its last ``poll``, and stays away: the poll timer runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackCompleted:
+    """The callback of the last ``RunCallback`` has returned, or thrown.
+
+    ``poll_follows`` says that it has outlasted the timeout of the ``poll`` around it, so that the
+    application's next ``poll`` begins at once, before the member does anything else (section 0.1).
+    """
+
+    failed: bool = False
+    poll_follows: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOffsets:
+    """``commitSync`` or ``commitAsync``; ``offsets`` None means all that has been consumed.
+
+    ``commit_id`` is the host's own and comes back in ``CommitReturned``. ``timeout_ms`` None means
+    ``default_api_timeout_ms``; only a synchronous commit has one.
+    """
+
+    commit_id: int
+    is_sync: bool
+    offsets: Mapping[TopicPartition, int] | None = None
+    timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceRebalance:
+    """``enforceRebalance``: join again with the next ``poll``. Only the classic protocol has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsReturned:
+    """``poll`` has handed records to the application: the positions stand behind them now.
+
+    A host that integrates rates tells it when the positions matter: before a ``Poll``, a ``Close``,
+    a ``CommitOffsets``. Partitions without a valid position are ignored.
+    """
+
+    positions: Mapping[TopicPartition, int]
+
+
+# --- the network ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAnswered:
+    """The coordinator's answer to a heartbeat, good or bad."""
+
+    correlation_id: int
+    response: ConsumerGroupHeartbeatResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitAnswered:
+    """The coordinator's answer to an OffsetCommit, good or bad."""
+
+    correlation_id: int
+    response: OffsetCommitResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchAnswered:
+    """The coordinator's answer to an OffsetFetch, good or bad."""
+
+    correlation_id: int
+    response: OffsetFetchResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disconnected:
+    """These requests will never be answered: their connection was lost, or never came about.
+
+    A request that waited ``request_timeout_ms`` closes its connection, and with it goes everything
+    in flight on it (section 2.4). Coordinator searches may be among them.
+    """
+
+    correlation_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestExpired:
+    """These requests ran out of time before they left the client: the coordinator stays known."""
+
+    correlation_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorFound:
+    """A search was answered with the broker that coordinates the group."""
+
+    correlation_id: int
+    node_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorSearchFailed:
+    """A search was answered with an error."""
+
+    correlation_id: int
+    error_code: ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataKnown:
+    """The client's metadata as it now stands: topic id -> topic name, replacing what it knew.
+
+    It may hold more than the subscription; the member looks only at what it is subscribed to.
+    ``partition_counts``: topic *name* -> number of partitions; only a member of the classic
+    protocol looks at it, which may have to assign the partitions of its group.
+    """
+
+    topic_names: Mapping[str, str]
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternMatched:
+    """The topics that a pattern of ``Subscribe(matches_locally=True)`` now matches."""
+
+    topic_names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionsKnown:
+    """Answer to ``ValidatePositions`` or ``ResetPositions``: these positions are valid now."""
+
+    positions: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConnected:
+    """Answer to ``ConnectCoordinator``: requests can be sent now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConnectionClosed:
+    """The connection of ``ConnectCoordinator`` is gone, or has not come about.
+
+    What was in flight on it is reported before, with ``Disconnected``. ``is_isolated``: no
+    connection to any other broker is left either.
+    """
+
+    is_isolated: bool = False
+
+
+# --- client-side assignors (the text of KIP-848 only) ---------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignorMetadataChanged:
+    """The application says something new to one of its assignors, with its next heartbeat."""
+
+    assignor_name: str
+    metadata: AssignorMetadata
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentPrepared:
+    """The coordinator's answer to ConsumerGroupPrepareAssignment, good or bad."""
+
+    correlation_id: int
+    response: ConsumerGroupPrepareAssignmentResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentComputed:
+    """The assignor that was run for ``ComputeAssignment`` has returned."""
+
+    computation_id: int
+    result: ComputedAssignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentInstalled:
+    """The coordinator's answer to ConsumerGroupInstallAssignment, good or bad."""
+
+    correlation_id: int
+    response: ConsumerGroupInstallAssignmentResponse
+
+
+# --- the classic protocol -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroupAnswered:
+    """The coordinator's answer to a JoinGroup, good or bad."""
+
+    correlation_id: int
+    response: JoinGroupResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroupAnswered:
+    """The coordinator's answer to a SyncGroup, good or bad."""
+
+    correlation_id: int
+    response: SyncGroupResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassicHeartbeatAnswered:
+    """The coordinator's answer to a Heartbeat of the classic protocol, good or bad."""
+
+    correlation_id: int
+    response: HeartbeatResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroupAnswered:
+    """The coordinator's answer to a LeaveGroup, good or bad."""
+
+    correlation_id: int
+    response: LeaveGroupResponse
+
+
+# --- the clock -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; due at ``next_deadline_ms`` at the latest, harmless at any time."""
+
+
+Event = (
+    Subscribe
+    | Unsubscribe
+    | Close
+    | Poll
+    | PollingResumed
+    | PollingStopped
+    | CallbackCompleted
+    | CommitOffsets
+    | RecordsReturned
+    | HeartbeatAnswered
+    | CommitAnswered
+    | OffsetFetchAnswered
+    | Disconnected
+    | RequestExpired
+    | CoordinatorFound
+    | CoordinatorSearchFailed
+    | MetadataKnown
+    | PatternMatched
+    | PositionsKnown
+    | Tick
+    | CoordinatorConnected
+    | CoordinatorConnectionClosed
+    | AssignorMetadataChanged
+    | AssignmentPrepared
+    | AssignmentComputed
+    | AssignmentInstalled
+    | JoinGroupAnswered
+    | SyncGroupAnswered
+    | ClassicHeartbeatAnswered
+    | LeaveGroupAnswered
+    | EnforceRebalance
+)
+"""A new kind goes to the end: traces number them in this order, and digests are made of that."""

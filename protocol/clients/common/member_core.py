@@ -1,0 +1,98 @@
+"""The variables of one member that all its parts share, and how they change.
+
+Source: consumer-client.md, section 0.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import advertise
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import Effect, StateChanged
+from rebalance_sim.protocol.clients.common.member_rules import MemberRules
+from rebalance_sim.protocol.clients.common.member_states import ClientState, check_transition
+from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
+from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, CommitIdentity
+
+__all__ = ["MemberCore"]
+
+
+class MemberCore:
+    """Shared variables; ``effects`` collects what the event being handled leads to."""
+
+    __slots__ = (
+        "client_assignors",
+        "commit_identity",
+        "config",
+        "coordinator_id",
+        "current",
+        "effects",
+        "jitter",
+        "last_correlation_id",
+        "member_epoch",
+        "member_id",
+        "now_ms",
+        "poll_expired",
+        "rules",
+        "state",
+        "subscription",
+        "target",
+        "transition_count",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        member_id: str,
+        rules: MemberRules,
+        jitter: Callable[[], float],
+        now_ms: int,
+    ) -> None:
+        self.config = config
+        self.rules = rules
+        self.jitter = jitter
+        self.now_ms = now_ms
+        self.effects: list[Effect] = []
+        self.last_correlation_id = 0
+        self.state = ClientState.UNSUBSCRIBED
+        self.transition_count = 0
+        self.member_id = rules.initial_member_id(member_id)
+        self.member_epoch = 0
+        self.commit_identity: CommitIdentity | None = None
+        self.current = NO_ASSIGNMENT
+        self.target = NO_ASSIGNMENT
+        self.coordinator_id: int | None = None
+        self.poll_expired = False
+        self.client_assignors = tuple(advertise(one) for one in config.group_local_assignors)
+        self.subscription = SubscriptionState(rules)
+
+    def new_correlation_id(self) -> int:
+        """The next number that pairs a request with its answer."""
+        self.last_correlation_id += 1
+        return self.last_correlation_id
+
+    def change_state(self, state: ClientState) -> None:
+        """Go to ``state``. Raises IllegalTransition if the table does not list the change."""
+        check_transition(self.state, state)
+        self.effects.append(
+            StateChanged(from_state=self.state, to_state=state, member_epoch=self.member_epoch)
+        )
+        self.state = state
+        self.transition_count += 1
+
+    def adopt_epoch(self, member_epoch: int) -> None:
+        """Take an epoch over; only one above 0 makes commits count as a member's."""
+        if member_epoch == self.member_epoch:
+            return
+        self.member_epoch = member_epoch
+        self.commit_identity = (
+            CommitIdentity(self.member_id, member_epoch) if member_epoch > 0 else None
+        )
+
+    def forget_assignments(self) -> None:
+        """Nothing is assigned, nothing has been reconciled, nothing has been received."""
+        self.subscription.clear()
+        self.current = NO_ASSIGNMENT
+        self.target = NO_ASSIGNMENT

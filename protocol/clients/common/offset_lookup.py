@@ -1,0 +1,247 @@
+"""Committed offsets of assigned partitions: from OffsetFetch to a position to look up.
+
+Source: consumer-client.md, sections 7 (offset fetch) and 8. Lookups begin inside ``poll`` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer
+from rebalance_sim.protocol.clients.common.effects import (
+    ResetPositions,
+    SendOffsetFetch,
+    ValidatePositions,
+)
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.offset_messages import (
+    NO_MEMBER_EPOCH,
+    NO_OFFSET,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["CoordinatorLoss", "OffsetLookup", "apply_committed_offsets"]
+
+_COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+_RETRIABLE = _COORDINATOR_LOST | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNSTABLE_OFFSET_COMMIT,
+}
+
+
+def apply_committed_offsets(core: MemberCore, offsets: Mapping[TopicPartition, int]) -> None:
+    """What is committed, by partition: the next step of each towards a position (section 8).
+
+    Partitions that have gone, or have a position by now, are left alone.
+    """
+    found: dict[TopicPartition, int] = {}
+    missing: set[TopicPartition] = set()
+    for partition, offset in offsets.items():
+        state = core.subscription.assigned.get(partition)
+        if state is None or state.fetch_state is not FetchState.INITIALIZING:
+            continue
+        if offset == NO_OFFSET:
+            missing.add(partition)
+            core.subscription.set_fetch_state(partition, FetchState.AWAIT_RESET)
+        else:
+            found[partition] = offset
+            core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
+    if found:
+        core.effects.append(ValidatePositions(positions=found))
+    if missing:
+        core.effects.append(ResetPositions(partitions=frozenset(missing)))
+
+
+class CoordinatorLoss(Protocol):
+    """Who is to be told that the coordinator has moved, or cannot be reached."""
+
+    def mark_unknown(self) -> None:
+        """Look for it again."""
+        ...
+
+
+class _Lookup:
+    """One set of partitions whose committed offsets are being asked for."""
+
+    __slots__ = ("deadline_ms", "pacer", "partitions")
+
+    def __init__(
+        self, partitions: frozenset[TopicPartition], pacer: RequestPacer, deadline_ms: int
+    ) -> None:
+        self.partitions = partitions
+        self.pacer = pacer
+        self.deadline_ms = deadline_ms
+
+
+class OffsetLookup:
+    """All offset fetches of a consumer that are waiting, backing off or in flight."""
+
+    __slots__ = (
+        "_application",
+        "_core",
+        "_in_flight",
+        "_is_signed",
+        "_search",
+        "_wire_topics",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorLoss,
+        wire_topics: WireTopics,
+        *,
+        is_signed: bool = True,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._search = search
+        self._wire_topics = wire_topics
+        self._is_signed = is_signed  # with member id and epoch; classic members do not
+        self.waiting: list[_Lookup] = []
+        """Lookups that ``run`` would look at; it need not be called while there are none."""
+        self._in_flight: dict[int, _Lookup] = {}
+
+    @property
+    def wants_poll(self) -> bool:
+        """Whether a ``poll`` would begin a lookup."""
+        partitions = self._core.subscription.initializing
+        return bool(partitions) and not self._is_pending(partitions)
+
+    def on_poll(self) -> None:
+        """The poll event: look up what has no position; a pending lookup of the same set serves."""
+        core = self._core
+        partitions = core.subscription.initializing
+        if not partitions or self._is_pending(partitions):
+            return
+        config = core.config
+        deadline_ms = core.now_ms + max(config.max_poll_interval_ms, config.default_api_timeout_ms)
+        self.waiting.append(_Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
+
+    def stop(self) -> None:
+        """``close``: queued lookups are dropped."""
+        self.waiting.clear()
+
+    def _is_pending(self, partitions: frozenset[TopicPartition]) -> bool:
+        return any(lookup.partitions == partitions for lookup in self.waiting) or any(
+            lookup.partitions == partitions for lookup in self._in_flight.values()
+        )
+
+    # --- the manager ------------------------------------------------------------------------------
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a waiting lookup may be retried."""
+        if self._core.coordinator_id is None:
+            return None
+        return min(
+            (
+                lookup.pacer.backoff_until_ms
+                for lookup in self.waiting
+                if lookup.pacer.backoff_until_ms is not None
+            ),
+            default=None,
+        )
+
+    def run(self) -> None:
+        """Send what may be sent."""
+        core = self._core
+        if core.coordinator_id is None:
+            return
+        waiting, self.waiting = self.waiting, []
+        for lookup in waiting:
+            if lookup.pacer.may_send(core.now_ms):
+                self._send(lookup)
+            else:
+                self.waiting.append(lookup)
+
+    def _send(self, lookup: _Lookup) -> None:
+        core = self._core
+        identity = core.commit_identity if self._is_signed else None
+        lookup.pacer.on_sent()
+        correlation_id = core.new_correlation_id()
+        self._in_flight[correlation_id] = lookup
+        api_version, wire_topics = self._wire_topics.of(lookup.partitions)
+        core.effects.append(
+            SendOffsetFetch(
+                correlation_id=correlation_id,
+                request=OffsetFetchRequest(
+                    group_id=core.config.group_id,
+                    partitions=lookup.partitions,
+                    member_id=None if identity is None else identity.member_id,
+                    member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
+                    api_version=api_version,
+                    wire_topics=wire_topics,
+                ),
+            )
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: OffsetFetchResponse) -> None:
+        """The coordinator has answered; the first failing partition decides."""
+        lookup = self._in_flight.pop(correlation_id, None)
+        if lookup is None:
+            raise ProtocolBug(f"an answer to offset fetch {correlation_id}, not in flight")
+        error_code = response.error_code
+        if error_code is ErrorCode.NONE and response.errors:
+            error_code = response.errors[min(response.errors)]
+        if error_code is ErrorCode.NONE:
+            lookup.pacer.on_success(self._core.now_ms)
+            apply_committed_offsets(
+                self._core,
+                {p: response.offsets.get(p, NO_OFFSET) for p in sorted(lookup.partitions)},
+            )
+        else:
+            self._fail(lookup, error_code)
+
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        for correlation_id in list(self._in_flight):
+            self.on_lost(correlation_id, was_sent=False)
+
+    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+        """A request was lost, or never sent. Whether it was an offset fetch."""
+        lookup = self._in_flight.pop(correlation_id, None)
+        if lookup is None:
+            return False
+        if was_sent:
+            self._search.mark_unknown()
+        self._retry(lookup)
+        return True
+
+    def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
+        core = self._core
+        if error_code in _COORDINATOR_LOST:
+            self._search.mark_unknown()
+        if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
+            self._wire_topics.refresh()
+        if error_code in _RETRIABLE:
+            self._retry(lookup)
+        elif error_code is ErrorCode.STALE_MEMBER_EPOCH:
+            if core.rules.takes_stale_epoch_for_no_offset():
+                apply_committed_offsets(core, dict.fromkeys(sorted(lookup.partitions), NO_OFFSET))
+            elif core.commit_identity is not None:
+                self._retry(lookup)
+            else:
+                self._application.queue_error(error_code, "the offset fetch failed")
+        else:
+            self._application.queue_error(error_code, "the offset fetch failed")
+
+    def _retry(self, lookup: _Lookup) -> None:
+        """Try again after a backoff; past the deadline the next ``poll`` begins anew."""
+        lookup.pacer.on_failure(self._core.now_ms)
+        if self._core.now_ms < lookup.deadline_ms:
+            self.waiting.append(lookup)

@@ -1,0 +1,170 @@
+"""The variables of one classic member that all its parts share, and how they change.
+
+Source: classic-group-and-migration.md, section 4.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.effects import OwnStateChanged, StateChanged
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_rules import MemberRules
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import CommitIdentity
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
+    ClassicState,
+    check_classic_transition,
+)
+from rebalance_sim.protocol.clients.java.classic.reactions import Reset
+from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION
+from rebalance_sim.protocol.wire.embedded import NamedPartitions
+
+__all__ = ["CLASSIC_STATE", "NONE", "ClassicCore", "Generation"]
+
+CLASSIC_STATE = "classic_state"
+"""What ``OwnStateChanged`` calls the state of section 4.1."""
+
+_SHARED_RULES = MemberRules()  # of the parts that both protocols of the Java client have
+
+
+class Generation(NamedTuple):
+    """What the client knows of its membership. Id -1: none; member id "": none yet."""
+
+    generation_id: int
+    member_id: str
+    protocol_name: str | None = None
+
+
+NONE = Generation(NO_GENERATION, "")
+"""Neither a generation nor a member id."""
+
+
+class ClassicCore(MemberCore):
+    """Shared variables; ``effects`` collects what the event being handled leads to."""
+
+    config: ClassicConsumerConfig
+
+    __slots__ = (
+        "classic_rules",
+        "classic_state",
+        "connection_is_cut",
+        "generation",
+        "is_fatal",
+        "is_leader",
+        "is_leaving",
+        "last_assigned",
+        "last_assigned_generation_id",
+        "matches_pattern",
+        "needs_prepare",
+        "rejoin_needed",
+        "rejoin_reason",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: ClassicConsumerConfig,
+        rules: ClassicMemberRules,
+        jitter: Callable[[], float],
+        now_ms: int,
+    ) -> None:
+        super().__init__(
+            config=config, member_id="", rules=_SHARED_RULES, jitter=jitter, now_ms=now_ms
+        )
+        self.classic_rules = rules
+        self.classic_state = ClassicState.UNJOINED
+        self.generation = NONE
+        self.rejoin_needed = True
+        self.rejoin_reason = ""
+        self.needs_prepare = True
+        self.is_leader = False
+        self.connection_is_cut = False  # by this client: what is in flight is to be given up
+        self.is_leaving = False  # inside ``unsubscribe`` or ``close``
+        self.is_fatal = False
+        self.matches_pattern = False  # the subscription is what a pattern matches now
+        self.last_assigned: tuple[NamedPartitions, ...] | None = None
+        self.last_assigned_generation_id = NO_GENERATION
+
+    @property
+    def has_generation(self) -> bool:
+        """Whether the client knows a generation and its own id in it."""
+        return self.generation.generation_id != NO_GENERATION and bool(self.generation.member_id)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Without an instance id."""
+        return self.config.group_instance_id is None
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def set_classic_state(self, state: ClassicState) -> None:
+        """Go to ``state``. Raises IllegalTransition if the table forbids it."""
+        if state is not self.classic_state:
+            check_classic_transition(self.classic_state, state)
+            self.effects.append(
+                OwnStateChanged(
+                    what=CLASSIC_STATE, from_state=self.classic_state.value, to_state=state.value
+                )
+            )
+            self.classic_state = state
+        self._note_identity()
+
+    def set_generation(self, generation: Generation) -> None:
+        """Take a generation, or the lack of one, over."""
+        self.generation = generation
+        self.member_id = generation.member_id
+        self.member_epoch = max(generation.generation_id, 0)
+        self._note_identity()
+
+    def _note_identity(self) -> None:
+        is_member = self.classic_state is ClassicState.STABLE and self.has_generation
+        self.commit_identity = (
+            CommitIdentity(self.member_id, self.member_epoch) if is_member else None
+        )
+
+    def request_rejoin(self, reason: str) -> None:
+        """Let a ``poll`` join again; the next JoinGroup says why."""
+        self.rejoin_needed = True
+        self.rejoin_reason = reason
+
+    def reset(self, reset: Reset, *, reason: str) -> None:
+        """Forget the generation, or that and the member id; what is owned is lost then."""
+        if reset is Reset.NOTHING:
+            return
+        self.set_classic_state(ClassicState.UNJOINED)
+        member_id = self.generation.member_id if reset is Reset.GENERATION else ""
+        self.set_generation(Generation(NO_GENERATION, member_id))
+        self.request_rejoin(reason)
+        self.needs_prepare = True
+
+    # --- the state in the words of all kinds ------------------------------------------------------
+
+    def show_state(self, *, is_done: bool) -> None:
+        """Report a change of the state that follows; ``is_done``: nothing of a rebalance is left,
+        or to come."""
+        shown = self._state_shown(is_done)
+        if shown is not self.state:
+            self.effects.append(
+                StateChanged(from_state=self.state, to_state=shown, member_epoch=self.member_epoch)
+            )
+            self.state = shown
+            self.transition_count += 1
+
+    def _state_shown(self, is_done: bool) -> ClientState:
+        if self.is_fatal:
+            return ClientState.FATAL
+        if self.is_leaving:
+            return ClientState.PREPARE_LEAVING if self.has_generation else ClientState.UNSUBSCRIBED
+        if not self.subscription.exists:
+            return ClientState.UNSUBSCRIBED
+        if self.poll_expired:
+            return ClientState.STALE
+        if not self.has_generation:
+            return ClientState.FENCED if self.subscription.assigned else ClientState.JOINING
+        if self.classic_state is ClassicState.STABLE and is_done:
+            return ClientState.STABLE
+        return ClientState.RECONCILING

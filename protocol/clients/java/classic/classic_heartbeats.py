@@ -1,0 +1,234 @@
+"""The heartbeat thread: what goes on while the application is away from ``poll``.
+
+Source: classic-group-and-migration.md, section 4.4. It runs from the answer to a JoinGroup until
+the next JoinGroup is sent, or membership ends. Heartbeats go out on the interval whether the last
+one is answered or not.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat, SendLeaveGroup
+from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
+from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
+from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
+from rebalance_sim.protocol.clients.java.classic.reactions import Api, Reset, Then, reaction_to
+from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    LeaveGroupRequest,
+    MemberIdentity,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+
+__all__ = ["HeartbeatThread"]
+
+_LEFT = "consumer pro-actively leaving the group"
+_REBALANCING = "group is already rebalancing"
+
+
+class HeartbeatThread:
+    """Heartbeats, the client's own session timer, the poll timer, and leaving."""
+
+    __slots__ = (
+        "_application",
+        "_attempts",
+        "_core",
+        "_due_ms",
+        "_in_flight",
+        "_is_enabled",
+        "_leaves",
+        "_search",
+        "_session_due_ms",
+    )
+
+    def __init__(
+        self, core: ClassicCore, application: Application, search: ClassicCoordinatorSearch
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._search = search
+        self._is_enabled = False
+        self._in_flight: dict[int, Generation] = {}
+        self._leaves: set[int] = set()
+        self._due_ms = core.now_ms
+        self._session_due_ms = core.now_ms
+        self._attempts = 0  # failures in a row
+
+    # --- on and off -------------------------------------------------------------------------------
+
+    def enable(self) -> None:
+        """A JoinGroup was answered: all timers begin anew."""
+        config = self._core.config
+        self._is_enabled = True
+        self._due_ms = self._core.now_ms + config.heartbeat_interval_ms
+        self._session_due_ms = self._core.now_ms + config.session_timeout_ms
+
+    def disable(self) -> None:
+        """A JoinGroup is about to be sent, or nothing will be sent any more."""
+        self._is_enabled = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it takes part in anything: not while unjoined, or between JoinGroup and its
+        answer."""
+        return self._is_enabled and self._core.classic_state.has_joined
+
+    def on_coordinator_found(self) -> None:
+        """The client's own session begins anew with every coordinator that is found."""
+        self._session_due_ms = self._core.now_ms + self._core.config.session_timeout_ms
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """What is due now, in the order of section 4.4."""
+        core = self._core
+        if not self.is_running or core.coordinator_id is None:
+            return  # the search goes on by itself
+        if core.now_ms >= self._session_due_ms:
+            self._search.mark_unknown()
+            return
+        poll_due_ms = self._application.poll_timer_deadline_ms
+        if poll_due_ms is not None and core.now_ms >= poll_due_ms:
+            self.leave(REASONS[RebalanceCause.POLL_TIMEOUT])
+            core.poll_expired = True
+            return
+        if core.now_ms >= self._due_ms:
+            self._send()
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the next heartbeat is due, answered or not the last one; None if none is sent."""
+        if not self.is_running or self._core.coordinator_id is None:
+            return None
+        return self._due_ms
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``run`` has something to do."""
+        if not self.is_running or self._core.coordinator_id is None:
+            return None
+        deadlines_ms = [self._session_due_ms, self._due_ms]
+        poll_due_ms = self._application.poll_timer_deadline_ms
+        if poll_due_ms is not None:
+            deadlines_ms.append(poll_due_ms)
+        return min(deadlines_ms)
+
+    @property
+    def in_flight_count(self) -> int:
+        """Heartbeats and leaves that have neither been answered nor failed."""
+        return len(self._in_flight) + len(self._leaves)
+
+    @property
+    def has_open_leave(self) -> bool:
+        """Whether a LeaveGroup has neither been answered nor failed."""
+        return bool(self._leaves)
+
+    def _send(self) -> None:
+        core = self._core
+        correlation_id = core.new_correlation_id()
+        self._in_flight[correlation_id] = core.generation
+        self._due_ms = core.now_ms + core.config.heartbeat_interval_ms
+        core.effects.append(
+            SendClassicHeartbeat(
+                correlation_id=correlation_id,
+                request=HeartbeatRequest(
+                    group_id=core.config.group_id,
+                    generation_id=core.generation.generation_id,
+                    member_id=core.generation.member_id,
+                    group_instance_id=core.config.group_instance_id,
+                ),
+            )
+        )
+
+    # --- leaving ----------------------------------------------------------------------------------
+
+    def leave(self, reason: str, *, is_wanted: bool | None = None) -> None:
+        """Forget the membership; tell the coordinator, if it is wanted: by default of dynamic
+        members only (section 4.5)."""
+        core = self._core
+        if (
+            (core.is_dynamic if is_wanted is None else is_wanted)
+            and core.coordinator_id is not None
+            and core.classic_state is not ClassicState.UNJOINED
+            and core.generation.member_id
+        ):
+            correlation_id = core.new_correlation_id()
+            self._leaves.add(correlation_id)
+            member = MemberIdentity(core.generation.member_id, core.config.group_instance_id)
+            core.effects.append(
+                SendLeaveGroup(
+                    correlation_id=correlation_id,
+                    request=LeaveGroupRequest(
+                        group_id=core.config.group_id, members=(member,), reason=reason
+                    ),
+                )
+            )
+        core.reset(Reset.MEMBER_ID, reason=_LEFT)
+        self.disable()
+
+    def on_left(self, correlation_id: int) -> None:
+        """A leave was answered: nothing follows from what was said."""
+        if correlation_id not in self._leaves:
+            raise ProtocolBug(f"an answer to leave {correlation_id}, which is not in flight")
+        self._leaves.discard(correlation_id)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: HeartbeatResponse) -> None:
+        """The coordinator has answered a heartbeat, well or badly."""
+        sent_in = self._in_flight.pop(correlation_id, None)
+        if sent_in is None:
+            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
+        core = self._core
+        error_code = response.error_code
+        if error_code is ErrorCode.NONE:
+            self._succeed()
+            return
+        reaction = reaction_to(Api.HEARTBEAT, error_code)
+        if reaction.then is Then.REJOIN:
+            if core.classic_state is ClassicState.STABLE:
+                core.request_rejoin(_REBALANCING)
+            self._succeed()
+            return
+        if reaction.reset is not Reset.NOTHING and sent_in != core.generation:
+            self._succeed()  # it is about a generation that is over
+            return
+        if reaction.forgets_coordinator:
+            self._search.mark_unknown()
+        core.reset(reaction.reset, reason=f"encountered {error_code.name} from HEARTBEAT response")
+        self._fail()
+        if reaction.then is Then.RAISE:
+            core.is_fatal = True
+            self._application.queue_error(error_code, "the heartbeat failed")
+
+    def on_lost(self, correlation_id: int) -> bool:
+        """A request was lost, or never sent. Whether it was a heartbeat or a leave."""
+        if correlation_id in self._leaves:
+            self._leaves.discard(correlation_id)
+        elif self._in_flight.pop(correlation_id, None) is not None:
+            self._fail()
+        else:
+            return False
+        return True
+
+    def lose_all(self) -> None:
+        """The client itself has closed the connection."""
+        for correlation_id in (*self._in_flight, *self._leaves):
+            self.on_lost(correlation_id)
+
+    def _succeed(self) -> None:
+        self._attempts = 0
+        self._session_due_ms = self._core.now_ms + self._core.config.session_timeout_ms
+
+    def _fail(self) -> None:
+        config = self._core.config
+        self._due_ms = self._core.now_ms + backoff_ms(
+            self._attempts,
+            initial_ms=config.retry_backoff_ms,
+            max_ms=config.retry_backoff_max_ms,
+            jitter=self._core.jitter() * BACKOFF_JITTER,
+        )
+        self._attempts += 1

@@ -1,0 +1,55 @@
+"""States of a classic group member on the client's side, and their legal changes.
+
+Source: classic-group-and-migration.md, section 4.1. The values are Kafka's own names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+
+from rebalance_sim.protocol.wire.errors import IllegalTransition
+
+__all__ = ["LEGAL_CLASSIC_TRANSITIONS", "ClassicState", "check_classic_transition"]
+
+
+class ClassicState(Enum):
+    """How far a member is with its membership."""
+
+    UNJOINED = "UNJOINED"  # not in a group, or no longer
+    PREPARING_REBALANCE = "PREPARING_REBALANCE"  # JoinGroup has been sent
+    COMPLETING_REBALANCE = "COMPLETING_REBALANCE"  # it was answered, SyncGroup has been sent
+    STABLE = "STABLE"  # that was answered, too
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Between the sending of a JoinGroup and the answer to the SyncGroup."""
+        return self in (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether heartbeats are sent."""
+        return self in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
+
+
+_S = ClassicState
+
+LEGAL_CLASSIC_TRANSITIONS: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
+    {
+        _S.UNJOINED: frozenset({_S.UNJOINED, _S.PREPARING_REBALANCE}),
+        # A failed attempt leaves the state as it is, and the next one begins from there.
+        _S.PREPARING_REBALANCE: frozenset(
+            {_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE, _S.UNJOINED}
+        ),
+        _S.COMPLETING_REBALANCE: frozenset({_S.STABLE, _S.PREPARING_REBALANCE, _S.UNJOINED}),
+        _S.STABLE: frozenset({_S.PREPARING_REBALANCE, _S.UNJOINED}),
+    }
+)
+"""State -> the states it may change to."""
+
+
+def check_classic_transition(source: ClassicState, target: ClassicState) -> None:
+    """Raise IllegalTransition unless the table lists the change."""
+    if target not in LEGAL_CLASSIC_TRANSITIONS[source]:
+        raise IllegalTransition(f"a classic member cannot go from {source.value} to {target.value}")

@@ -1,0 +1,368 @@
+"""The machine of a classic group member: events in, effects out.
+
+Source: classic-group-and-migration.md, sections 3 and 4. The parts stand in files of their own:
+``rebalance`` (what asks for one, and its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup),
+``heartbeats`` (the heartbeat thread), ``commits``, ``search``, ``closing``; ``reactions`` is the
+table of errors. What ``poll`` is, and how committed offsets become positions, both protocols of the
+Java client have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
+from rebalance_sim.protocol.clients.common.effects import Effect, RequestMetadata, ResetPositions
+from rebalance_sim.protocol.clients.common.facade import JavaFacade
+from rebalance_sim.protocol.clients.common.kinds import CLASSIC
+from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.common.topic_names import TopicNames
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
+from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
+from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits
+from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
+from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
+from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
+from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
+from rebalance_sim.protocol.clients.java.classic.joining import Joining
+from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.wire.errors import ProtocolBug
+
+__all__ = ["ClassicConsumer"]
+
+
+class ClassicConsumer(ClassicCore, JavaFacade):
+    """One consumer process, from its creation to ``close`` or its crash.
+
+    The host's duties are those of ``GroupMember``; it says with ``MetadataKnown`` how many
+    partitions topics have, and does so every ``metadata.max.age.ms`` unasked: leaders of groups,
+    and subscriptions by pattern (``PatternMatched``), see changes in no other way. ``jitter``
+    answers a number in [-1, 1] each time a backoff is drawn.
+
+    Everything public is for reading only. ``generation`` and ``classic_state`` are this protocol's
+    own; ``state`` says the same, as far as possible, in the words of the consumer protocol, and
+    ``member_epoch`` is the generation's number, 0 without one. ``member_id`` is "" until the
+    coordinator has given one, and after every reset.
+    """
+
+    kind: ClassVar[str] = CLASSIC
+    watches_connection: ClassVar[bool] = False
+    commits_without_poll: ClassVar[bool] = False
+    polls_at_once: ClassVar[bool] = True
+
+    _commits: ClassicCommits
+    _calls: ClassicCalls
+
+    __slots__ = (
+        "_application",
+        "_calls",
+        "_catalogue",
+        "_commits",
+        "_heartbeats",
+        "_held",
+        "_joining",
+        "_lookup",
+        "_rebalance",
+        "_search",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: ClassicConsumerConfig,
+        rules: ClassicMemberRules | type[ClassicMemberRules] = ClassicMemberRules,
+        jitter: Callable[[], float] = lambda: 0.0,
+        now_ms: int,
+    ) -> None:
+        rules = rules() if isinstance(rules, type) else rules
+        super().__init__(config=config, rules=rules, jitter=jitter, now_ms=now_ms)
+        self._held: list[events.Event] = []
+        self._application = Application(
+            self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
+        )
+        self._search = ClassicCoordinatorSearch(self, self._application)
+        topic_names = TopicNames(self)
+        wire_topics = WireTopics(self, topic_names)
+        self._catalogue = TopicCatalogue(topic_names)
+        self._commits = ClassicCommits(self, self._application, self._search, wire_topics)
+        self._lookup = OffsetLookup(
+            self, self._application, self._search, wire_topics, is_signed=False
+        )
+        self._heartbeats = HeartbeatThread(self, self._application, self._search)
+        self._joining = Joining(
+            self, self._application, self._search, self._heartbeats, self._catalogue
+        )
+        self._rebalance = Rebalance(
+            self, self._application, self._commits, self._catalogue, self._joining
+        )
+        self._calls = ClassicCalls(
+            self,
+            self._application,
+            self._search,
+            self._commits,
+            self._lookup,
+            self._heartbeats,
+            self._rebalance,
+        )
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
+        """Take one event in; the effects are to be carried out in their order.
+
+        Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
+        After ``close`` has returned, events are ignored.
+        """
+        if now_ms < self.now_ms:
+            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
+        self.now_ms = now_ms
+        if self._calls.is_closed:
+            return ()
+        self._handle(event)
+        if self._held and self._somebody_reads:
+            held, self._held = self._held, []
+            for earlier in held:
+                self._handle(earlier)
+        self._run_managers()
+        if self._application.blocked_in is not None:
+            while self._calls.advance():
+                self._run_managers()
+        self.show_state(is_done=self._rebalance.is_done)
+        if not self.effects:
+            return ()
+        effects = tuple(self.effects)
+        self.effects.clear()
+        return effects
+
+    def _handle(self, event: events.Event) -> None:
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise ProtocolBug(f"not an event of a classic member: {event!r}")
+        handler(self, event)
+
+    @property
+    def _somebody_reads(self) -> bool:
+        """Whether answers are looked at: by the application in a call, or the heartbeat thread."""
+        application = self._application
+        return (
+            application.is_polling
+            or application.blocked_in is not None
+            or self._heartbeats.is_running
+        )
+
+    def _run_managers(self) -> None:
+        """What goes on by itself, whether the application polls or not."""
+        self._heartbeats.run()
+        self._lose_what_was_cut()
+        if self.coordinator_id is None and self._wants_coordinator:
+            self._search.run(by_thread=self._heartbeats.is_running)
+        if self._commits.is_wanted:
+            self._commits.run()
+        if self._lookup.waiting:
+            self._lookup.run()
+
+    @property
+    def _wants_coordinator(self) -> bool:
+        is_needed = self.subscription.exists or self._commits.is_wanted
+        return is_needed and not self.is_fatal and self._somebody_reads
+
+    def _on_poll_event(self) -> None:
+        """Part (b) of a ``poll``."""
+        is_member = self._rebalance.poll()
+        if self.coordinator_id is None:
+            self._search.run(by_thread=False)
+        elif is_member:
+            self._commits.on_poll()
+            self._lookup.on_poll()
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        self.subscription.subscribe(event)
+        self.matches_pattern = event.matches_locally
+        if event.matches_locally:
+            self.effects.append(RequestMetadata())
+
+    def _on_enforce_rebalance(self, event: events.EnforceRebalance) -> None:
+        self.request_rejoin(REASONS[RebalanceCause.ENFORCED])
+
+    def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
+        if self._somebody_reads:
+            self._joining.on_join_answered(event.correlation_id, event.response)
+        else:
+            self._held.append(event)
+
+    def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
+        self._joining.on_sync_answered(event.correlation_id, event.response)
+
+    def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
+        self._heartbeats.on_answered(event.correlation_id, event.response)
+
+    def _on_left(self, event: events.LeaveGroupAnswered) -> None:
+        self._heartbeats.on_left(event.correlation_id)
+
+    def _on_disconnected(self, event: events.Disconnected) -> None:
+        for correlation_id in event.correlation_ids:
+            if self._search.on_lost(correlation_id):
+                self._commits.on_search_failed()
+            else:
+                self._search.on_disconnected()
+                self._on_request_lost(correlation_id)
+
+    def _on_request_expired(self, event: events.RequestExpired) -> None:
+        for correlation_id in event.correlation_ids:
+            self._on_request_lost(correlation_id)
+
+    def _on_request_lost(self, correlation_id: int) -> None:
+        if not (
+            self._heartbeats.on_lost(correlation_id)
+            or self._joining.on_lost(correlation_id)
+            or self._commits.on_lost(correlation_id)
+            or self._lookup.on_lost(correlation_id, was_sent=False)
+        ):
+            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+
+    def _lose_what_was_cut(self) -> None:
+        """The client has closed the connection to its coordinator: nobody answers on it now."""
+        while self.connection_is_cut:
+            self.connection_is_cut = False
+            self._heartbeats.lose_all()
+            self._joining.lose_all()
+            self._commits.lose_all()
+            self._lookup.lose_all()
+            self._held.clear()
+
+    def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
+        self._search.on_found(event.correlation_id, event.node_id)
+        self._heartbeats.on_coordinator_found()
+
+    def _on_coordinator_search_failed(self, event: events.CoordinatorSearchFailed) -> None:
+        self._search.on_error(event.correlation_id, event.error_code)
+        self._commits.on_search_failed()
+
+    def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        found, renamed = self._catalogue.on_metadata(event, self.subscription.assigned)
+        if found:
+            self.subscription.rename(found, fetch_state=FetchState.INITIALIZING)
+        if renamed:
+            # To this protocol a topic is its name; an old position means nothing in a new topic.
+            self.subscription.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
+            self.effects.append(ResetPositions(partitions=frozenset(renamed.values())))
+        if found or renamed:
+            self._catalogue.keep_names(frozenset(self.subscription.assigned))
+        self._joining.on_metadata()
+
+    # --- deadlines --------------------------------------------------------------------------------
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When ``Tick`` is due at the latest; None if only another event can change anything."""
+        if self._calls.is_closed:
+            return None
+        by_thread = self._heartbeats.is_running
+        return min(
+            (
+                deadline_ms
+                for deadline_ms in (
+                    self._heartbeats.deadline_ms,
+                    self._search.due_ms(by_thread=by_thread) if self._wants_coordinator else None,
+                    self._commits.deadline_ms if self._commits.is_wanted else None,
+                    self._lookup.deadline_ms if self._lookup.waiting else None,
+                    self._calls.deadline_ms if self._application.running is None else None,
+                )
+                if deadline_ms is not None
+            ),
+            default=None,
+        )
+
+    @property
+    def poll_due_ms(self) -> int | None:
+        """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
+        application = self._application
+        if not self.subscription.exists or application.blocked_in or application.running:
+            return None
+        if application.has_work:
+            return self.now_ms
+        if not self._rebalance.is_done or self._rebalance.wants_join:
+            return self._rebalance.poll_due_ms
+        if self.coordinator_id is None or self.is_fatal:
+            return None
+        return self.now_ms if self._lookup.wants_poll else self._commits.interval_poll_due_ms
+
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
+        """A commit of what is consumed is made inside of calls only."""
+        return False
+
+    # --- what invariants, traces and hosts read ---------------------------------------------------
+
+    @property
+    def is_reconciling(self) -> bool:
+        """Whether a rebalance is under way on this side."""
+        return self.subscription.exists and not self._rebalance.is_done
+
+    @property
+    def reconciliation_count(self) -> int:
+        """How many rebalances are under way here: never more than one."""
+        return int(self.is_reconciling)
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """The client's own setting: the coordinator does not say one."""
+        return self.config.heartbeat_interval_ms
+
+    @property
+    def heartbeats_in_flight(self) -> int:
+        """Heartbeats and leaves that have neither been answered nor failed."""
+        return self._heartbeats.in_flight_count
+
+    @property
+    def next_heartbeat_due_ms(self) -> int | None:
+        """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
+        return self._heartbeats.next_due_ms
+
+    @property
+    def leave_is_pending(self) -> bool:
+        """Whether ``close`` waits for the leave to be answered."""
+        return self._calls.waits_for_leave
+
+    @property
+    def metadata_topics(self) -> frozenset[str]:
+        """Its own topics, and as a leader those of the whole group."""
+        return self.subscribed_topic_names | self._joining.watched_topics
+
+    @property
+    def subscribed_topic_regex(self) -> str | None:
+        """No broker matches a pattern of the classic protocol."""
+        return None
+
+
+_HANDLERS: Mapping[type, Callable[[ClassicConsumer, Any], None]] = {
+    events.Tick: ClassicConsumer._on_tick,
+    events.Poll: ClassicConsumer._on_poll,
+    events.PollingResumed: ClassicConsumer._on_polling_resumed,
+    events.PollingStopped: ClassicConsumer._on_polling_stopped,
+    events.CallbackCompleted: ClassicConsumer._on_callback_completed,
+    events.Subscribe: ClassicConsumer._on_subscribe,
+    events.Unsubscribe: ClassicConsumer._on_unsubscribe,
+    events.Close: ClassicConsumer._on_close,
+    events.CommitOffsets: ClassicConsumer._on_commit_offsets,
+    events.EnforceRebalance: ClassicConsumer._on_enforce_rebalance,
+    events.RecordsReturned: ClassicConsumer._on_records_returned,
+    events.JoinGroupAnswered: ClassicConsumer._on_join_answered,
+    events.SyncGroupAnswered: ClassicConsumer._on_sync_answered,
+    events.ClassicHeartbeatAnswered: ClassicConsumer._on_heartbeat_answered,
+    events.LeaveGroupAnswered: ClassicConsumer._on_left,
+    events.CommitAnswered: ClassicConsumer._on_commit_answered,
+    events.OffsetFetchAnswered: ClassicConsumer._on_offset_fetch_answered,
+    events.Disconnected: ClassicConsumer._on_disconnected,
+    events.RequestExpired: ClassicConsumer._on_request_expired,
+    events.CoordinatorFound: ClassicConsumer._on_coordinator_found,
+    events.CoordinatorSearchFailed: ClassicConsumer._on_coordinator_search_failed,
+    events.MetadataKnown: ClassicConsumer._on_metadata_known,
+    events.PatternMatched: ClassicConsumer._on_pattern_matched,
+    events.PositionsKnown: ClassicConsumer._on_positions_known,
+}

@@ -1,0 +1,260 @@
+"""Reconciliation: from the target that was received to partitions that the application owns.
+
+Source: consumer-client.md, section 4. The steps R0 to R9 stand here in their order: stop fetching
+what goes, commit, onPartitionsRevoked, take over the new set, onPartitionsAssigned, acknowledge.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rebalance_sim.protocol.clients.common.application import (
+    Application,
+    CallbackTask,
+    nobody_waits,
+)
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.topic_names import TopicNames
+from rebalance_sim.protocol.clients.common.values import (
+    NO_ASSIGNMENT,
+    CallbackKind,
+    LocalAssignment,
+)
+from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["Reconciler", "Reconciliation"]
+
+
+class Reconciliation:
+    """One run from R3 to R9, with the sets as they were when it began.
+
+    ``is_obsolete`` says that the member has rejoined since: the run ends without effect.
+    """
+
+    __slots__ = ("added", "is_obsolete", "resolved", "revoked")
+
+    def __init__(
+        self,
+        resolved: LocalAssignment,
+        added: frozenset[TopicPartition],
+        revoked: frozenset[TopicPartition],
+    ) -> None:
+        self.resolved = resolved
+        self.added = added
+        self.revoked = revoked
+        self.is_obsolete = False
+
+
+class Reconciler:
+    """Starts reconciliations, one at a time, and leads each through its steps."""
+
+    __slots__ = (
+        "_application",
+        "_commits",
+        "_core",
+        "_running",
+        "_waits_for_names",
+        "topic_names",
+    )
+
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        commits: Commits,
+        topic_names: TopicNames,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._commits = commits
+        self._running: list[Reconciliation] = []
+        self._waits_for_names = False  # and therefore not for a poll; never so in 4.3.1
+        self.topic_names = topic_names
+
+    @property
+    def running_count(self) -> int:
+        """Reconciliations between R3 and R9; more than one only with a defect."""
+        return len(self._running)
+
+    @property
+    def waits_for_poll(self) -> bool:
+        """Whether the next ``poll`` would start a reconciliation."""
+        return self._is_pending and not self._waits_for_names
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When metadata may be asked for again, while a target waits for names."""
+        if self.topic_names.is_missing and self._is_pending:
+            return self.topic_names.deadline_ms
+        return None
+
+    @property
+    def _is_pending(self) -> bool:
+        core = self._core
+        return (
+            core.state is ClientState.RECONCILING
+            and not self._running
+            and core.target != core.current
+        )
+
+    def on_rejoin(self) -> None:
+        """The member joins again: what runs is obsolete, and what was known is forgotten."""
+        for reconciliation in self._running:
+            reconciliation.is_obsolete = True
+        self.topic_names.forget()
+
+    # --- R0 to R3 ---------------------------------------------------------------------------------
+
+    def run(self, *, in_poll: bool) -> None:
+        """R0 to R2, and R3 if it may begin now."""
+        core = self._core
+        if core.state is not ClientState.RECONCILING or core.target == core.current:
+            return
+        if self._running and not self._may_begin_another():
+            return
+        resolved = LocalAssignment(core.target.local_epoch, self._resolve_target())
+        if core.current != NO_ASSIGNMENT and resolved.partitions == core.current.partitions:
+            self._waits_for_names = (
+                self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target()
+            )
+            if not self._waits_for_names:
+                if self._application.blocked_in is None:  # What close revokes stays revoked.
+                    core.subscription.call_off_revocation()
+                core.current = resolved
+                core.change_state(ClientState.ACKNOWLEDGING)
+            return
+        self._waits_for_names = False
+        if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll():
+            self._begin(resolved)
+
+    def _may_begin_another(self) -> bool:
+        """Never, but for a mutant, which does so for each newer target."""
+        is_newer = self._running[-1].resolved.local_epoch != self._core.target.local_epoch
+        return is_newer and self._core.rules.starts_second_reconciliation()
+
+    def _resolve_target(self) -> frozenset[TopicPartition]:
+        core = self._core
+        partitions = core.target.partitions
+        resolved = self.topic_names.resolve(partitions)
+        late = self.topic_names.take_late(partitions, resolved)
+        if late:
+            core.target = core.rules.target_after_late_names(core.target, late)
+            resolved = core.target.partitions & resolved
+        self.topic_names.request_if_missing()
+        return resolved
+
+    def _begin(self, resolved: LocalAssignment) -> None:
+        core = self._core
+        owned = frozenset(core.subscription.assigned)
+        reconciliation = Reconciliation(
+            resolved, resolved.partitions - owned, owned - resolved.partitions
+        )
+        self._running.append(reconciliation)
+        if reconciliation.revoked and core.rules.stops_fetching_before_commit():
+            core.subscription.mark_pending_revocation(reconciliation.revoked)
+        if core.rules.acknowledges_on_receipt():
+            core.current = resolved
+            core.change_state(ClientState.ACKNOWLEDGING)
+        on_done = partial(self._after_commit, reconciliation)
+        if not (core.config.enable_auto_commit and self._commits.commit_before_revocation(on_done)):
+            self._after_commit(reconciliation)
+
+    # --- R5 to R9 ---------------------------------------------------------------------------------
+
+    def _is_aborted(self, reconciliation: Reconciliation) -> bool:
+        """The abort check of R5 and R7."""
+        if reconciliation.is_obsolete:
+            return True
+        if self._core.rules.acknowledges_on_receipt():
+            return not self._core.state.takes_assignments
+        return self._core.state is not ClientState.RECONCILING
+
+    def _after_commit(self, reconciliation: Reconciliation) -> None:
+        """R5, R6."""
+        core = self._core
+        if self._is_aborted(reconciliation):
+            self._running.remove(reconciliation)
+            return
+        revoked = reconciliation.revoked & core.subscription.assigned.keys()
+        if not revoked:
+            self._before_assigned(reconciliation)
+            return
+        if not core.rules.stops_fetching_before_commit():
+            core.subscription.mark_pending_revocation(revoked)
+        if not core.subscription.has_listener:
+            self._before_assigned(reconciliation)
+            return
+        for times_left in reversed(range(core.rules.revoked_callback_count())):
+            done = partial(self._after_revoked, reconciliation)
+            self._application.queue_callback(
+                CallbackTask(
+                    CallbackKind.REVOKED,
+                    revoked,
+                    done if times_left == 0 else nobody_waits,
+                    is_obsolete=partial(self._is_aborted, reconciliation),
+                )
+            )
+
+    def _after_revoked(self, reconciliation: Reconciliation, failed: bool) -> None:
+        """R7, or R9' after a failure."""
+        if failed or self._is_aborted(reconciliation):
+            self._running.remove(reconciliation)
+            return
+        self._before_assigned(reconciliation)
+
+    def _before_assigned(self, reconciliation: Reconciliation) -> None:
+        """R8: the new set is taken over when the assigned callback begins."""
+        core = self._core
+        if not core.subscription.has_listener:
+            core.subscription.assign(reconciliation.resolved.partitions, added_await_callback=False)
+            self._finish(reconciliation)
+            return
+        if core.rules.acknowledges_before_assigned_callback():
+            core.current = reconciliation.resolved
+            core.change_state(ClientState.ACKNOWLEDGING)
+        self._application.queue_callback(
+            CallbackTask(
+                CallbackKind.ASSIGNED,
+                reconciliation.added,
+                partial(self._after_assigned, reconciliation),
+                may_start=partial(self._take_over, reconciliation),
+            )
+        )
+
+    def _take_over(self, reconciliation: Reconciliation) -> bool:
+        """R8, as the callback begins; False if the reconciliation has been given up meanwhile."""
+        core = self._core
+        if self._is_aborted(reconciliation) and not (
+            core.rules.acknowledges_before_assigned_callback() and core.state.takes_assignments
+        ):
+            self._running.remove(reconciliation)
+            return False
+        core.subscription.assign(
+            reconciliation.resolved.partitions,
+            added_await_callback=core.rules.waits_for_assigned_callback(),
+        )
+        return True
+
+    def _after_assigned(self, reconciliation: Reconciliation, failed: bool) -> None:
+        """End of R8, or R9' after a failure."""
+        core = self._core
+        if failed:
+            self._running.remove(reconciliation)
+            return
+        core.subscription.on_assigned_callback_done(
+            None if core.rules.clears_flag_of_all_assigned() else reconciliation.added
+        )
+        self.topic_names.prune()
+        self._finish(reconciliation)
+
+    def _finish(self, reconciliation: Reconciliation) -> None:
+        """R9."""
+        core = self._core
+        self._running.remove(reconciliation)
+        if not self._is_aborted(reconciliation):
+            core.current = reconciliation.resolved
+            self._commits.restart_interval()
+            if core.state is ClientState.RECONCILING:
+                core.change_state(ClientState.ACKNOWLEDGING)

@@ -1,0 +1,135 @@
+"""``unsubscribe`` and ``close``: what blocks the application, and until when.
+
+Source: consumer-client.md, sections 1.3 (rows 25 to 30) and 6.2.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
+from rebalance_sim.protocol.clients.common.effects import CallReturned
+from rebalance_sim.protocol.clients.common.events import Close
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.common.values import Call
+from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+
+__all__ = ["BlockingCalls"]
+
+
+class _CloseStep(Enum):
+    """How far ``close`` has come."""
+
+    COMMIT = "commit"
+    CALLBACK = "callback"
+    LEAVE = "leave"
+
+
+class BlockingCalls:
+    """The one call of the application that waits for the member, if there is one."""
+
+    __slots__ = (
+        "_application",
+        "_close_step",
+        "_commit_is_open",
+        "_commits",
+        "_core",
+        "_lookup",
+        "_membership",
+        "_search",
+        "deadline_ms",
+        "is_closed",
+    )
+
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorSearch,
+        commits: Commits,
+        lookup: OffsetLookup,
+        membership: Membership,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._search = search
+        self._commits = commits
+        self._lookup = lookup
+        self._membership = membership
+        self._close_step = _CloseStep.COMMIT
+        self._commit_is_open = False
+        self.deadline_ms: int | None = None
+        self.is_closed = False
+
+    def unsubscribe(self) -> None:
+        """Begin to leave; the callback runs inside the call."""
+        self._block(Call.UNSUBSCRIBE, self._core.config.default_api_timeout_ms)
+        self._application.may_drain = True
+        self._membership.leave()
+
+    def close(self, event: Close) -> None:
+        """Commit, call back, leave, in this order."""
+        self._block(Call.CLOSE, event.timeout_ms)
+        self._membership.operation = event.operation
+        if self._core.state.takes_assignments:
+            self._commit_is_open = self._commits.commit_on_close(
+                deadline_ms=self._core.now_ms + event.timeout_ms, on_done=self._on_commit_done
+            )
+
+    def advance(self) -> bool:
+        """Go on as far as possible. Whether the member has work to do because of that."""
+        application = self._application
+        call = application.blocked_in
+        if call is None or application.running is not None:
+            return False
+        is_late = self.deadline_ms is not None and self._core.now_ms >= self.deadline_ms
+        if call is Call.CLOSE and self._close_step is _CloseStep.COMMIT:
+            if self._commit_is_open and not is_late:
+                return False
+            self._begin_callback()
+            return True
+        if application.may_drain and application.drain():
+            return True
+        if is_late or not self._is_waiting(call):
+            self._return(call)
+        return False
+
+    def _is_waiting(self, call: Call) -> bool:
+        """For the answer to the leave; ``close`` waits for asynchronous commits as well."""
+        return self._membership.leave_is_pending or (
+            call is Call.CLOSE and self._commits.has_open_async_commit
+        )
+
+    def _block(self, call: Call, timeout_ms: int) -> None:
+        self._application.block(call)
+        self.deadline_ms = self._core.now_ms + timeout_ms
+
+    def _on_commit_done(self) -> None:
+        self._commit_is_open = False
+
+    def _begin_callback(self) -> None:
+        self._close_step = _CloseStep.CALLBACK
+        self._commits.stop_automatic()
+        self._lookup.stop()
+        self._search.stop()
+        if self._core.state.takes_assignments:
+            self._membership.run_leave_callback(self._after_close_callback, now=True)
+        else:
+            self._after_close_callback(False)
+
+    def _after_close_callback(self, failed: bool) -> None:
+        self._close_step = _CloseStep.LEAVE
+        self._application.may_drain = True
+        self._membership.leave_after_callback()
+
+    def _return(self, call: Call) -> None:
+        application = self._application
+        application.blocked_in = None
+        application.may_drain = False
+        self.deadline_ms = None
+        self.is_closed = call is Call.CLOSE
+        application.finish_call()
+        self._core.effects.append(CallReturned(call=call))

@@ -1,0 +1,348 @@
+"""Heartbeats: when one is sent, what it contains, and what its answer means.
+
+Source: consumer-client.md, sections 2.1 to 2.3 and 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer
+from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
+from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
+from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
+from rebalance_sim.protocol.wire.consumer_messages import (
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+
+__all__ = ["ErrorClass", "Heartbeats", "classify_error"]
+
+_JOINING = ClientState.JOINING
+_LEAVING = ClientState.LEAVING
+
+
+class ErrorClass(Enum):
+    """What an error answer to a heartbeat means for the member (section 2.3)."""
+
+    COORDINATOR_LOST = "coordinator lost"
+    RETRIABLE = "retriable"
+    FENCED = "fenced"
+    FATAL = "fatal"
+
+
+_ERROR_CLASSES: Mapping[ErrorCode, ErrorClass] = {
+    ErrorCode.NOT_COORDINATOR: ErrorClass.COORDINATOR_LOST,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorClass.COORDINATOR_LOST,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorClass.RETRIABLE,
+    ErrorCode.FENCED_MEMBER_EPOCH: ErrorClass.FENCED,
+    ErrorCode.UNKNOWN_MEMBER_ID: ErrorClass.FENCED,
+}
+
+
+def classify_error(error_code: ErrorCode) -> ErrorClass:
+    """The class of an error answer; whatever is not listed is fatal."""
+    return _ERROR_CLASSES.get(error_code, ErrorClass.FATAL)
+
+
+class _SentFields:
+    """What heartbeats have told the coordinator: recorded when built, not when answered."""
+
+    __slots__ = (
+        "assignment",
+        "assignor",
+        "client_assignors",
+        "has_timeout",
+        "is_admitted",
+        "regex",
+        "topic_names",
+    )
+
+    def __init__(self) -> None:
+        self.has_timeout = False
+        self.topic_names: frozenset[str] | None = None
+        self.regex: str | None = None
+        self.assignor: str | None = None
+        self.client_assignors: tuple[ClientAssignor, ...] = ()
+        self.is_admitted = False  # A join was accepted, and a target is still to be computed.
+        self.assignment: LocalAssignment | None = None
+
+
+class Heartbeats:
+    """The heartbeat manager of one member."""
+
+    __slots__ = (
+        "_application",
+        "_core",
+        "_handled",
+        "_has_sent_regex",
+        "_interval_deadline_ms",
+        "_last_response_ms",
+        "_membership",
+        "_pacer",
+        "_search",
+        "_sent",
+        "_sent_since_response",
+        "_steady",
+        "interval_ms",
+    )
+
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorSearch,
+        membership: Membership,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._search = search
+        self._membership = membership
+        self._pacer = RequestPacer(
+            core.config, core.jitter, jitter_share=core.rules.heartbeat_jitter_share(core.config)
+        )
+        self._sent = _SentFields()
+        self._has_sent_regex = False
+        self._steady: ConsumerGroupHeartbeatRequest | None = None
+        self._handled: dict[int, bool] = {}  # in flight -> whether the answer will be looked at
+        self._interval_deadline_ms = core.now_ms
+        self._last_response_ms: int | None = None
+        self._sent_since_response = 0
+        self.interval_ms = 0
+
+    # --- when -------------------------------------------------------------------------------------
+
+    @property
+    def in_flight_count(self) -> int:
+        """Heartbeats that have neither been answered nor failed."""
+        return len(self._handled)
+
+    @property
+    def answered_by_handler_count(self) -> int:
+        """Those of them whose answer will be looked at; that of a poll expiry is not."""
+        return sum(self._handled.values())
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
+        core = self._core
+        if core.coordinator_id is None or not core.state.sends_heartbeats or self._is_in_flight():
+            return None
+        backoff_until_ms = self._pacer.backoff_until_ms
+        if self._is_urgent(core.state):
+            return core.now_ms
+        if backoff_until_ms is not None and backoff_until_ms > self._interval_deadline_ms:
+            return backoff_until_ms
+        return self._interval_deadline_ms
+
+    def run(self) -> None:
+        """One tick (section 2.1)."""
+        core = self._core
+        state = core.state
+        if core.coordinator_id is None:
+            if state is _LEAVING:
+                self._membership.give_up_leave()
+            return
+        if not state.sends_heartbeats:
+            return
+        if state.takes_assignments:
+            poll_deadline_ms = self._application.poll_timer_deadline_ms
+            if poll_deadline_ms is not None and core.now_ms >= poll_deadline_ms:
+                self._leave_on_poll_expiry()
+                return
+        if self._is_due(state):
+            self._send(is_handled=True)
+
+    def _is_due(self, state: ClientState) -> bool:
+        if state is _LEAVING and not self._core.rules.leave_waits_for_answer():
+            return True
+        if self._is_in_flight():
+            return False
+        if self._is_urgent(state):
+            return True
+        now_ms = self._core.now_ms
+        if now_ms < self._interval_deadline_ms:
+            return False
+        backoff_until_ms = self._pacer.backoff_until_ms
+        return backoff_until_ms is None or now_ms >= backoff_until_ms
+
+    def _is_urgent(self, state: ClientState) -> bool:
+        """Whether the next heartbeat has to wait for nothing. A member that was let in, and gets
+        its first epoch when some member has computed a target, is in no hurry."""
+        return state.is_urgent and not (self._sent.is_admitted and state is _JOINING)
+
+    def _is_in_flight(self) -> bool:
+        return self._pacer.in_flight and not self._core.rules.forgets_request_in_flight(
+            self._core.now_ms, self._last_response_ms, self._sent_since_response
+        )
+
+    def _send(self, *, is_handled: bool) -> None:
+        core = self._core
+        request = self._build()
+        correlation_id = core.new_correlation_id()
+        core.effects.append(SendHeartbeat(correlation_id=correlation_id, request=request))
+        self._handled[correlation_id] = is_handled
+        self._pacer.on_sent()
+        self._sent_since_response += 1
+        self._membership.on_heartbeat_generated()
+        self._interval_deadline_ms = core.now_ms + self.interval_ms
+
+    def _leave_on_poll_expiry(self) -> None:
+        """The leave goes out whatever is in flight; nobody looks at its answer."""
+        self._membership.leave_on_poll_expiry(lambda: self._send(is_handled=False))
+        self._pacer.reset()
+        self._forget_sent_fields()
+
+    # --- what -------------------------------------------------------------------------------------
+
+    def _build(self) -> ConsumerGroupHeartbeatRequest:
+        """The next heartbeat; a steady one is the same value again and again."""
+        core = self._core
+        sent = self._sent
+        subscription = core.subscription
+        owned = core.rules.assignment_to_report(core.current, core.target)
+        steady = self._steady
+        if (
+            steady is not None
+            and owned is sent.assignment
+            and subscription.topic_names is sent.topic_names
+            and subscription.topic_regex is sent.regex
+            and core.client_assignors is sent.client_assignors
+            and steady.member_epoch == core.member_epoch
+            and core.state is not _JOINING
+        ):
+            return steady
+        request = self._build_changed(owned)
+        self._steady = ConsumerGroupHeartbeatRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            member_epoch=request.member_epoch,
+            instance_id=request.instance_id,
+            api_version=request.api_version,
+        )
+        return request
+
+    def _build_changed(self, owned: LocalAssignment) -> ConsumerGroupHeartbeatRequest:
+        core = self._core
+        config = core.config
+        sent = self._sent
+        subscription = core.subscription
+        is_join = core.state is _JOINING
+        if is_join:
+            owned = NO_ASSIGNMENT
+        has_timeout = is_join or not sent.has_timeout
+        names: tuple[str, ...] | None = None
+        if is_join or subscription.topic_names != sent.topic_names:
+            names = tuple(sorted(subscription.topic_names))
+        regex: str | None = None
+        if subscription.topic_regex != sent.regex:
+            regex = subscription.topic_regex or ""
+        elif is_join:
+            regex = subscription.topic_regex
+        if (
+            regex is None
+            and names is not None
+            and self._has_sent_regex
+            and core.rules.repeats_withdrawn_pattern()
+        ):
+            regex = ""
+        if regex:
+            self._has_sent_regex = True
+        assignor: str | None = None
+        if is_join or config.group_remote_assignor != sent.assignor:
+            assignor = config.group_remote_assignor
+        client_assignors: tuple[ClientAssignor, ...] | None = None
+        if core.client_assignors and (is_join or core.client_assignors != sent.client_assignors):
+            client_assignors = core.client_assignors
+        has_partitions = is_join or owned != sent.assignment
+        sent.has_timeout = True
+        sent.topic_names = subscription.topic_names
+        sent.regex = subscription.topic_regex
+        sent.assignor = config.group_remote_assignor
+        sent.client_assignors = core.client_assignors
+        sent.assignment = owned
+        return ConsumerGroupHeartbeatRequest(
+            group_id=config.group_id,
+            member_id=core.member_id,
+            member_epoch=core.member_epoch,
+            instance_id=config.group_instance_id,
+            rack_id=(config.client_rack or None) if is_join else None,
+            rebalance_timeout_ms=(
+                config.max_poll_interval_ms if has_timeout else UNCHANGED_TIMEOUT_MS
+            ),
+            subscribed_topic_names=names,
+            subscribed_topic_regex=regex,
+            server_assignor=assignor,
+            topic_partitions=owned.partitions if has_partitions else None,
+            api_version=core.rules.heartbeat_version(),
+            client_assignors=client_assignors,
+        )
+
+    def _forget_sent_fields(self) -> None:
+        self._sent = _SentFields()
+        self._steady = None
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
+        """The coordinator has answered."""
+        is_handled = self._handled.pop(correlation_id, None)
+        if is_handled is None:
+            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
+        if not is_handled:
+            return
+        now_ms = self._core.now_ms
+        self._last_response_ms = now_ms
+        self._sent_since_response = 0
+        if response.error_code is not ErrorCode.NONE:
+            self._on_error(response)
+            return
+        if response.heartbeat_interval_ms != self.interval_ms:
+            self.interval_ms = response.heartbeat_interval_ms
+            self._interval_deadline_ms = now_ms + self.interval_ms
+        self._pacer.on_success(now_ms)
+        self._membership.on_heartbeat_success(response)
+        if self._core.client_assignors:
+            self._sent.is_admitted = self._core.state is _JOINING
+
+    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
+        """A request was lost, or never sent. Whether it was a heartbeat."""
+        is_handled = self._handled.pop(correlation_id, None)
+        if is_handled is None:
+            return False
+        if was_sent and self._core.rules.disconnect_loses_coordinator():
+            self._search.mark_unknown()
+        if is_handled:
+            self._on_failure()
+        return True
+
+    def _on_failure(self) -> None:
+        """After any failure the next heartbeat is due at once, but for the backoff, and full."""
+        self._pacer.on_failure(self._core.now_ms)
+        self._interval_deadline_ms = self._core.now_ms
+        if self._core.rules.resets_sent_fields_on_failure():
+            self._forget_sent_fields()
+        self._membership.on_heartbeat_failure()
+
+    def _on_error(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        error_code = response.error_code
+        error_class = classify_error(error_code)
+        self._on_failure()
+        if error_class is ErrorClass.COORDINATOR_LOST:
+            self._search.mark_unknown()
+            self._pacer.reset()
+        elif error_class is ErrorClass.FENCED:
+            self._pacer.reset()
+            self._membership.on_fenced()
+        elif error_class is ErrorClass.FATAL:
+            self._membership.on_fatal(error_code, response.error_message or error_code.name)
+        if self._core.rules.stays_in_flight_after_error():
+            self._pacer.in_flight = True

@@ -1,0 +1,355 @@
+"""The member machine: events in, effects out.
+
+Source: consumer-client.md. The parts stand in files of their own: ``application`` (what ``poll``
+does, callbacks), ``coordinator_search``, ``commits``, ``heartbeat``, ``reconciliation``,
+``offset_lookup``, ``membership`` (why the state changes), ``closing``. Here is how they work
+together: one event, then the managers in the order of section 0.1 until nothing changes any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import advertise
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
+from rebalance_sim.protocol.clients.common.effects import Effect
+from rebalance_sim.protocol.clients.common.facade import JavaFacade
+from rebalance_sim.protocol.clients.common.kinds import JAVA
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_rules import MemberRules
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.common.topic_names import TopicNames
+from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
+from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
+from rebalance_sim.protocol.clients.java.consumer.computing import Computing, ComputingState
+from rebalance_sim.protocol.clients.java.consumer.consumer_closing import BlockingCalls
+from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.wire.errors import ProtocolBug
+
+__all__ = ["ConsumerMember"]
+
+
+def no_jitter() -> float:
+    """Every backoff has its nominal length."""
+    return 0.0
+
+
+class ConsumerMember(MemberCore, JavaFacade):
+    """One consumer process, from its creation to ``close`` or its crash.
+
+    ``member_id`` is the client's own, for the life of the process. ``jitter`` answers a number in
+    [-1, 1] each time a backoff is drawn. ``now_ms`` is any clock that never goes back.
+
+    The host's duties: hand in one event at a time; carry out the effects in their order; send a
+    ``Tick`` when ``next_deadline_ms`` has come; and, while the application polls, a ``Poll`` at the
+    application's first ``poll`` at or after ``poll_due_ms``.
+
+    Everything public is for reading only. From ``MemberCore``: ``config``, ``rules``, ``state``,
+    ``member_id`` ("" only before the first answer, where the coordinator makes ids),
+    ``member_epoch``, ``current`` (the last assignment fully reconciled), ``target`` (the last one
+    received), ``commit_identity``, ``coordinator_id`` (None while unknown), ``poll_expired`` (the
+    last leave was caused by the poll timer), ``now_ms`` (of the last event), ``transition_count``.
+    """
+
+    kind: ClassVar[str] = JAVA
+    watches_connection: ClassVar[bool] = False
+    commits_without_poll: ClassVar[bool] = False
+    polls_at_once: ClassVar[bool] = False
+
+    _commits: Commits
+    _calls: BlockingCalls
+
+    __slots__ = (
+        "_acts_outside_poll",
+        "_application",
+        "_calls",
+        "_commits",
+        "_computing",
+        "_heartbeats",
+        "_lookup",
+        "_membership",
+        "_reconciler",
+        "_search",
+    )
+
+    def __init__(
+        self,
+        *,
+        config: ConsumerConfig,
+        member_id: str,
+        rules: MemberRules | type[MemberRules] = MemberRules,
+        jitter: Callable[[], float] = no_jitter,
+        now_ms: int,
+    ) -> None:
+        rules = rules() if isinstance(rules, type) else rules
+        self._acts_outside_poll = config.enable_auto_commit and rules.acts_outside_poll()
+        super().__init__(
+            config=config,
+            member_id=member_id,
+            rules=rules,
+            jitter=jitter,
+            now_ms=now_ms,
+        )
+        self._application = Application(
+            self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
+        )
+        self._search = CoordinatorSearch(self, self._application)
+        topic_names = TopicNames(self)
+        wire_topics = WireTopics(self, topic_names)
+        self._commits = Commits(self, self._application, self._search, wire_topics)
+        self._reconciler = Reconciler(self, self._application, self._commits, topic_names)
+        self._lookup = OffsetLookup(self, self._application, self._search, wire_topics)
+        self._membership = Membership(self, self._application, self._reconciler)
+        self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
+        self._computing = Computing(self, self._application) if self.client_assignors else None
+        self._calls = BlockingCalls(
+            self,
+            self._application,
+            self._search,
+            self._commits,
+            self._lookup,
+            self._membership,
+        )
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
+        """Take one event in; the effects are to be carried out in their order.
+
+        Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
+        After ``close`` has returned, events are ignored.
+        """
+        if now_ms < self.now_ms:
+            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
+        self.now_ms = now_ms
+        if self._calls.is_closed:
+            return ()
+        handler = _HANDLERS.get(type(event))
+        if handler is None:
+            raise ProtocolBug(f"not an event of a member: {event!r}")
+        handler(self, event)
+        self._run_managers()
+        if self._application.blocked_in is not None:
+            while self._calls.advance():
+                self._run_managers()
+        if not self.effects:
+            return ()
+        effects = tuple(self.effects)
+        self.effects.clear()
+        return effects
+
+    def _run_managers(self) -> None:
+        """Run all managers; again at once if that has changed the state (section 0.1)."""
+        while True:
+            transitions = self.transition_count
+            if self.coordinator_id is None:
+                self._search.run()
+            if self._acts_outside_poll:
+                self._commits.on_poll()
+            if self._commits.waiting:
+                self._commits.run()
+            self._heartbeats.run()
+            if self.state is ClientState.RECONCILING:
+                self._reconciler.run(in_poll=False)
+            if self._acts_outside_poll:
+                self._commits.run()
+            if self._lookup.waiting:
+                self._lookup.run()
+            if transitions == self.transition_count:
+                return
+
+    def _on_poll_event(self) -> None:
+        """Part (b) of a ``poll``."""
+        self._membership.on_poll()
+        self._reconciler.run(in_poll=True)
+        self._commits.on_poll()
+        self._lookup.on_poll()
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        self.subscription.subscribe(event)
+        self._membership.subscription_changed = True
+
+    def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
+        self._heartbeats.on_answered(event.correlation_id, event.response)
+        if self._computing is not None:
+            self._computing.on_heartbeat(event.response)
+
+    def _on_disconnected(self, event: events.Disconnected) -> None:
+        for correlation_id in event.correlation_ids:
+            if not self._search.on_lost(correlation_id):
+                self._on_request_lost(correlation_id, was_sent=True)
+
+    def _on_request_expired(self, event: events.RequestExpired) -> None:
+        for correlation_id in event.correlation_ids:
+            self._on_request_lost(correlation_id, was_sent=False)
+
+    def _on_request_lost(self, correlation_id: int, *, was_sent: bool) -> None:
+        if not (
+            self._heartbeats.on_lost(correlation_id, was_sent=was_sent)
+            or self._commits.on_lost(correlation_id, was_sent=was_sent)
+            or self._lookup.on_lost(correlation_id, was_sent=was_sent)
+            or (self._computing is not None and self._computing.on_lost(correlation_id))
+        ):
+            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+
+    def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
+        self._search.on_found(event.correlation_id, event.node_id)
+
+    def _on_coordinator_search_failed(self, event: events.CoordinatorSearchFailed) -> None:
+        self._search.on_error(event.correlation_id, event.error_code)
+
+    def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        self._reconciler.topic_names.on_metadata(event.topic_names)
+
+    def _on_assignor_metadata_changed(self, event: events.AssignorMetadataChanged) -> None:
+        by_name = {one.name: one for one in self.config.group_local_assignors}
+        if event.assignor_name not in by_name:
+            raise ProtocolBug(f"{event.assignor_name} is no assignor of this member")
+        said = advertise(by_name[event.assignor_name], event.metadata)
+        self.client_assignors = tuple(
+            said if one.name == said.name else one for one in self.client_assignors
+        )
+
+    def _on_assignment_prepared(self, event: events.AssignmentPrepared) -> None:
+        self._computes.on_prepared(event.correlation_id, event.response)
+
+    def _on_assignment_computed(self, event: events.AssignmentComputed) -> None:
+        self._computes.on_computed(event.computation_id, event.result)
+
+    def _on_assignment_installed(self, event: events.AssignmentInstalled) -> None:
+        self._computes.on_installed(event.correlation_id, event.response)
+
+    @property
+    def _computes(self) -> Computing:
+        if self._computing is None:
+            raise ProtocolBug("a member without client-side assignors computes nothing")
+        return self._computing
+
+    # --- deadlines --------------------------------------------------------------------------------
+
+    @property
+    def next_deadline_ms(self) -> int | None:
+        """When ``Tick`` is due at the latest; None if only another event can change anything."""
+        if self._calls.is_closed:
+            return None
+        earliest = self._heartbeats.deadline_ms
+        for deadline_ms in (
+            self._search.deadline_ms if self.coordinator_id is None else None,
+            self._commits.deadline_ms if self._commits.waiting else None,
+            self._commits.interval_poll_due_ms if self._acts_outside_poll else None,
+            self._lookup.deadline_ms if self._lookup.waiting else None,
+            self._reconciler.deadline_ms,
+            self._calls.deadline_ms if self._application.running is None else None,
+        ):
+            if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
+                earliest = deadline_ms
+        return earliest
+
+    @property
+    def poll_due_ms(self) -> int | None:
+        """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable.
+
+        May lie in the past (then any poll does), or ahead (the interval commit).
+        """
+        application = self._application
+        if not self.subscription.exists or application.blocked_in or application.running:
+            return None
+        if (
+            application.has_work
+            or (self.state is ClientState.RECONCILING and self._reconciler.waits_for_poll)
+            or self._membership.wants_poll
+            or self._lookup.wants_poll
+        ):
+            return self.now_ms
+        return self._commits.interval_poll_due_ms
+
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
+        """Whether the next event, of whatever kind, may commit what positions are by then.
+
+        So does a retried commit before a revocation (section 7), and so did every automatic commit
+        before KAFKA-18641. A host that integrates rates says first what was returned meanwhile.
+        """
+        return self._acts_outside_poll or bool(self._commits.waiting)
+
+    @property
+    def poll_is_due(self) -> bool:
+        """Whether a ``Poll`` at the time of the last event would do more than restart the timer."""
+        due_ms = self.poll_due_ms
+        return due_ms is not None and due_ms <= self.now_ms
+
+    # --- what invariants, traces and hosts read ---------------------------------------------------
+
+    @property
+    def is_reconciling(self) -> bool:
+        """Whether a reconciliation runs, or an obsolete one waits for its commit or callback."""
+        return self._reconciler.running_count > 0
+
+    @property
+    def reconciliation_count(self) -> int:
+        """How many reconciliations run: never more than one."""
+        return self._reconciler.running_count
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """As the coordinator set it; 0 until its first good answer."""
+        return self._heartbeats.interval_ms
+
+    @property
+    def heartbeats_in_flight(self) -> int:
+        """Heartbeats that have neither been answered nor failed."""
+        return self._heartbeats.in_flight_count
+
+    @property
+    def answered_by_handler_in_flight(self) -> int:
+        """Those in flight whose answer will be looked at (not the leave of a poll expiry)."""
+        return self._heartbeats.answered_by_handler_count
+
+    @property
+    def next_heartbeat_due_ms(self) -> int | None:
+        """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
+        return self._heartbeats.deadline_ms
+
+    @property
+    def leave_is_pending(self) -> bool:
+        """Whether ``unsubscribe`` or ``close`` waits for the leave to be over."""
+        return self._membership.leave_is_pending
+
+    @property
+    def computing_state(self) -> ComputingState:
+        """How far the member has come with a target for its group."""
+        return ComputingState.IDLE if self._computing is None else self._computing.state
+
+
+_HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {
+    events.Tick: ConsumerMember._on_tick,
+    events.HeartbeatAnswered: ConsumerMember._on_heartbeat_answered,
+    events.Poll: ConsumerMember._on_poll,
+    events.PollingResumed: ConsumerMember._on_polling_resumed,
+    events.PollingStopped: ConsumerMember._on_polling_stopped,
+    events.CallbackCompleted: ConsumerMember._on_callback_completed,
+    events.Subscribe: ConsumerMember._on_subscribe,
+    events.Unsubscribe: ConsumerMember._on_unsubscribe,
+    events.Close: ConsumerMember._on_close,
+    events.CommitOffsets: ConsumerMember._on_commit_offsets,
+    events.RecordsReturned: ConsumerMember._on_records_returned,
+    events.CommitAnswered: ConsumerMember._on_commit_answered,
+    events.OffsetFetchAnswered: ConsumerMember._on_offset_fetch_answered,
+    events.Disconnected: ConsumerMember._on_disconnected,
+    events.RequestExpired: ConsumerMember._on_request_expired,
+    events.CoordinatorFound: ConsumerMember._on_coordinator_found,
+    events.CoordinatorSearchFailed: ConsumerMember._on_coordinator_search_failed,
+    events.MetadataKnown: ConsumerMember._on_metadata_known,
+    events.PatternMatched: ConsumerMember._on_pattern_matched,
+    events.PositionsKnown: ConsumerMember._on_positions_known,
+    events.AssignorMetadataChanged: ConsumerMember._on_assignor_metadata_changed,
+    events.AssignmentPrepared: ConsumerMember._on_assignment_prepared,
+    events.AssignmentComputed: ConsumerMember._on_assignment_computed,
+    events.AssignmentInstalled: ConsumerMember._on_assignment_installed,
+}

@@ -1,0 +1,213 @@
+"""The classic librdkafka member: ``LibrdkafkaMachine`` with the requests of the classic protocol.
+
+Source: consumer-client.md, section 10.1; classic-group-and-migration.md, sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
+from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
+from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
+    LibrdkafkaClassicCore,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_heartbeats import (
+    ClassicHeartbeats,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
+    ClassicRebalance,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
+from rebalance_sim.protocol.clients.librdkafka.classic.names import SeenNames
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import SHARED_HANDLERS
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.clients.librdkafka.link import Loss
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = ["LibrdkafkaClassicMember"]
+
+
+class _Requests:
+    """``GroupRequests`` of the classic protocol: what joins, and what keeps the member in."""
+
+    __slots__ = ("heartbeats", "in_flight", "joining")
+
+    def __init__(
+        self,
+        in_flight: InFlight,
+        heartbeats: ClassicHeartbeats,
+        joining: Joining,
+    ) -> None:
+        self.in_flight = in_flight
+        self.heartbeats = heartbeats
+        self.joining = joining
+
+    def run(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.run()
+        if not self.joining.is_stuck:
+            self.heartbeats.run()
+            self.joining.run()
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """See ``GroupRequests``."""
+        due = [self.in_flight.deadline_ms]
+        if not self.joining.is_stuck:
+            due += [self.heartbeats.deadline_ms, self.joining.deadline_ms]
+        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+
+    @property
+    def due_ms(self) -> int | None:
+        """See ``GroupRequests``."""
+        return None if self.joining.is_stuck else self.heartbeats.due_ms
+
+    @property
+    def in_flight_count(self) -> int:
+        """See ``GroupRequests``."""
+        return self.in_flight.count
+
+    def note_use(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.note_use()
+
+    def on_lost(self, correlation_id: int) -> bool:
+        """See ``GroupRequests``."""
+        return self.in_flight.lose(correlation_id)
+
+    def lose_all(self) -> None:
+        """See ``GroupRequests``."""
+        self.in_flight.lose_all(Loss.TRANSPORT)
+
+
+class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
+    """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""
+
+    kind: ClassVar[str] = LIBRDKAFKA_CLASSIC
+
+    __slots__ = ("_catalogue",)
+
+    _rebalance: ClassicRebalance
+    _requests: _Requests
+
+    def __init__(
+        self,
+        *,
+        config: ClassicConsumerConfig,
+        jitter: Callable[[], float] = lambda: 0.0,
+        retry_jitter: Callable[[], float] | None = None,
+        now_ms: int,
+    ) -> None:
+        super().__init__(config=config, jitter=jitter, retry_jitter=retry_jitter, now_ms=now_ms)
+        rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
+        self._rebalance = rebalance
+        self._catalogue = TopicCatalogue(SeenNames(self, lambda: rebalance.owned))
+        self._assignment.without_id = self._catalogue.without_id
+        in_flight = InFlight(self, self._link)
+        heartbeats = ClassicHeartbeats(self, self._link, rebalance, in_flight)
+        joining = Joining(
+            self,
+            self._application,
+            self._link,
+            rebalance,
+            self._polls,
+            in_flight,
+            self._catalogue,
+        )
+        self._requests = _Requests(in_flight, heartbeats, joining)
+        self._connect_rebalance()
+        rebalance.send_leave = joining.send_leave
+        self._polls.on_expired = rebalance.on_polls_missed
+
+    def _on_membership_lost(self, error_code: ErrorCode) -> None:
+        """A commit was refused; one that joins already has learnt of it by other ways."""
+        state = self.join_state
+        if state is JoinState.STEADY or state is JoinState.WAIT_UNASSIGN_TO_COMPLETE:
+            self.forget_identity(error_code)
+        if state is JoinState.STEADY:
+            self._rebalance.give_up_and_rejoin(is_lost=True)
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def _on_subscribe(self, event: events.Subscribe) -> None:
+        """Patterns are matched by the client, with whatever its metadata show."""
+        self._rebalance.subscribe(event)
+        if event.matches_locally:
+            self.effects.append(RequestMetadata())
+        self._requests.joining.on_subscription_changed()
+
+    def _on_pattern_matched(self, event: events.PatternMatched) -> None:
+        self._rebalance.on_pattern_matched(event.topic_names)
+        self._requests.joining.on_subscription_changed()
+
+    def _on_metadata_known(self, event: events.MetadataKnown) -> None:
+        """Topics are known by name: one that was created anew is the same to this client."""
+        found, renamed = self._catalogue.on_metadata(event, self._rebalance.owned)
+        if found:
+            self._rebalance.rename(found)
+            self._assignment.rename(found, fetch_state=FetchState.INITIALIZING)
+        if renamed:
+            self._rebalance.rename(renamed)
+            # An old position means nothing in a new topic.
+            self._assignment.rename(renamed, fetch_state=FetchState.AWAIT_RESET)
+            assigned = frozenset(renamed.values()) & self.subscription.assigned.keys()
+            if assigned:
+                self.effects.append(ResetPositions(partitions=assigned))
+        if found or renamed:
+            self._assignment.serve()
+        self._requests.joining.on_metadata()
+
+    def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_join_answered(event.correlation_id, event.response)
+
+    def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_sync_answered(event.correlation_id, event.response)
+
+    def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
+        self._requests.note_use()
+        self._requests.heartbeats.on_answered(event.correlation_id, event.response)
+
+    def _on_leave_answered(self, event: events.LeaveGroupAnswered) -> None:
+        self._requests.note_use()
+        self._requests.joining.on_leave_answered(event.correlation_id, event.response)
+
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
+        """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
+        if self.is_paused or not self.subscription.assigned:
+            return False
+        due_ms = self._commits.interval_due_ms
+        if due_ms is not None and due_ms <= now_ms:
+            return True
+        if isinstance(event, events.Tick):
+            return self.session_due_ms is not None and self.session_due_ms <= now_ms
+        return isinstance(event, _MAY_BEGIN_A_REBALANCE)
+
+    handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **SHARED_HANDLERS,
+        events.Subscribe: _on_subscribe,
+        events.PatternMatched: _on_pattern_matched,
+        events.MetadataKnown: _on_metadata_known,
+        events.JoinGroupAnswered: _on_join_answered,
+        events.SyncGroupAnswered: _on_sync_answered,
+        events.ClassicHeartbeatAnswered: _on_heartbeat_answered,
+        events.LeaveGroupAnswered: _on_leave_answered,
+    }
+
+
+_MAY_BEGIN_A_REBALANCE = (
+    events.ClassicHeartbeatAnswered,
+    events.SyncGroupAnswered,
+    events.MetadataKnown,
+    events.PatternMatched,
+    events.Subscribe,
+    events.CommitAnswered,
+)

@@ -1,0 +1,393 @@
+"""JoinGroup, SyncGroup and LeaveGroup, and what the leader of a group does in between.
+
+Sources: the five traces with classic members of librdkafka; classic-group-and-migration.md,
+sections 2 and 3.4. The versions are librdkafka's: JoinGroup 5, SyncGroup 3, LeaveGroup 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
+from rebalance_sim.protocol.clients.common.effects import (
+    RequestMetadata,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendSyncGroup,
+)
+from rebalance_sim.protocol.clients.common.leading import (
+    assign_as_leader,
+    claiming_members,
+    topics_of_all,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
+    LibrdkafkaClassicCore,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
+    ClassicRebalance,
+)
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
+from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.wire.classic_messages import (
+    NO_GENERATION,
+    JoinGroupProtocol,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = ["Joining"]
+
+_J = JoinState
+
+_JOIN_VERSION = 5
+_JOIN_INTERVAL_MS = 1_000
+"""A JoinGroup follows on one that was in vain at the earliest after so long, unless it was refused
+for the lack of an id."""
+
+_GRACE_MS = 3_000
+"""What JoinGroup and SyncGroup get on top of the time that the coordinator may keep them
+(inferred)."""
+
+_LEAVE_TIMEOUT_MS = 5_000
+
+_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_GENERATION_LOST = frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.ILLEGAL_GENERATION})
+_PASSING = _COORDINATOR_LOST | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+
+
+class Joining:
+    """How a member comes into the next generation. ``is_stuck``: this leader assigns for ever."""
+
+    __slots__ = (
+        "_application",
+        "_asked_for",
+        "_awaiting",
+        "_catalogue",
+        "_core",
+        "_in_flight",
+        "_is_leader",
+        "_joined_counts",
+        "_link",
+        "_polls",
+        "_protocol_name",
+        "_rebalance",
+        "_topics_changed",
+        "is_stuck",
+    )
+
+    def __init__(
+        self,
+        core: LibrdkafkaClassicCore,
+        application: Application,
+        link: CoordinatorLink,
+        rebalance: ClassicRebalance,
+        polls: PollWatch,
+        in_flight: InFlight,
+        catalogue: TopicCatalogue,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._link = link
+        self._rebalance = rebalance
+        self._polls = polls
+        self._in_flight = in_flight
+        self._catalogue = catalogue
+        self._asked_for: frozenset[str] = frozenset()  # topics that were unknown, and may stay so
+        self._awaiting: JoinGroupResponse | None = None  # the leader's, until it has metadata
+        self._is_leader = False  # of the generation that the last JoinGroup has led to
+        self._joined_counts: Mapping[str, int] = {}  # of the topics that were heeded last
+        self._topics_changed = False
+        self._protocol_name: str | None = None
+        self.is_stuck = False
+
+    # --- when -------------------------------------------------------------------------------------
+
+    @property
+    def _may_join(self) -> bool:
+        core = self._core
+        return (
+            core.join_state is _J.INIT
+            and self._rebalance.has_subscription
+            and self._link.is_up
+            and not core.is_fatal
+            and not core.is_terminating
+            and not core.will_leave
+            and not (core.has_missed_polls and self._polls.is_overdue)
+        )
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``run`` has something to do; without topics it has not."""
+        if not self._may_join or not self._topics_to_join():
+            return None
+        return self._core.join_due_ms
+
+    def run(self) -> None:
+        """Join if it is time to, or because topics are not as they were at the last time."""
+        core = self._core
+        if self._topics_changed and core.join_state in (_J.STEADY, _J.INIT):
+            self._heed_topics()
+        if not self._may_join or core.now_ms < core.join_due_ms:
+            return
+        self._rebalance.apply_next_subscription()
+        core.has_missed_polls = core.poll_expired = False
+        unknown = core.subscription.topic_names - self._catalogue.counts.keys() - self._asked_for
+        if unknown:
+            self._asked_for |= unknown
+            self._awaiting = None
+            core.set_join_state(_J.WAIT_METADATA)
+            core.effects.append(RequestMetadata())
+        elif self._topics_to_join():
+            self._send_join()
+
+    def _heed_topics(self) -> None:
+        """Topics have come, gone or grown. Where partitions are kept through a rebalance, those of
+        topics that are gone are lost at once, and then only the leader joins anew (read in the
+        source of librdkafka)."""
+        core = self._core
+        topics = self._topics_to_join()
+        self._topics_changed = False
+        self._joined_counts = topics
+        if core.config.is_cooperative:
+            name_of = self._catalogue.name_of
+            gone = frozenset(p for p in self._rebalance.owned if name_of(p) not in topics)
+            if gone:
+                self._rebalance.lose(gone, rejoins=self._is_leader)
+                return
+        self._rebalance.join_next_generation()
+
+    def _topics_to_join(self) -> Mapping[str, int]:
+        """Topics of the subscription that exist; without any nothing is joined."""
+        return self._catalogue.counts_of(self._core.subscription.topic_names)
+
+    def on_metadata(self) -> None:
+        """The client's metadata has been refreshed."""
+        core = self._core
+        response, self._awaiting = self._awaiting, None
+        if core.join_state is _J.WAIT_METADATA:
+            if response is None:
+                core.set_join_state(_J.INIT)
+            else:
+                self._assign(response)
+        topics = self._topics_to_join()
+        self._asked_for -= topics.keys()
+        self._topics_changed = topics != self._joined_counts
+
+    def on_subscription_changed(self) -> None:
+        """Other topics are wanted than those of the last JoinGroup, perhaps."""
+        self._topics_changed = self._topics_to_join() != self._joined_counts
+        unknown = self._core.subscription.topic_names - self._catalogue.counts.keys()
+        if unknown and self._core.join_state is _J.STEADY:
+            self._core.effects.append(RequestMetadata())
+
+    # --- JoinGroup --------------------------------------------------------------------------------
+
+    def _send_join(self) -> None:
+        core = self._core
+        config = core.config
+        core.set_join_state(_J.WAIT_JOIN)
+        core.join_due_ms = core.now_ms + _JOIN_INTERVAL_MS
+        self._awaiting = None
+        self._is_leader = False
+        self._joined_counts = self._topics_to_join()
+        self._topics_changed = False
+        is_cooperative = config.is_cooperative
+        owned = self._catalogue.by_name(self._rebalance.owned) if is_cooperative else ()
+        protocols = tuple(
+            JoinGroupProtocol(
+                assignor.name,
+                Subscription(
+                    topics=tuple(self._joined_counts),
+                    owned_partitions=owned,
+                    generation_id=core.generation_id if is_cooperative else NO_GENERATION,
+                    rack_id=config.client_rack or "",
+                    user_data=assignor.user_data(
+                        last_assigned=core.last_assigned,
+                        last_generation_id=core.last_assigned_generation_id,
+                    ),
+                ),
+            )
+            for assignor in config.assignors
+        )
+        timeout_ms = config.max_poll_interval_ms + _GRACE_MS
+        request = JoinGroupRequest(
+            group_id=config.group_id,
+            member_id=core.member_id,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            group_instance_id=config.group_instance_id,
+            protocols=protocols,
+            api_version=_JOIN_VERSION,
+        )
+        number = self._in_flight.add(timeout_ms=timeout_ms, on_failed=self._on_join_failed)
+        core.effects.append(
+            SendJoinGroup(correlation_id=number, request=request, timeout_ms=timeout_ms)
+        )
+
+    def _on_join_failed(self, loss: Loss) -> None:
+        if loss is Loss.TRANSPORT:
+            self._link.search()
+        if self._core.join_state is _J.WAIT_JOIN:
+            self._core.set_join_state(_J.INIT)
+
+    def on_join_answered(self, correlation_id: int, response: JoinGroupResponse) -> None:
+        """The coordinator has answered a JoinGroup, well or badly."""
+        self._in_flight.take(correlation_id)
+        core = self._core
+        if core.join_state is not _J.WAIT_JOIN or core.will_leave:
+            return  # the application does not want it any more
+        error_code = response.error_code
+        if error_code is not ErrorCode.NONE:
+            self._on_join_refused(error_code, response.member_id)
+            return
+        core.adopt_generation(response.member_id, response.generation_id)
+        core.note_alive()
+        self._protocol_name = response.protocol_name
+        self._is_leader = response.leader == response.member_id
+        if self._is_leader:
+            self._awaiting = response
+            core.set_join_state(_J.WAIT_METADATA)
+            core.effects.append(RequestMetadata())
+        else:
+            self._send_sync({})
+
+    def _on_join_refused(self, error_code: ErrorCode, member_id: str) -> None:
+        core = self._core
+        if error_code is ErrorCode.MEMBER_ID_REQUIRED:
+            core.adopt_generation(member_id, NO_GENERATION)
+            core.join_due_ms = core.now_ms
+        elif error_code in _LOST:
+            core.forget_identity(error_code)
+        elif error_code in _COORDINATOR_LOST:
+            self._link.search()
+        elif error_code is ErrorCode.FENCED_INSTANCE_ID:
+            self._rebalance.fail(error_code, "JoinGroup failed")
+            return
+        elif error_code not in _PASSING:
+            self._application.queue_error(error_code, "JoinGroup failed")
+        # With UNKNOWN_MEMBER_ID it asks for another id first, and is told then that it needs one;
+        # who has an instance id is not told so (docs/findings.md, sim-outlived-membership).
+        if self._rebalance.owned and error_code in _GENERATION_LOST:
+            self._rebalance.lose_and_join_again()
+        else:
+            core.set_join_state(_J.INIT)
+
+    # --- SyncGroup --------------------------------------------------------------------------------
+
+    def _assign(self, response: JoinGroupResponse) -> None:
+        """The leader's part. What a member has said to the assignor it gets back with its
+        partitions."""
+        counts = self._catalogue.counts_of(topics_of_all(response))
+        try:
+            shares = assign_as_leader(response, self._core.config.assignors, counts)
+        except EndlessAssignmentError:
+            self.is_stuck = True  # the main thread computes for ever: heartbeats end as well
+            self._core.session_due_ms = None
+            return
+        said = {
+            member.member_id: member.subscription.user_data for member in claiming_members(response)
+        }
+        self._send_sync(
+            {
+                member_id: Assignment(partitions=share, user_data=said[member_id])
+                for member_id, share in shares.items()
+            }
+        )
+
+    def _send_sync(self, assignments: Mapping[str, Assignment]) -> None:
+        core = self._core
+        config = core.config
+        if not self._link.is_up:
+            self._rebalance.join_again()
+            return
+        core.set_join_state(_J.WAIT_SYNC)
+        number = self._in_flight.add(
+            timeout_ms=config.session_timeout_ms + _GRACE_MS, on_failed=self._on_sync_failed
+        )
+        request = SyncGroupRequest(
+            group_id=config.group_id,
+            generation_id=core.generation_id,
+            member_id=core.member_id,
+            group_instance_id=config.group_instance_id,
+            assignments=assignments,
+        )
+        core.effects.append(SendSyncGroup(correlation_id=number, request=request))
+
+    def _on_sync_failed(self, loss: Loss) -> None:
+        if loss is Loss.TRANSPORT:
+            self._link.search()
+        if self._core.join_state is _J.WAIT_SYNC:
+            self._rebalance.join_again()
+
+    def on_sync_answered(self, correlation_id: int, response: SyncGroupResponse) -> None:
+        """The coordinator has answered a SyncGroup, well or badly."""
+        self._in_flight.take(correlation_id)
+        core = self._core
+        error_code = response.error_code
+        if core.join_state is not _J.WAIT_SYNC or core.will_leave:
+            return
+        if error_code is ErrorCode.NONE:
+            core.note_alive()
+            self._take_over(response)
+        elif error_code is ErrorCode.FENCED_INSTANCE_ID:
+            self._rebalance.fail(error_code, "SyncGroup failed")
+        elif error_code in _LOST:
+            core.forget_identity(error_code)
+            self._rebalance.lose_and_join_again()
+        else:
+            if error_code in _COORDINATOR_LOST:
+                self._link.search()
+            elif error_code not in _PASSING:
+                self._application.queue_error(error_code, "SyncGroup failed")
+            self._rebalance.join_again()
+
+    def _take_over(self, response: SyncGroupResponse) -> None:
+        core = self._core
+        given = response.assignment
+        named: tuple[NamedPartitions, ...] = ()
+        if isinstance(given, Assignment):
+            named = given.partitions
+        core.last_assigned = named
+        core.last_assigned_generation_id = core.generation_id
+        target = self._catalogue.by_id(named)
+        if self._catalogue.without_id(target):
+            core.effects.append(RequestMetadata())
+        self._rebalance.take_over(target)
+
+    # --- LeaveGroup -------------------------------------------------------------------------------
+
+    def send_leave(self) -> None:
+        """Leave; whatever comes of that, the membership is over."""
+        core = self._core
+        if not self._link.is_up:
+            core.later.append(self._rebalance.on_left)
+            return
+        number = self._in_flight.add(
+            timeout_ms=_LEAVE_TIMEOUT_MS, on_failed=lambda loss: self._rebalance.on_left()
+        )
+        request = LeaveGroupRequest(
+            group_id=core.config.group_id, members=(MemberIdentity(core.member_id),)
+        )
+        core.effects.append(SendLeaveGroup(correlation_id=number, request=request))
+        core.forget_identity()
+
+    def on_leave_answered(self, correlation_id: int, response: LeaveGroupResponse) -> None:
+        """The coordinator has answered a LeaveGroup, well or badly."""
+        self._in_flight.take(correlation_id)
+        self._rebalance.on_left()

@@ -1,0 +1,353 @@
+"""Heartbeats: when one is sent, what it says, what its answer means, when it is given up.
+
+Source: consumer-client.md, section 10.1. One request does for joining, acknowledging, subscribing
+and staying alive: what it carries follows from flags that only a good answer clears.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
+from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
+from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.wire.consumer_messages import (
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+
+__all__ = ["Heartbeats"]
+
+_FIRST_TIMEOUT_MS = 45_000
+"""``session.timeout.ms``: how long an answer may take while no interval is known."""
+
+_SCAN_MS = 1_000
+"""A request that has run out of time is noticed when its connection is used next, or has been idle
+for so long."""
+
+_MAX_RETRIES = 2
+
+_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_RETRIED = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
+
+
+class Heartbeats:
+    """The heartbeats of one member, and its leaves."""
+
+    __slots__ = (
+        "_application",
+        "_core",
+        "_leave",
+        "_line_used_ms",
+        "_link",
+        "_polls",
+        "_rebalance",
+        "_request",
+        "_retries",
+        "_retry_due_ms",
+        "_timeouts",
+    )
+
+    def __init__(
+        self,
+        core: LibrdkafkaCore,
+        application: Application,
+        link: CoordinatorLink,
+        rebalance: Rebalance,
+        polls: PollWatch,
+    ) -> None:
+        self._core = core
+        self._application = application
+        self._link = link
+        self._rebalance = rebalance
+        self._polls = polls
+        self._leave: int | None = None  # correlation id, while one is in flight
+        self._request: ConsumerGroupHeartbeatRequest | None = None  # in flight, or to be repeated
+        self._retries = 0
+        self._retry_due_ms: int | None = None
+        self._timeouts: dict[int, int] = {}  # correlation id -> when its answer is too late
+        self._line_used_ms = core.now_ms
+
+    # --- when -------------------------------------------------------------------------------------
+
+    @property
+    def is_in_transit(self) -> bool:
+        """Whether a heartbeat is in flight, or waits to be repeated: no other is sent then."""
+        return self._request is not None
+
+    @property
+    def in_flight_count(self) -> int:
+        """Heartbeats and leaves that have neither been answered nor failed."""
+        return len(self._timeouts)
+
+    @property
+    def _may_send(self) -> bool:
+        core = self._core
+        return (
+            core.subscription.exists
+            and not self.is_in_transit
+            and not core.is_fatal
+            and not core.is_rejoining
+            and not (core.must_rejoin and self._rebalance.is_running)
+            and not (core.has_missed_polls and self._polls.is_overdue)
+            and not core.will_leave
+        )
+
+    @property
+    def due_ms(self) -> int | None:
+        """When the next heartbeat is due; None while none may be sent."""
+        if not self._link.is_up:
+            return None
+        if self._request is not None:
+            return self._retry_due_ms
+        return self._core.heartbeat_due_ms if self._may_send else None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``run`` has something to do."""
+        due_ms = self.due_ms
+        given_up_ms = self._give_up_deadline_ms
+        if due_ms is None or (given_up_ms is not None and given_up_ms < due_ms):
+            return given_up_ms
+        return due_ms
+
+    @property
+    def _give_up_deadline_ms(self) -> int | None:
+        """When an answer that is late is noticed to be so."""
+        if not self._timeouts:
+            return None
+        late_ms = min(self._timeouts.values())
+        scans = -((self._line_used_ms - late_ms) // _SCAN_MS)
+        return self._line_used_ms + max(scans, 1) * _SCAN_MS
+
+    def note_use(self) -> None:
+        """Something has been sent to the coordinator, or has come from it."""
+        self._line_used_ms = self._core.now_ms
+
+    def run(self) -> None:
+        """Give up what has taken too long, begin to rejoin if need be, send what is due."""
+        core = self._core
+        if self._timeouts and core.now_ms >= min(self._timeouts.values()):
+            deadline_ms = self._give_up_deadline_ms
+            if self._line_used_ms == core.now_ms or (deadline_ms or 0) <= core.now_ms:
+                self._give_up()
+        if not self._link.is_up or core.is_fatal:
+            return
+        if core.must_rejoin:
+            if self._rebalance.is_running:
+                return
+            core.must_rejoin = False
+            core.is_rejoining = True
+            self._rebalance.give_up_and_rejoin(is_lost=True)
+        is_full = core.sends_full_request
+        if core.join_state is JoinState.INIT:
+            core.is_rejoining = False
+            self._rebalance.apply_next_subscription()
+            is_full = True
+        if self._retry_due_ms is not None and core.now_ms >= self._retry_due_ms:
+            self._retry_due_ms = None
+            self._transmit()
+        elif self._may_send and core.now_ms >= core.heartbeat_due_ms:
+            is_ack = core.join_state is JoinState.STEADY and core.waits_for_ack
+            self._send(is_full=is_full, is_ack=is_ack)
+
+    def _send(self, *, is_full: bool, is_ack: bool) -> None:
+        core = self._core
+        core.has_missed_polls = False
+        core.is_sending_ack = core.is_sending_ack or is_ack
+        self._request = self._build(is_full=is_full, is_ack=is_ack)
+        self._retries = 0
+        core.heartbeat_attempts += 1
+        core.last_heartbeat_ms = core.now_ms
+        core.heartbeat_backoff_ms = 0
+        self._transmit()
+
+    def _transmit(self) -> None:
+        assert self._request is not None
+        self._core.show_state()
+        self._emit(self._request)
+
+    def _emit(self, request: ConsumerGroupHeartbeatRequest) -> int:
+        core = self._core
+        correlation_id = core.new_correlation_id()
+        core.effects.append(SendHeartbeat(correlation_id=correlation_id, request=request))
+        timeout_ms = core.heartbeat_interval_ms or _FIRST_TIMEOUT_MS
+        self._timeouts[correlation_id] = core.now_ms + timeout_ms
+        return correlation_id
+
+    # --- what -------------------------------------------------------------------------------------
+
+    def _build(self, *, is_full: bool, is_ack: bool) -> ConsumerGroupHeartbeatRequest:
+        core = self._core
+        config = core.config
+        if core.has_new_subscription and not self._rebalance.is_running:
+            core.has_new_subscription = False
+            core.is_sending_subscription = True
+        names: tuple[str, ...] | None = None
+        regex: str | None = None
+        if is_full or core.is_sending_subscription:
+            subscription = core.subscription
+            names = tuple(sorted(subscription.topic_names))
+            # Patterns are joined by "|", each in parentheses; here there is one at most.
+            pattern = subscription.topic_regex
+            regex = "" if pattern is None else f"({pattern})"
+        return ConsumerGroupHeartbeatRequest(
+            group_id=config.group_id,
+            member_id=core.member_id,
+            member_epoch=max(core.member_epoch, 0),
+            instance_id=config.group_instance_id if is_full else None,
+            rack_id=(config.client_rack or None) if is_full else None,
+            rebalance_timeout_ms=config.max_poll_interval_ms if is_full else UNCHANGED_TIMEOUT_MS,
+            subscribed_topic_names=names,
+            subscribed_topic_regex=regex,
+            server_assignor=config.group_remote_assignor if is_full else None,
+            topic_partitions=core.current.partitions if is_full or is_ack else None,
+        )
+
+    def send_leave(self) -> None:
+        """Leave: nothing but the id, and a static member's instance. Without a coordinator, and
+        after a fatal error, nothing is sent, and the member is gone all the same."""
+        core = self._core
+        if not self._link.is_up or core.is_fatal:
+            core.later.append(self._rebalance.on_left)
+            return
+        config = core.config
+        core.show_state(ClientState.LEAVING)
+        is_static = config.group_instance_id is not None
+        self._leave = self._emit(
+            ConsumerGroupHeartbeatRequest(
+                group_id=config.group_id,
+                member_id=core.member_id,
+                member_epoch=STATIC_LEAVE_EPOCH if is_static else LEAVE_EPOCH,
+                instance_id=config.group_instance_id,
+            )
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
+        """The coordinator has answered."""
+        if self._timeouts.pop(correlation_id, None) is None:
+            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
+        if correlation_id == self._leave:
+            self._leave = None
+            self._rebalance.on_left()
+        elif response.error_code is ErrorCode.NONE:
+            self._on_success(response)
+        else:
+            self._on_error(response.error_code, response.error_message)
+
+    def on_lost(self, correlation_id: int) -> bool:
+        """The connection was lost. Whether the request was a heartbeat."""
+        if self._timeouts.pop(correlation_id, None) is None:
+            return False
+        if correlation_id == self._leave:
+            self._leave = None
+            self._rebalance.on_left()
+        else:
+            request, self._request = self._request, None
+            self._look_again(request)
+        return True
+
+    def lose_all(self) -> None:
+        """The member itself has closed the connection, because the coordinator has moved."""
+        for correlation_id in list(self._timeouts):
+            self.on_lost(correlation_id)
+
+    def _on_success(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        core = self._core
+        self._request = None
+        core.adopt_epoch(response.member_epoch)
+        if core.will_leave:
+            return
+        if response.heartbeat_interval_ms > 0:
+            core.heartbeat_interval_ms = response.heartbeat_interval_ms
+        if response.assignment is not None:
+            core.receive(response.assignment)
+        if (
+            core.join_state is JoinState.STEADY
+            and core.waits_for_ack
+            and core.reconciling is not None
+        ):
+            if core.is_sending_ack:
+                core.acked, core.reconciling = core.reconciling, None
+                core.waits_for_ack = False
+                core.note_assignments()
+            elif core.subscription.exists:
+                core.expedite_heartbeat()
+        self._rebalance.look_at_next_target()
+        if core.has_new_subscription and not self._rebalance.is_running:
+            core.expedite_heartbeat()
+        core.is_sending_subscription = False
+        core.sends_full_request = False
+        core.is_sending_ack = False
+        core.heartbeat_attempts = 0
+
+    def _on_error(self, error_code: ErrorCode, message: str | None) -> None:
+        core = self._core
+        request, self._request = self._request, None
+        if error_code in _FENCED:
+            core.must_rejoin = True
+        elif error_code is ErrorCode.GROUP_ID_NOT_FOUND and core.is_leaving:
+            return
+        elif error_code in _COORDINATOR_LOST:
+            self._look_again(request)
+        elif error_code in _RETRIED:
+            self._repeat(request)
+        else:
+            core.is_fatal = True
+            self._application.queue_error(error_code, message or error_code.name)
+            if not self._rebalance.is_running:
+                self._rebalance.give_up_and_rejoin(is_lost=True)
+
+    def _look_again(self, request: ConsumerGroupHeartbeatRequest | None) -> None:
+        """The coordinator could not be reached, or has moved: ask for it, and say everything in the
+        next heartbeat, which comes on the interval. While there is none, the request is repeated.
+        """
+        self._core.sends_full_request = True
+        self._link.search()
+        if not self._core.heartbeat_interval_ms:
+            self._repeat(request)
+
+    def _repeat(self, request: ConsumerGroupHeartbeatRequest | None) -> None:
+        """Send the very same request again after a backoff, if its time is not over."""
+        core = self._core
+        timeout_ms = core.heartbeat_interval_ms or _FIRST_TIMEOUT_MS
+        config = core.config
+        due_ms = core.now_ms + backoff_ms(
+            self._retries,
+            initial_ms=config.retry_backoff_ms,
+            max_ms=config.retry_backoff_max_ms,
+            jitter=core.jitter() * BACKOFF_JITTER,
+        )
+        may_repeat = (
+            request is not None
+            and core.subscription.exists
+            and not core.will_leave
+            and self._retries < _MAX_RETRIES
+            and due_ms < core.last_heartbeat_ms + timeout_ms
+        )
+        self._request = request if may_repeat else None
+        self._retry_due_ms = due_ms if may_repeat else None
+        self._retries += 1
+
+    def _give_up(self) -> None:
+        """No answer within an interval: the connection is taken for dead. The next heartbeat is due
+        by now, and goes out over the next one; it is full only if it would be anyway."""
+        self._timeouts.clear()
+        self._request = None
+        self._retry_due_ms = None
+        if self._leave is not None:
+            self._leave = None
+            self._rebalance.on_left()
+        self._link.cut()
+        self.note_use()

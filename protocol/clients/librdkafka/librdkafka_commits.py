@@ -1,0 +1,354 @@
+"""Offset commits: on the interval, of what is given up, and those of the application.
+
+Source: consumer-client.md, sections 7 and 10.1. A failed request is sent again as it was, with the
+epoch it had, twice at most; a commit that finds no coordinator, or a stale epoch, is put off and
+signed anew. While any commit is open no offsets are looked up and no unassignment is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.effects import CommitReturned, SendCommit
+from rebalance_sim.protocol.clients.common.events import CommitOffsets
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.offset_messages import (
+    NO_MEMBER_EPOCH,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["Commits"]
+
+_MAX_RETRIES = 2
+
+_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_RETRIED = _COORDINATOR_LOST | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+
+
+class _Commit:
+    """A commit from its creation to its end."""
+
+    __slots__ = (
+        "give_up_ms",
+        "is_manual",
+        "offsets",
+        "on_done",
+        "request",
+        "retries",
+        "retry_due_ms",
+    )
+
+    def __init__(
+        self,
+        offsets: Mapping[TopicPartition, int],
+        on_done: Callable[[ErrorCode | None], None],
+        *,
+        is_manual: bool,
+    ) -> None:
+        self.offsets = offsets
+        self.on_done = on_done
+        self.is_manual = is_manual
+        self.request: OffsetCommitRequest | None = None
+        self.retries = 0
+        self.retry_due_ms = 0
+        self.give_up_ms: int | None = None  # set when it is put off for the first time
+
+
+class Commits:
+    """All commits of a consumer, and which offsets are stored and committed.
+
+    ``stored``: what the application has been handed, since the partition was assigned; only that is
+    ever committed. ``on_all_over`` is called when the last open commit has ended.
+    """
+
+    __slots__ = (
+        "_application",
+        "_committed",
+        "_core",
+        "_deferred",
+        "_in_flight",
+        "_interval_due_ms",
+        "_jitter",
+        "_link",
+        "_open_count",
+        "_retrying",
+        "_stored",
+        "on_all_over",
+    )
+
+    def __init__(
+        self,
+        core: LibrdkafkaCore,
+        application: Application,
+        link: CoordinatorLink,
+        *,
+        jitter: Callable[[], float],
+    ) -> None:
+        self._core = core
+        self._jitter = jitter
+        self._application = application
+        self._link = link
+        self._in_flight: dict[int, _Commit] = {}
+        self._retrying: list[_Commit] = []
+        self._deferred: list[_Commit] = []
+        self._open_count = 0
+        self._stored: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._interval_due_ms = core.now_ms + core.config.auto_commit_interval_ms
+        self.on_all_over: Callable[[], None] = _nothing
+
+    # --- positions --------------------------------------------------------------------------------
+
+    def store(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The application has been handed records up to these positions."""
+        for partition, position in positions.items():
+            state = self._core.subscription.assigned.get(partition)
+            if state is not None and state.has_valid_position and position > state.position:
+                self._stored[partition] = position
+
+    def set_committed(self, partition: TopicPartition, offset: int) -> None:
+        """What the coordinator has for a partition; -1 for nothing."""
+        self._committed[partition] = offset
+
+    def take_stored(self, partitions: frozenset[TopicPartition]) -> dict[TopicPartition, int]:
+        """The stored offsets of partitions that are given up, committed or not; forgotten here."""
+        return {p: self._stored.pop(p) for p in sorted(partitions) if p in self._stored}
+
+    def _moved(self) -> dict[TopicPartition, int]:
+        """Stored offsets of assigned partitions that are past what is committed."""
+        return {
+            partition: self._stored[partition]
+            for partition in sorted(self._core.subscription.assigned)
+            if self._stored.get(partition, -1) > self._committed.get(partition, -1)
+        }
+
+    # --- asking for commits -----------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a commit has not ended yet."""
+        return self._open_count > 0
+
+    def commit_removed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Auto-commit of what has just been unassigned."""
+        if offsets and self._core.config.enable_auto_commit:
+            self._add(_Commit(offsets, _ignore, is_manual=False))
+
+    def commit(self, event: CommitOffsets) -> None:
+        """``commit`` of the application; without offsets, of what has moved."""
+
+        def done(error_code: ErrorCode | None) -> None:
+            result = CommitReturned(commit_id=event.commit_id, error_code=error_code)
+            if event.is_sync:
+                self._core.effects.append(result)
+            else:
+                self._application.queue_async_result(result)
+
+        offsets = self._moved() if event.offsets is None else dict(event.offsets)
+        if offsets:
+            self._add(_Commit(offsets, done, is_manual=True))
+        else:
+            done(None)
+
+    @property
+    def interval_due_ms(self) -> int | None:
+        """When the next interval commit is due; None while there is nothing to commit."""
+        config = self._core.config
+        if not config.enable_auto_commit or not self._core.subscription.assigned:
+            return None
+        return self._interval_due_ms
+
+    def _run_interval(self) -> None:
+        """The interval commit; a tick that meets a rebalance is skipped."""
+        core = self._core
+        if not core.config.enable_auto_commit or core.now_ms < self._interval_due_ms:
+            return
+        interval_ms = core.config.auto_commit_interval_ms
+        missed = (core.now_ms - self._interval_due_ms) // interval_ms
+        self._interval_due_ms += (missed + 1) * interval_ms
+        if (core.subscription.exists and core.join_state is not JoinState.STEADY) or core.is_lost:
+            return
+        offsets = self._moved()
+        if offsets:
+            self._add(_Commit(offsets, _ignore, is_manual=False))
+
+    def _add(self, commit: _Commit) -> None:
+        self._open_count += 1
+        self._send_or_defer(commit)
+
+    # --- the manager ------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Send what is due, give up what has been put off for too long."""
+        core = self._core
+        self._run_interval()
+        if self._link.is_up:
+            # What is repeated waits on the connection itself, so it is out before anything else.
+            for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
+                self._retrying.remove(commit)
+                self._transmit(commit)
+            if self._deferred:
+                deferred, self._deferred = self._deferred, []
+                for commit in deferred:
+                    self._send_or_defer(commit)
+        else:
+            for commit in [c for c in self._deferred if (c.give_up_ms or 0) <= core.now_ms]:
+                self._deferred.remove(commit)
+                self._finish(commit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When ``run`` has something to do."""
+        due: list[int] = []
+        if self.interval_due_ms is not None:
+            due.append(self.interval_due_ms)
+        if self._link.is_up:
+            due += [commit.retry_due_ms for commit in self._retrying]
+        else:
+            due += [commit.give_up_ms or 0 for commit in self._deferred]
+        return min(due, default=None)
+
+    def _send_or_defer(self, commit: _Commit) -> None:
+        """Sign the commit and send it, or put it off until there is a coordinator."""
+        core = self._core
+        if core.is_fatal:
+            self._finish(commit, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        if not self._link.is_up:
+            if not self._defer(commit, once=commit.give_up_ms is not None):
+                self._finish(commit, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        identity = core.commit_identity
+        commit.request = OffsetCommitRequest(
+            group_id=core.config.group_id,
+            member_id=core.member_id,
+            generation_id_or_member_epoch=(
+                NO_MEMBER_EPOCH if identity is None else identity.member_epoch
+            ),
+            group_instance_id=core.config.group_instance_id,
+            offsets=commit.offsets,
+            wire_topics=core.wire_topics_of(commit.offsets),
+        )
+        commit.retries = 0
+        self._transmit(commit)
+
+    def _transmit(self, commit: _Commit) -> None:
+        assert commit.request is not None
+        correlation_id = self._core.new_correlation_id()
+        self._in_flight[correlation_id] = commit
+        self._core.effects.append(SendCommit(correlation_id=correlation_id, request=commit.request))
+
+    def _defer(self, commit: _Commit, *, once: bool) -> bool:
+        """Put a commit off, if that is still allowed."""
+        now_ms = self._core.now_ms
+        if once or (commit.give_up_ms is not None and now_ms >= commit.give_up_ms):
+            return False
+        if commit.give_up_ms is None:
+            commit.give_up_ms = now_ms + self._core.commit_deferral_ms
+        self._deferred.append(commit)
+        return True
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answered(self, correlation_id: int, response: OffsetCommitResponse) -> None:
+        """The coordinator has answered; only if every partition failed is the commit repeated."""
+        commit = self._in_flight.pop(correlation_id, None)
+        if commit is None:
+            raise ProtocolBug(f"an answer to commit {correlation_id}, which is not in flight")
+        errors = [code for _, code in sorted(response.errors.items()) if code]
+        for partition, code in response.errors.items():
+            if code is ErrorCode.NONE and partition in commit.offsets:
+                self._committed[partition] = commit.offsets[partition]
+        if not errors:
+            self._finish(commit, None)
+        elif len(errors) < len(response.errors):
+            self._end(commit, errors[-1])
+        else:
+            self._fail(commit, errors)
+
+    def on_lost(self, correlation_id: int, loss: Loss) -> bool:
+        """A request has no answer, and will have none. Whether it was a commit."""
+        commit = self._in_flight.pop(correlation_id, None)
+        if commit is None:
+            return False
+        if loss is Loss.TRANSPORT:
+            self._link.mark_dead()
+        if not self._retry(commit):
+            if loss is Loss.TRANSPORT and self._defer(commit, once=commit.give_up_ms is not None):
+                return True
+            self._finish(commit, ErrorCode.REQUEST_TIMED_OUT)
+        return True
+
+    def lose_all(self, loss: Loss) -> None:
+        """The member itself has closed the connection."""
+        for correlation_id in list(self._in_flight):
+            self.on_lost(correlation_id, loss)
+
+    def _fail(self, commit: _Commit, errors: list[ErrorCode]) -> None:
+        codes = frozenset(errors)
+        if ErrorCode.FENCED_INSTANCE_ID in codes:
+            self._core.is_fatal = True
+            self._application.queue_error(ErrorCode.FENCED_INSTANCE_ID, "OffsetCommit failed")
+        elif codes & _COORDINATOR_LOST:
+            self._link.mark_dead()
+        elif ErrorCode.REQUEST_TIMED_OUT in codes:
+            self._link.search()
+        if not (codes <= _RETRIED and self._retry(commit)):
+            self._end(commit, errors[-1])
+
+    def _retry(self, commit: _Commit) -> bool:
+        """Send the very same request again after a backoff, unless it has been twice."""
+        if commit.retries >= _MAX_RETRIES:
+            return False
+        config = self._core.config
+        commit.retry_due_ms = self._core.now_ms + backoff_ms(
+            commit.retries,
+            initial_ms=config.retry_backoff_ms,
+            max_ms=config.retry_backoff_max_ms,
+            jitter=self._jitter() * BACKOFF_JITTER,
+        )
+        commit.retries += 1
+        self._retrying.append(commit)
+        return True
+
+    def _end(self, commit: _Commit, error_code: ErrorCode) -> None:
+        """An error that is not retried: what else follows from it."""
+        self._core.note_refused_commit(error_code)
+        if error_code is ErrorCode.STALE_MEMBER_EPOCH and not commit.is_manual:
+            if self._defer(commit, once=False):
+                return
+        elif error_code in _COORDINATOR_LOST and self._defer(
+            commit, once=commit.give_up_ms is not None
+        ):
+            return
+        self._finish(commit, error_code)
+
+    def _finish(self, commit: _Commit, error_code: ErrorCode | None) -> None:
+        self._open_count -= 1
+        commit.on_done(error_code)
+        if not self._open_count:
+            # Not from inside of whatever asked for the commit: the operation queue comes between.
+            self._core.later.append(self._report_all_over)
+
+    def _report_all_over(self) -> None:
+        if not self._open_count:
+            self.on_all_over()
+
+
+def _ignore(error_code: ErrorCode | None) -> None:
+    """Nobody waits for an automatic commit but the assignment."""
+
+
+def _nothing() -> None:
+    """Until somebody listens."""

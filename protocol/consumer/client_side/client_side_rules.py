@@ -1,0 +1,116 @@
+"""The decisions about client-side assignors in which known defects differ, each a small method.
+
+Source: consumer-group-coordinator.md, section 12. Only the text of KIP-848 has such assignors
+(``kip848.py`` switches them on); mutants of these rules are in ``client_side_defects.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from rebalance_sim.protocol.consumer.client_side.computation import Computation
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.wire.assignment_messages import (
+    AssignmentMetadata,
+    ClientAssignor,
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+    InstalledMember,
+)
+
+__all__ = ["ClientSideRules"]
+
+
+class ClientSideRules:
+    """What a coordinator does that has client-side assignors."""
+
+    has_client_assignors = False
+    """Members may offer client-side assignors, and compute targets with them (section 12)."""
+
+    def asks_for_assignment(
+        self, before: Sequence[ClientAssignor], after: Sequence[ClientAssignor]
+    ) -> bool:
+        """Section 12.1: anything but a reason that goes back to 0 raises the group epoch."""
+        if [_without_reason(one) for one in before] != [_without_reason(one) for one in after]:
+            return True
+        pairs = zip(before, after, strict=True)
+        return any(new.reason not in (0, old.reason) for old, new in pairs)
+
+    def member_to_compute(self, candidates: Sequence[str], slow_id: str | None) -> str:
+        """Section 12.3: the smallest member id, or the one next to a member that was too slow."""
+        if slow_id is not None:
+            for member_id in candidates:
+                if member_id > slow_id:
+                    return member_id
+        return candidates[0]
+
+    def is_asked_to_compute(self, chosen_id: str, member_id: str) -> bool:
+        """Is a member told to compute when another, or itself, is the chosen one?"""
+        return member_id == chosen_id
+
+    def limits_computations(self) -> bool:
+        """A member that was told has its rebalance timeout to compute (section 12.3)."""
+        return True
+
+    def is_computing(
+        self, computation: Computation, request: ConsumerGroupInstallAssignmentRequest
+    ) -> bool:
+        """Check 5 of section 12.6: the chosen member hands in what it has prepared."""
+        prepared = computation.prepared
+        return (
+            prepared is not None
+            and computation.member_id == request.member_id
+            and prepared.group_epoch == request.group_epoch
+        )
+
+    def group_to_judge_by(
+        self,
+        computation: Computation,
+        present: Callable[[], ConsumerGroupPrepareAssignmentResponse],
+    ) -> ConsumerGroupPrepareAssignmentResponse | None:
+        """Check 6 of section 12.6 looks at what the result was computed from, not at the group as
+        it is at present. None: there is nothing to judge by."""
+        return computation.prepared
+
+    def rows_to_install(
+        self, group: ConsumerGroup, computed: Iterable[InstalledMember]
+    ) -> dict[str, InstalledMember]:
+        """The result by member id, with heirs in the place of static predecessors."""
+        rows = {row.member_id: row for row in computed}
+        prepared = group.computation.prepared if group.computation is not None else None
+        for member in prepared.members if prepared is not None else ():
+            if member.member_id in group.members or member.instance_id is None:
+                continue
+            heir_id = group.static_members.get(member.instance_id)
+            if heir_id is not None and heir_id not in rows and member.member_id in rows:
+                rows[heir_id] = replace(rows.pop(member.member_id), member_id=heir_id)
+        return rows
+
+    def members_to_install(self, group: ConsumerGroup, named: Iterable[str]) -> Iterable[str]:
+        """Section 12.6: all present members get a target, whoever has left meanwhile gets none."""
+        return group.members
+
+    def epoch_to_install(self, group: ConsumerGroup, prepared_epoch: int) -> int:
+        """Section 12.3: a result is good for the epoch at which the group was prepared."""
+        return prepared_epoch
+
+    def is_outdated(self, group: ConsumerGroup, target_epoch: int) -> bool:
+        """Has the group moved on, so that a next target is due?"""
+        return group.group_epoch > target_epoch
+
+    def metadata_to_tell(
+        self, reached: AssignmentMetadata | None, target: AssignmentMetadata | None
+    ) -> AssignmentMetadata | None:
+        """Section 12.7: a member is told the metadata of the epoch that it has reached."""
+        return reached
+
+
+def _without_reason(offer: ClientAssignor) -> tuple[object, ...]:
+    return (
+        offer.name,
+        offer.minimum_version,
+        offer.maximum_version,
+        offer.metadata_version,
+        offer.metadata_bytes,
+    )

@@ -1,0 +1,285 @@
+"""One regular heartbeat, step by step (H1 to H13).
+
+Source: consumer-group-coordinator.md, sections 2.4 to 2.9. Handlers change nothing: they return
+records, and read the group as it stood before the request plus their own updated member value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rebalance_sim.protocol.consumer.advance import Advance, is_at_rest
+from rebalance_sim.protocol.consumer.client_side.selection import tell
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.refusals import (
+    fenced_instance,
+    group_is_full,
+    unknown_instance,
+    unknown_member,
+)
+from rebalance_sim.protocol.consumer.regexes import resolution_timer
+from rebalance_sim.protocol.consumer.removal import replace_static_member
+from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
+from rebalance_sim.protocol.runtime.causes import Rebalance
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    STATIC_LEAVE_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+from rebalance_sim.protocol.wire.records import MemberState, Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["heartbeat"]
+
+
+def heartbeat(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    *,
+    now_ms: int,
+    client_id: str,
+    client_host: str,
+) -> Outcome:
+    """Handle a validated heartbeat at epoch 0 or above. Raises GroupError where it is refused."""
+    config, rules = context.config, context.rules
+    if rules.is_refused_for_size(group, request, config.group_consumer_max_size):
+        raise group_is_full(config.group_consumer_max_size)
+    member_id = request.member_id or context.new_member_id()
+    member, replaced_id, records = _resolve(context, group, request, member_id)
+    updated = _merge(member, request, client_id, client_host)
+
+    if updated is member and not records and is_at_rest(group, member, now_ms):
+        after, target_epoch = member, group.target_assignment_epoch
+        target = group.target_of(member_id)
+        rebalances: tuple[Rebalance, ...] = ()
+    else:
+        advance = Advance(
+            context, group, member, updated, records=records, replaced_id=replaced_id, now_ms=now_ms
+        )
+        advance.note_subscription()
+        advance.refresh_metadata()
+        advance.assign()
+        after = advance.reconcile(
+            request.topic_partitions, forces_subscription=advance.is_subscription_changed
+        )
+        target_epoch, target = advance.target_epoch, advance.target
+        rebalances = advance.rebalances
+    timers = _timers(context, group, member, updated, after, now_ms)
+    response = _response(context, group.group_id, member, after, request, target_epoch, target)
+    if group.client_assignors:
+        response, timers = _with_client_side(context, group, after, response, timers, now_ms)
+    return Outcome(response, tuple(records), timers, rebalances=rebalances)
+
+
+def _with_client_side(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    after: Member,
+    response: ConsumerGroupHeartbeatResponse,
+    timers: tuple[TimerCommand, ...],
+    now_ms: int,
+) -> tuple[ConsumerGroupHeartbeatResponse, tuple[TimerCommand, ...]]:
+    """Sections 12.3 and 12.7. Nothing can fail any more: a member that is told here is told."""
+    should_compute, more = tell(context, group, after, now_ms)
+    metadata = None
+    if response.assignment is not None:
+        target = group.target_metadata.get(after.member_id)
+        metadata = context.rules.metadata_to_tell(after.assignment_metadata, target)
+    if should_compute or metadata is not None:
+        response = replace(
+            response, should_compute_assignment=should_compute, assignment_metadata=metadata
+        )
+    return response, (*timers, *more)
+
+
+def _timers(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    member: Member,
+    updated: Member,
+    after: Member,
+    now_ms: int,
+) -> tuple[TimerCommand, ...]:
+    """Sections 4.1 and 7.2, and H12. Nothing can fail any more: a resolution that is ordered here
+    is marked as under way."""
+    session = ScheduleTimer(
+        session_key(group.group_id, after.member_id),
+        now_ms + context.session_timeout_ms(group.group_id),
+    )
+    timers: list[TimerCommand] = []
+    if after is not updated or (
+        after.state is MemberState.UNREVOKED_PARTITIONS
+        and context.rules.restarts_rebalance_timer(updated, after)
+    ):
+        timers.append(_rebalance_timer(group.group_id, after, now_ms))
+    if updated is not member or group.subscribed_regexes:
+        resolution = resolution_timer(context, group, member, updated, now_ms)
+        if resolution is not None:
+            timers.append(resolution)
+    return (*timers, session)
+
+
+# -- H4, H5: who is it ---------------------------------------------------------------------
+
+
+def _resolve(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+) -> tuple[Member, str | None, list[Record]]:
+    """The member, the id of the static predecessor it replaces, and the records of that."""
+    if request.instance_id is not None:
+        return _resolve_static(context, group, request, member_id, request.instance_id)
+    member = group.members.get(member_id)
+    if member is None:
+        if request.member_epoch != JOIN_EPOCH:
+            raise unknown_member(member_id, group.group_id)
+        return Member(member_id=member_id), None, []
+    _check_epoch(context, member, request)
+    return member, None, []
+
+
+def _resolve_static(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    request: ConsumerGroupHeartbeatRequest,
+    member_id: str,
+    instance_id: str,
+) -> tuple[Member, str | None, list[Record]]:
+    holder = group.holder_of(instance_id)
+    joins = request.member_epoch == JOIN_EPOCH
+    if holder is None:
+        if not joins:
+            raise unknown_instance(instance_id)
+        return group.members.get(member_id) or Member(member_id=member_id), None, []
+    if not joins:
+        if holder.member_id != member_id:
+            raise fenced_instance(member_id, instance_id, holder.member_id)
+        _check_epoch(context, holder, request)
+        return holder, None, []
+    if holder.member_epoch == STATIC_LEAVE_EPOCH or context.rules.takes_over_instance(holder):
+        copy, records = replace_static_member(context, group, holder, member_id)
+        return copy, holder.member_id, list(records)
+    if context.rules.is_instance_taken(holder, request):
+        raise GroupError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} cannot join the group "
+            f"because the instance id is owned by {holder.member_id} member.",
+        )
+    _check_epoch(context, holder, request)
+    return holder, None, []
+
+
+def _check_epoch(
+    context: CoordinatorContext, member: Member, request: ConsumerGroupHeartbeatRequest
+) -> None:
+    if context.rules.accepts_epoch(member, request):
+        return
+    received, stored = request.member_epoch, member.member_epoch
+    relation = "greater" if received > stored else "smaller"
+    raise GroupError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The consumer group member has a {relation} member epoch ({received}) than the one known "
+        f"by the group coordinator ({stored}). The member must abandon all its partitions and "
+        "rejoin.",
+    )
+
+
+# -- H6: what it tells about itself --------------------------------------------------------
+
+
+def _merge(
+    member: Member, request: ConsumerGroupHeartbeatRequest, client_id: str, client_host: str
+) -> Member:
+    """The member with every given field replaced; the very same value if nothing differs."""
+    if (
+        request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
+        and request.server_assignor is None
+        and request.client_assignors is None
+        and request.rack_id is None
+        and request.instance_id in (None, member.instance_id)
+        and member.client_id == client_id
+        and member.client_host == client_host
+        and member.classic_metadata is None
+    ):
+        return member
+    names = member.subscribed_topic_names
+    if request.subscribed_topic_names is not None:
+        names = tuple(sorted(set(request.subscribed_topic_names)))
+    timeout_ms = member.rebalance_timeout_ms
+    if request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS:
+        timeout_ms = request.rebalance_timeout_ms
+    regex = member.subscribed_topic_regex
+    if request.subscribed_topic_regex is not None:
+        regex = request.subscribed_topic_regex
+    server_assignor, client_assignors = member.server_assignor, member.client_assignors
+    if request.server_assignor is not None:  # The two exclude each other (section 12.1).
+        server_assignor, client_assignors = request.server_assignor, ()
+    if request.client_assignors is not None and request.client_assignors != client_assignors:
+        client_assignors = request.client_assignors
+    if client_assignors:
+        server_assignor = None
+    updated = replace(
+        member,
+        subscribed_topic_regex=regex,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        client_id=client_id,
+        client_host=client_host,
+        rebalance_timeout_ms=timeout_ms,
+        subscribed_topic_names=names,
+        server_assignor=server_assignor,
+        client_assignors=client_assignors,
+        classic_metadata=None,
+    )
+    return member if updated == member else updated
+
+
+# -- H13 -----------------------------------------------------------------------------------
+
+
+def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand:
+    key = rebalance_key(group_id, member.member_id)
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        return ScheduleTimer(key, now_ms + member.rebalance_timeout_ms, member.member_epoch)
+    return CancelTimer(key)
+
+
+def _response(
+    context: CoordinatorContext,
+    group_id: str,
+    before: Member,
+    after: Member,
+    request: ConsumerGroupHeartbeatRequest,
+    target_epoch: int,
+    target: frozenset[TopicPartition],
+) -> ConsumerGroupHeartbeatResponse:
+    assignment = None
+    if request.is_full or (
+        after.assigned is not before.assigned and after.assigned != before.assigned
+    ):
+        assignment = frozenset(after.assigned)
+    pending: frozenset[TopicPartition] | None = None
+    if context.rules.reports_pending:
+        # The text repeats the assignment in every answer; before the first target there is none.
+        assignment = frozenset(after.assigned) if after.member_epoch > 0 else None
+        pending = frozenset()
+        if after.member_epoch == target_epoch:
+            pending = target - frozenset(after.assigned)
+    return ConsumerGroupHeartbeatResponse(
+        member_id=after.member_id,
+        member_epoch=after.member_epoch,
+        heartbeat_interval_ms=context.heartbeat_interval_ms(group_id),
+        assignment=assignment,
+        pending_topic_partitions=pending,
+    )

@@ -1,0 +1,105 @@
+"""What happens when a timer of a consumer group fires.
+
+Sources: consumer-group-coordinator.md, sections 4.1, 4.2, 7.2, 12.3 and 13;
+classic-group-and-migration.md, section 7.7.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.client_side.selection import delegate, expire
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.regexes import resolve
+from rebalance_sim.protocol.consumer.removal import remove_members
+from rebalance_sim.protocol.consumer.target import compute_target
+from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
+from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.wire.errors import GroupError, ProtocolBug
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadataValue
+
+__all__ = ["RETRY_AFTER_FAILURE_MS", "fired"]
+
+RETRY_AFTER_FAILURE_MS = 500
+"""When an operation of a timer that failed is tried again (section 4.1)."""
+
+
+def fired(
+    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, *, epoch: int, now_ms: int
+) -> Outcome:
+    """``epoch`` is what the timer was armed with. Raises ProtocolBug for an unknown kind."""
+    match key.kind:
+        case "session":
+            return _remove(context, group, key, now_ms, RebalanceCause.SESSION_TIMEOUT)
+        case "rebalance":
+            member = group.members.get(key.member_id)
+            is_current = member is not None and member.member_epoch == epoch
+            if not is_current:
+                return Outcome()
+            return _remove(context, group, key, now_ms, RebalanceCause.REBALANCE_TIMEOUT)
+        case "mixed-join" | "mixed-sync":
+            cause = RebalanceCause.SYNC_TIMEOUT
+            if key.kind == "mixed-join":
+                cause = RebalanceCause.REBALANCE_TIMEOUT
+                group.awaited_rejoins.discard(key.member_id)
+            member = group.members.get(key.member_id)
+            is_classic = member is not None and member.classic_metadata is not None
+            return _remove(context, group, key, now_ms, cause) if is_classic else Outcome()
+        case "metadata":
+            return _notice_topics(context, group)
+        case "assignment":
+            return _assign(context, group, key, now_ms)
+        case "computation":
+            return expire(context, group, now_ms)
+        case "regex":
+            return resolve(context, group, asked_at_ms=epoch)
+    raise ProtocolBug(f"unknown timer {key}")
+
+
+def _remove(
+    context: CoordinatorContext,
+    group: ConsumerGroup,
+    key: TimerKey,
+    now_ms: int,
+    cause: RebalanceCause,
+) -> Outcome:
+    member = group.members.get(key.member_id)
+    if member is None:
+        return Outcome()
+    return remove_members(context, group, [member], now_ms=now_ms, cause=cause)
+
+
+def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome:
+    new_hash = metadata_hash(group.all_subscribed_names(), context.image)
+    if not context.rules.notices_metadata(group, new_hash):
+        return Outcome()
+    value = GroupMetadataValue(epoch=group.group_epoch + 1, metadata_hash=new_hash)
+    return Outcome(
+        None,
+        (ConsumerGroupMetadata(group.group_id, value),),
+        rebalances=(Rebalance("consumer", RebalanceCause.TOPICS_CHANGED),),
+    )
+
+
+def _assign(
+    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
+) -> Outcome:
+    """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
+    again after a while, as a timer whose write fails is (section 4.1). A group with a client-side
+    assignor has one of its members compute (section 12.3)."""
+    if group.group_epoch <= group.target_assignment_epoch or not group.members:
+        return Outcome()
+    if group.client_assignors or group.computation is not None:
+        delegated = delegate(context, group)
+        if delegated is not None:
+            return delegated
+    try:
+        target = compute_target(
+            context,
+            group,
+            group_epoch=group.group_epoch,
+            subscription_type=group.subscription_type,
+            now_ms=now_ms,
+        )
+    except GroupError:
+        return Outcome(timers=(ScheduleTimer(key, now_ms + RETRY_AFTER_FAILURE_MS),))
+    return Outcome(None, target.records)

@@ -1,0 +1,105 @@
+"""What a broker answers in a coordinator's place: which code, and in what shape.
+
+Sources: consumer-group-coordinator.md, sections 9.5 and 9.6; classic-group-and-migration.md,
+section 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from rebalance_sim.protocol.wire.assignment_messages import (
+    ConsumerGroupInstallAssignmentRequest,
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    ErrorResponse,
+    Response,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+
+__all__ = ["WriteError", "error_answer", "reported"]
+
+
+class WriteError(Enum):
+    """Why a write failed inside a broker; the value is the name in scenario files."""
+
+    STORAGE = "kafka_storage_error"
+    """The disk is full, or broken."""
+    NOT_ENOUGH_REPLICAS = "not_enough_replicas"
+    """The partition wants more replicas in sync than there are."""
+    TIMED_OUT = "request_timed_out"
+    """Not committed within ``offsets.commit.timeout.ms``; the records stay."""
+    TOO_LARGE = "message_too_large"
+    """The records of one operation do not fit a batch."""
+
+
+_REPORTED: Mapping[WriteError, ErrorCode] = {
+    WriteError.STORAGE: ErrorCode.NOT_COORDINATOR,
+    WriteError.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    WriteError.TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    WriteError.TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def reported(error: WriteError, request: Any) -> ErrorCode:
+    """The code that a client is told: what could not wait is another coordinator's to an offset
+    fetch, and nobody's to all other requests (section 9.6)."""
+    code = _REPORTED[error]
+    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and isinstance(request, OffsetFetchRequest):
+        return ErrorCode.NOT_COORDINATOR
+    return code
+
+
+def error_answer(request: Any, code: ErrorCode) -> Response:
+    """The answer that carries an error in the shape of the request's own response."""
+    match request:
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=code)
+        case OffsetCommitRequest():
+            return OffsetCommitResponse(errors=dict.fromkeys(request.offsets, code))
+        case OffsetFetchRequest():
+            return OffsetFetchResponse(error_code=code)
+        case ConsumerGroupPrepareAssignmentRequest():
+            return ConsumerGroupPrepareAssignmentResponse(error_code=code)
+        case ConsumerGroupInstallAssignmentRequest():
+            return ConsumerGroupInstallAssignmentResponse(error_code=code)
+        case OffsetDeleteRequest():
+            return OffsetDeleteResponse(error_code=code)
+        case DeleteGroupsRequest():
+            return DeleteGroupsResponse(group_id=request.group_id, error_code=code)
+        case JoinGroupRequest():
+            return JoinGroupResponse(error_code=code, member_id=request.member_id)
+        case SyncGroupRequest():
+            return SyncGroupResponse(error_code=code)
+        case HeartbeatRequest():
+            return HeartbeatResponse(error_code=code)
+        case LeaveGroupRequest():
+            return LeaveGroupResponse(error_code=code)
+    return ErrorResponse(error_code=code)

@@ -1,0 +1,81 @@
+"""The decisions about groups with members of both protocols in which versions, or known defects,
+differ.
+
+Source: classic-group-and-migration.md, section 7. ``ConsumerGroupRules`` inherits these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = ["Kafka41MigrationRules", "MigrationRules"]
+
+
+class MigrationRules:
+    """Apache Kafka 4.3."""
+
+    converts_in_first_join_phase = False
+    """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
+    fails with UNKNOWN_SERVER_ERROR (section 7.3)."""
+
+    converts_members_without_assignment = True
+    """A member that never synced has no assignment, and is converted all the same (KAFKA-17733)."""
+
+    downgrades_on_replacement = True
+    """The group is converted back when a classic member takes the place of the last static one of
+    the consumer protocol (KAFKA-17317)."""
+
+    def first_converted(self, member_ids: Collection[str]) -> str:
+        """Who leads the classic group that a consumer group becomes: Kafka adds its members in the
+        order of a hash map, and the first one leads (section 7.8)."""
+        return min(member_ids)
+
+    def takes_over_instance(self, holder: Member) -> bool:
+        """A classic static member does not say goodbye, so that its instance id may be taken over
+        without a leave (KAFKA-17228)."""
+        return holder.classic_metadata is not None
+
+    def admits_classic_member(self, policy: str) -> bool:
+        """A group that can never become uniform again takes no classic member (KAFKA-20640)."""
+        return policy != "disabled"
+
+    def converted_metadata_hash(self, metadata_hash: int) -> int:
+        """A converted group knows its topics, so that nothing looks changed (KAFKA-18687)."""
+        return metadata_hash
+
+    def stale_epoch_error(self, member: Member) -> ErrorCode:
+        """Each protocol has its own word for an outdated commit or fetch (PR-16145)."""
+        if member.classic_metadata is None:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.ILLEGAL_GENERATION
+
+    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
+        """Must a classic member rejoin to catch up? Not before the new target is known."""
+        return member.member_epoch < group.target_assignment_epoch
+
+    def rebalances_after_replacement(
+        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
+    ) -> bool:
+        """Does the replacement that converts a group back also start a rebalance (section 7.8)?
+
+        ``group_epoch`` and ``is_changed``: after, and because of, this join.
+        """
+        return group_epoch > group.target_assignment_epoch
+
+
+class Kafka41MigrationRules(MigrationRules):
+    """Apache Kafka 4.1."""
+
+    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
+        """As soon as the group epoch is raised."""
+        return member.member_epoch < group.group_epoch
+
+    def rebalances_after_replacement(
+        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
+    ) -> bool:
+        """Only for what this join itself has changed."""
+        return is_changed

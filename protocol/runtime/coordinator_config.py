@@ -1,0 +1,269 @@
+"""Configuration of a coordinator, with Kafka's names, defaults and start-up checks.
+
+Source: consumer-group-coordinator.md, section 10; bounds of the assignment interval, the words of
+refusals, and which settings are dynamic at all as brokers say (Apache Kafka 4.1.2 and 4.3.1). All
+times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+
+__all__ = [
+    "GROUP_SETTINGS",
+    "MIGRATION_POLICIES",
+    "ConfigsInForce",
+    "CoordinatorConfig",
+    "GroupConfig",
+    "alter_broker_config",
+    "alter_group_config",
+]
+
+MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+
+_MAY_BE_ZERO = frozenset(
+    {
+        "group_consumer_assignment_interval_ms",
+        "group_consumer_min_assignment_interval_ms",
+        "group_consumer_max_assignment_interval_ms",
+        "group_initial_rebalance_delay_ms",
+    }
+)
+_ADAPTIVE_LINGER_MS = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConfig:
+    """Broker-level settings that group coordination reads.
+
+    ``group_coordinator_append_linger_ms`` -1 writes as soon as nothing else is to be handled, which
+    is what Kafka 4.3 does by default, and 4.1 waits 5 ms. The default here is 0, each operation
+    in a batch of its own: a coordinator that takes no time for its work has other operations to
+    gather at one and the same millisecond only. ``message_max_bytes`` bounds a batch.
+
+    Raises ValueError where a broker would refuse to start.
+    """
+
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2_147_483_647
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_migration_policy: str = "bidirectional"
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    group_coordinator_append_linger_ms: int = 0
+    message_max_bytes: int = 1_048_588
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+
+    def __post_init__(self) -> None:
+        session = self.group_consumer_session_timeout_ms
+        interval = self.group_consumer_heartbeat_interval_ms
+        for name in self.__slots__:
+            value = getattr(self, name)
+            lower = 0 if name in _MAY_BE_ZERO else 1
+            if name == "group_coordinator_append_linger_ms":
+                lower = _ADAPTIVE_LINGER_MS
+            if isinstance(value, int) and value < lower:
+                raise ValueError(f"{name} must be >= {lower}, got {value}")
+        for setting in GROUP_SETTINGS:
+            low, high = (getattr(self, setting.broker_name(bound)) for bound in ("min", "max"))
+            value = getattr(self, setting.broker_name())
+            if not low <= value <= high:
+                raise ValueError(
+                    f"{setting.broker_name()} ({value}) must lie within [{low}, {high}]"
+                )
+        if interval >= session:
+            raise ValueError(
+                f"group_consumer_heartbeat_interval_ms ({interval}) must be less than "
+                f"group_consumer_session_timeout_ms ({session})"
+            )
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise ValueError(
+                f"group_min_session_timeout_ms ({self.group_min_session_timeout_ms}) must not be "
+                f"above group_max_session_timeout_ms ({self.group_max_session_timeout_ms})"
+            )
+        if self.group_consumer_migration_policy not in MIGRATION_POLICIES:
+            raise ValueError(
+                f"group_consumer_migration_policy must be one of {', '.join(MIGRATION_POLICIES)}, "
+                f"got {self.group_consumer_migration_policy!r}"
+            )
+        if not self.group_consumer_assignors:
+            raise ValueError("group_consumer_assignors must name at least one assignor")
+
+
+class _GroupSetting(NamedTuple):
+    """A setting that a group may have of its own, within bounds that brokers have."""
+
+    name: str
+    least: int
+
+    def broker_name(self, bound: str = "") -> str:
+        """The broker's setting that stands in for it, or its ``min`` or ``max`` bound."""
+        prefix = f"group_consumer_{bound}_" if bound else "group_consumer_"
+        return self.name.replace("consumer_", prefix)
+
+
+GROUP_SETTINGS = (
+    _GroupSetting("consumer_session_timeout_ms", 1),
+    _GroupSetting("consumer_heartbeat_interval_ms", 1),
+    _GroupSetting("consumer_assignment_interval_ms", 0),
+)
+"""The fields of ``GroupConfig``, in the order in which a broker checks them."""
+
+_DYNAMIC = ("group_consumer_assignment_interval_ms",)
+"""Settings of a broker that can be altered while it runs. All others need a restart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """Dynamic settings of one group; None means the broker's value (section 10.2)."""
+
+    consumer_session_timeout_ms: int | None = None
+    consumer_heartbeat_interval_ms: int | None = None
+    consumer_assignment_interval_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigsInForce:
+    """What a broker goes by: its own settings, and those of groups by group id.
+
+    They live outside the group log: they survive a group, and may precede it (section 10.2).
+    """
+
+    broker: CoordinatorConfig
+    groups: Mapping[str, GroupConfig] = field(default_factory=dict)
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        own = self.groups.get(group_id)
+        if own is None or own.consumer_session_timeout_ms is None:
+            return self.broker.group_consumer_session_timeout_ms
+        return own.consumer_session_timeout_ms
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        own = self.groups.get(group_id)
+        if own is None or own.consumer_heartbeat_interval_ms is None:
+            return self.broker.group_consumer_heartbeat_interval_ms
+        return own.consumer_heartbeat_interval_ms
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        own = self.groups.get(group_id)
+        if own is None or own.consumer_assignment_interval_ms is None:
+            return self.broker.group_consumer_assignment_interval_ms
+        return own.consumer_assignment_interval_ms
+
+    def with_group(self, group_id: str, config: GroupConfig) -> ConfigsInForce:
+        """The same with other settings of one group."""
+        return replace(self, groups={**self.groups, group_id: config})
+
+
+def alter_group_config(
+    broker: CoordinatorConfig,
+    current: GroupConfig,
+    changes: Mapping[str, int | None],
+    *,
+    has_assignment_interval: bool,
+) -> GroupConfig:
+    """The settings after ``changes`` (Kafka's dotted names; None deletes a setting).
+
+    ``has_assignment_interval``: the simulated version knows consumer.assignment.interval.ms.
+    Raises GroupError(INVALID_CONFIG) for an unknown name or a value outside the broker's bounds.
+    """
+    known = {_dotted(setting.name): setting.name for setting in GROUP_SETTINGS}
+    if not has_assignment_interval:
+        del known["consumer.assignment.interval.ms"]
+    for name in changes:
+        if name not in known:
+            raise GroupError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+    altered = replace(current, **{known[name]: value for name, value in changes.items()})
+    for setting in GROUP_SETTINGS:
+        value = getattr(altered, setting.name)
+        if value is not None:
+            _check_least(setting.name, value, setting.least, ErrorCode.INVALID_CONFIG)
+            _check_bounds(broker, setting, setting.name, value, ErrorCode.INVALID_CONFIG)
+    session_ms = altered.consumer_session_timeout_ms
+    interval_ms = altered.consumer_heartbeat_interval_ms
+    if session_ms is None:
+        session_ms = broker.group_consumer_session_timeout_ms
+    if interval_ms is None:
+        interval_ms = broker.group_consumer_heartbeat_interval_ms
+    if session_ms <= interval_ms:
+        raise GroupError(
+            ErrorCode.INVALID_CONFIG,
+            "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms",
+        )
+    return altered
+
+
+def alter_broker_config(
+    static: CoordinatorConfig,
+    current: CoordinatorConfig,
+    changes: Mapping[str, int | None],
+    *,
+    has_assignment_interval: bool,
+) -> CoordinatorConfig:
+    """A broker's settings after a change while it runs; None brings the one it started with back.
+
+    Raises GroupError(INVALID_REQUEST) for a setting that is not dynamic in the simulated version,
+    or a value out of bounds: what a broker answers for a resource of type BROKER.
+    """
+    code = ErrorCode.INVALID_REQUEST
+    known = {_dotted(name): name for name in _DYNAMIC if has_assignment_interval}
+    refused = [name for name in changes if name not in known]
+    if refused:
+        names = ", ".join(refused)
+        raise GroupError(code, f"Cannot update these configs dynamically: [{names}]")
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        field_name = known[name]
+        values[field_name] = getattr(static, field_name) if value is None else value
+    for setting in GROUP_SETTINGS:
+        name = setting.broker_name()
+        if name in values:
+            _check_least(name, values[name], setting.least, code)
+            _check_bounds(static, setting, name, values[name], code)
+    return replace(current, **values)
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
+
+
+def _check_least(name: str, value: int, least: int, code: ErrorCode) -> None:
+    if value < least:
+        raise GroupError(
+            code,
+            f"Invalid value {value} for configuration {_dotted(name)}: "
+            f"Value must be at least {least}",
+        )
+
+
+def _check_bounds(
+    broker: CoordinatorConfig, setting: _GroupSetting, name: str, value: int, code: ErrorCode
+) -> None:
+    low, high = setting.broker_name("min"), setting.broker_name("max")
+    if value < getattr(broker, low):
+        words = "greater than or equal to"
+        raise GroupError(code, f"{_dotted(name)} must be {words} {_dotted(low)}")
+    if value > getattr(broker, high):
+        words = "less than or equal to"
+        raise GroupError(code, f"{_dotted(name)} must be {words} {_dotted(high)}")

@@ -1,0 +1,337 @@
+"""Committed offsets: who may commit and fetch, what is stored, when it expires.
+
+Source: consumer-group-coordinator.md, section 8. Offsets are stored by the *name* of the topic, so
+a recreated topic can inherit them (defect D13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_offsets import (
+    expiry_base,
+    renewed_session,
+    validate_commit,
+    validate_delete,
+)
+from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand
+from rebalance_sim.protocol.runtime.timeline import committed, new_table
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+from rebalance_sim.protocol.wire.offset_messages import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_OFFSET,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+
+__all__ = ["GroupOffsets", "OffsetKey", "OffsetStore"]
+
+OffsetKey = tuple[str, int]
+"""Topic name and partition number."""
+
+GroupOffsets = Mapping[OffsetKey, OffsetCommitValue]
+
+_FIRST_VERSION_WITH_MEMBER_EPOCH = 9
+_VERSIONS_WITH_RETENTION = range(2, 5)
+_MINUTE_MS = 60_000
+
+
+class OffsetStore:
+    """All offsets of one shard. Changed by ``replay`` only; handlers return records."""
+
+    def __init__(self, context: CoordinatorContext) -> None:
+        self._context = context
+        self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = new_table(context.timeline)
+
+    def of_group(self, group_id: str) -> GroupOffsets:
+        """Topic name and partition -> committed offset of this group."""
+        return self._by_group.get(group_id, {})
+
+    def committed_of_group(self, group_id: str) -> GroupOffsets:
+        """The same at the last committed offset of the log (section 9.4)."""
+        return committed(committed(self._by_group).get(group_id, {}))
+
+    def committed_count(self) -> int:
+        """How many offsets there are at the last committed offset of the log."""
+        return sum(len(committed(offsets)) for offsets in committed(self._by_group).values())
+
+    def group_ids(self) -> list[str]:
+        """Groups that have any offset, ascending."""
+        return sorted(self._by_group)
+
+    def replay(self, record: OffsetCommit) -> None:
+        """Store or forget one offset."""
+        group_id, topic, partition, value = record
+        offsets = self._by_group.get(group_id)
+        if value is not None:
+            if offsets is None:
+                offsets = self._by_group[group_id] = new_table(self._context.timeline)
+            offsets[topic, partition] = value
+        elif offsets is not None:
+            offsets.pop((topic, partition), None)
+            if not offsets:
+                del self._by_group[group_id]
+
+    # -- commit ----------------------------------------------------------------------------
+
+    def commit(
+        self,
+        request: OffsetCommitRequest,
+        group: ConsumerGroup | ClassicGroup | None,
+        *,
+        now_ms: int,
+    ) -> Outcome:
+        """Section 8.1. The whole request is refused, or each partition is stored on its own."""
+        errors: dict[TopicPartition, ErrorCode] = {}
+        known: dict[TopicPartition, Topic] = {}
+        metadata = request.metadata
+        find = self._topics_of(request.wire_topics, request.api_version)
+        for partition in request.offsets:
+            topic = find(partition.topic_id)
+            if topic is None:
+                errors[partition] = _unknown_topic(request.api_version)
+            elif not 0 <= partition.partition < topic.partition_count:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif metadata and self._is_too_long(metadata.get(partition, "")):
+                errors[partition] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                known[partition] = topic
+        try:
+            self._check_commit(request, group, list(known))
+        except GroupError as refusal:
+            errors.update(dict.fromkeys(known, refusal.code))
+            return Outcome(OffsetCommitResponse(errors=errors))
+        errors.update(dict.fromkeys(known, ErrorCode.NONE))
+        timers: tuple[TimerCommand, ...] = ()
+        if known and isinstance(group, ClassicGroup):
+            timers = renewed_session(group, request.member_id, now_ms=now_ms)
+        records = self._records_of(request, known, now_ms)
+        return Outcome(OffsetCommitResponse(errors=errors), records, timers)
+
+    def _records_of(
+        self, request: OffsetCommitRequest, known: Mapping[TopicPartition, Topic], now_ms: int
+    ) -> tuple[Record, ...]:
+        """One record for each partition."""
+        group_id, offsets, metadata = request.group_id, request.offsets, request.metadata
+        writes_topic_id = self._context.rules.writes_topic_id_of_offsets
+        expire_timestamp = None
+        if (
+            request.retention_time_ms is not None
+            and request.api_version in _VERSIONS_WITH_RETENTION
+        ):
+            expire_timestamp = now_ms + request.retention_time_ms
+        records: list[Record] = []
+        for partition, topic in known.items():
+            text = metadata.get(partition, "") if metadata else ""
+            stored_id = topic.topic_id if writes_topic_id else None
+            # By place: by name would take half as long again, and this is every commit.
+            value = OffsetCommitValue(
+                offsets[partition], now_ms, -1, text, expire_timestamp, stored_id
+            )
+            records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
+        return tuple(records)
+
+    def _topics_of(
+        self, wire_topics: Mapping[str, str], api_version: int
+    ) -> Callable[[str], Topic | None]:
+        """What the topics of a request are, as this broker knows them."""
+        by_id = self._context.image.by_id
+        if not wire_topics:
+            return by_id.get
+        if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            return lambda topic_id: by_id.get(wire_topics.get(topic_id, topic_id))
+        by_name = self._context.image.by_name
+        return lambda topic_id: by_name.get(wire_topics.get(topic_id, topic_id))
+
+    def _is_too_long(self, metadata: str) -> bool:
+        # The limit is named for bytes, but a broker compares the length of a Java string: UTF-16.
+        units = len(metadata.encode("utf-16-le")) // 2
+        return units > self._context.config.offset_metadata_max_bytes
+
+    def _check_commit(
+        self,
+        request: OffsetCommitRequest,
+        group: ConsumerGroup | ClassicGroup | None,
+        partitions: Sequence[TopicPartition],
+    ) -> None:
+        if isinstance(group, ClassicGroup):
+            validate_commit(group, request)
+            return
+        epoch = request.generation_id_or_member_epoch
+        is_old_version = request.api_version < _FIRST_VERSION_WITH_MEMBER_EPOCH
+        if group is None:
+            if epoch >= 0:
+                raise GroupError(
+                    ErrorCode.ILLEGAL_GENERATION if is_old_version else ErrorCode.GROUP_ID_NOT_FOUND
+                )
+            return
+        if epoch < 0 and not group.members:
+            return
+        member = group.members.get(request.member_id)
+        if member is None:
+            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if is_old_version and member.classic_metadata is None:
+            raise GroupError(ErrorCode.UNSUPPORTED_VERSION)
+        rules = self._context.rules
+        if not rules.accepts_commit(member, epoch, partitions):
+            raise GroupError(rules.stale_epoch_error(member))
+
+    # -- fetch, delete ---------------------------------------------------------------------
+
+    def fetch(
+        self, request: OffsetFetchRequest, group: ConsumerGroup | None
+    ) -> OffsetFetchResponse:
+        """Section 8.2, for a request that requires stable offsets: the newest state is shown, and
+        the host lets the answer go when that is committed.
+
+        ``group`` is None for a group that checks nobody: a classic one, or none at all.
+        """
+        return self._fetch(request, group, self.of_group(request.group_id))
+
+    def fetch_committed(
+        self, request: OffsetFetchRequest, group: CommittedGroup | None
+    ) -> OffsetFetchResponse:
+        """Section 8.2, for any other request: a read at the last committed offset."""
+        return self._fetch(request, group, self.committed_of_group(request.group_id))
+
+    def _fetch(
+        self,
+        request: OffsetFetchRequest,
+        group: ConsumerGroup | CommittedGroup | None,
+        stored: GroupOffsets,
+    ) -> OffsetFetchResponse:
+        if group is not None and (request.member_id is not None or request.member_epoch >= 0):
+            member = group.members.get(request.member_id or "")
+            if member is None:
+                return OffsetFetchResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+            is_current = member.member_epoch == request.member_epoch
+            if not is_current and self._context.rules.checks_epoch_of_fetch:
+                code = self._context.rules.stale_epoch_error(member)
+                return OffsetFetchResponse(error_code=code)
+        has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if request.partitions is None:
+            return OffsetFetchResponse(offsets=self._all_known(stored, has_ids=has_ids))
+        find = self._topics_of(request.wire_topics, request.api_version)
+        offsets: dict[TopicPartition, int] = {}
+        errors: dict[TopicPartition, ErrorCode] = {}
+        for partition in sorted(request.partitions):
+            topic = find(partition.topic_id)
+            if topic is None and has_ids:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_ID
+                continue
+            value = None
+            if topic is not None:
+                value = stored.get((topic.name, partition.partition))
+            offsets[partition] = NO_OFFSET if value is None else value.offset
+        return OffsetFetchResponse(offsets=offsets, errors=errors)
+
+    def _all_known(self, stored: GroupOffsets, *, has_ids: bool) -> dict[TopicPartition, int]:
+        """Every offset; where topics stand by id, those without one are left out."""
+        by_name = self._context.image.by_name
+        offsets = {}
+        for name, number in sorted(stored):
+            topic = by_name.get(name)
+            if topic is not None:
+                offsets[TopicPartition(topic.topic_id, number)] = stored[name, number].offset
+            elif not has_ids:
+                offsets[TopicPartition(name, number)] = stored[name, number].offset
+        return offsets
+
+    def delete(
+        self, request: OffsetDeleteRequest, group: ConsumerGroup | ClassicGroup | None
+    ) -> Outcome:
+        """Section 8.3: topics that somebody subscribes to keep their offsets."""
+        if group is None:
+            return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        if isinstance(group, ClassicGroup):
+            try:
+                validate_delete(group)
+            except GroupError as refusal:
+                return Outcome(OffsetDeleteResponse(error_code=refusal.code))
+        stored = self.of_group(request.group_id)
+        find = self._topics_of(request.wire_topics, 0)
+        errors = {}
+        records: list[Record] = []
+        for partition in sorted(request.partitions):
+            topic = find(partition.topic_id)
+            if topic is None or not 0 <= partition.partition < topic.partition_count:
+                errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif _is_subscribed(group, topic.name):
+                errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            else:
+                errors[partition] = ErrorCode.NONE
+                if (topic.name, partition.partition) in stored:
+                    records.append(
+                        OffsetCommit(request.group_id, topic.name, partition.partition, None)
+                    )
+        return Outcome(OffsetDeleteResponse(errors=errors), tuple(records))
+
+    # -- tombstones ------------------------------------------------------------------------
+
+    def tombstones_of_group(self, group_id: str) -> list[Record]:
+        """Forget every offset of a group that is deleted (section 8.6)."""
+        if not self._context.rules.deletes_offsets_with_group:
+            return []
+        return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
+
+    def tombstones_of_topic(self, topic_name: str) -> list[Record]:
+        """Forget every offset of a topic that is deleted (section 8.4)."""
+        return [
+            OffsetCommit(group_id, topic, partition, None)
+            for group_id in self.group_ids()
+            for topic, partition in sorted(self._by_group[group_id])
+            if topic == topic_name
+        ]
+
+    def expired(
+        self, group_id: str, group: ConsumerGroup | ClassicGroup | None, *, now_ms: int
+    ) -> list[Record]:
+        """Tombstones of offsets whose retention is over (section 8.5).
+
+        Topics that the group subscribes to are spared. The base is the time of the commit; in a
+        classic group that has lost its members, the time at which it did.
+        """
+        base_of = expiry_base(group) if isinstance(group, ClassicGroup) else _commit_time
+        if base_of is None:
+            return []
+        retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
+        rules = self._context.rules
+        records: list[Record] = []
+        for (topic, partition), value in sorted(self.of_group(group_id).items()):
+            is_subscribed = _is_subscribed(group, topic)
+            if value.expire_timestamp is not None:
+                is_over = not is_subscribed and now_ms >= value.expire_timestamp
+            else:
+                is_over = rules.offset_expires(
+                    value,
+                    is_subscribed=is_subscribed,
+                    age_ms=now_ms - base_of(value),
+                    retention_ms=retention_ms,
+                )
+            if is_over:
+                records.append(OffsetCommit(group_id, topic, partition, None))
+        return records
+
+
+def _unknown_topic(api_version: int) -> ErrorCode:
+    if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _commit_time(value: OffsetCommitValue) -> int:
+    return value.commit_timestamp
+
+
+def _is_subscribed(group: ConsumerGroup | ClassicGroup | None, topic_name: str) -> bool:
+    return group is not None and group.is_subscribed_to(topic_name)

@@ -1,0 +1,85 @@
+"""What a coordinator hands back to its host: answers, records, timer commands.
+
+The host owns log, clock and network. It must replay ``records`` into the coordinator before the
+next call, and may release ``response`` only when they are committed
+(consumer-group-coordinator.md, section 9.4).
+
+A classic group answers differently (classic-group-and-migration.md, sections 2 and 8.3). Its
+JoinGroup and SyncGroup can be *parked*: the host passes a token with the request, and the answer
+comes under that token among the ``completions`` of this outcome or of a later one. Completions
+leave at once; what must wait for a commit is announced by ``on_commit`` instead, which the host
+hands back to ``committed`` or ``write_failed`` of the coordinator, and obeys what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rebalance_sim.protocol.runtime.causes import Rebalance
+from rebalance_sim.protocol.wire.consumer_messages import Response
+from rebalance_sim.protocol.wire.records import Record
+
+__all__ = [
+    "CancelTimer",
+    "Completion",
+    "Outcome",
+    "ScheduleTimer",
+    "TimerCommand",
+    "TimerKey",
+    "Token",
+]
+
+Token = Hashable
+"""The host's name for a request whose answer may come later; unique among those that wait."""
+
+
+class TimerKey(NamedTuple):
+    """Identity of a timer: scheduling an existing key replaces it (section 4.1)."""
+
+    kind: str
+    group_id: str
+    member_id: str = ""
+
+
+class ScheduleTimer(NamedTuple):
+    """Arm, or re-arm, the timer to fire at ``at_ms``. ``epoch`` is handed back when it fires."""
+
+    key: TimerKey
+    at_ms: int
+    epoch: int = 0
+
+
+class CancelTimer(NamedTuple):
+    """Disarm the timer; a no-op if it is not armed."""
+
+    key: TimerKey
+
+
+TimerCommand = ScheduleTimer | CancelTimer
+
+
+class Completion(NamedTuple):
+    """The answer to a JoinGroup or SyncGroup that came with this token. It leaves at once."""
+
+    token: Token
+    response: Response
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of one operation.
+
+    ``response`` answers the request when the records are committed. It is None for operations
+    nobody waits for (timers), and for requests that are answered by a completion.
+    ``on_commit`` is opaque; None if nothing hangs on the commit. ``rebalances`` says what began
+    with this operation, and why; it is for counting.
+    """
+
+    response: Response | None = None
+    records: tuple[Record, ...] = ()
+    timers: tuple[TimerCommand, ...] = ()
+    completions: tuple[Completion, ...] = ()
+    on_commit: object | None = None
+    rebalances: tuple[Rebalance, ...] = ()

@@ -1,0 +1,157 @@
+"""The protocol as the accepted text of KIP-848 has it, where that differs from shipped brokers.
+
+Source: consumer-group-coordinator.md, section 13 ("KIP text versus trunk"). The coordinator
+computes targets on its own, joins are not reconciled at once, responses name pending partitions,
+a member with a wrong epoch is removed.
+
+When a released partition passes to its next owner is told in two ways by the KIP's own case
+studies: ``Kip848Rules`` lets it pass at the release (eager), ``LazyKip848Rules`` at the receiver's
+next heartbeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
+
+from rebalance_sim.protocol.consumer.client_side.selection import (
+    assignment_key,
+    loses_computing_member,
+)
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.consumer_rules import Kafka41Rules, TopicIds
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMetadata,
+    GroupMetadata,
+    MemberState,
+    Record,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["Kip848Rules", "LazyKip848Rules"]
+
+
+class Kip848Rules(Kafka41Rules):
+    """The text, with eager promotion."""
+
+    assigns_in_heartbeat = False
+    removes_fenced_member = True
+    reports_pending = True
+    refuses_non_positive_rebalance_timeout = True
+    notices_topics_itself = True
+    promotes_on_release = True
+    converts_in_first_join_phase = True
+    has_client_assignors = True
+
+    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
+        """A classic member is called back when there is a target to move to."""
+        return member.member_epoch < group.target_assignment_epoch
+
+    def accepts_commit(
+        self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
+    ) -> bool:
+        """A commit must carry the member's epoch (row 22)."""
+        return epoch == member.member_epoch
+
+    def revoking_epoch(self, member: Member) -> int | None:
+        """The old epoch stays until the target is reached (row 13)."""
+        return None
+
+    def follow_up(
+        self,
+        group: ConsumerGroup,
+        records: tuple[Record, ...],
+        topic_ids: TopicIds,
+        now_ms: int,
+    ) -> tuple[tuple[Record, ...], tuple[TimerCommand, ...]]:
+        """Promote receivers of what was released; compute a target, or look for somebody who does,
+        when the epoch rose or the member that computes is lost.
+
+        A group that is converted to a classic one has no more receivers.
+        """
+        if isinstance(records[-1], GroupMetadata):
+            return (), ()
+        more: tuple[Record, ...] = ()
+        if self.promotes_on_release:
+            more = tuple(
+                ConsumerGroupCurrentMemberAssignment(
+                    group.group_id,
+                    member.member_id,
+                    member.current_assignment(with_epochs=self.writes_assignment_epochs),
+                )
+                for member in self._promotions(group, records, topic_ids)
+            )
+        raised = any(isinstance(r, ConsumerGroupMetadata) and r.value is not None for r in records)
+        if not raised and not loses_computing_member(group, records):
+            return more, ()
+        return more, (ScheduleTimer(assignment_key(group.group_id), now_ms),)
+
+    def _promotions(
+        self, group: ConsumerGroup, records: Iterable[Record], topic_ids: TopicIds
+    ) -> list[Member]:
+        """Members at the target epoch that wait for a partition which these records release, and
+        still subscribe to its topic."""
+        promoted: dict[str, Member] = {}
+        for releasing_id, partition in _released(group, records):
+            waiting_id = group.inverted_target.get(partition)
+            if waiting_id is None or waiting_id == releasing_id:
+                continue
+            member = promoted.get(waiting_id) or group.members.get(waiting_id)
+            if member is None or not _is_waiting(group, member):
+                continue
+            target = self.target_in_force(
+                group.target_of(waiting_id), topic_ids(group.names_of(member))
+            )
+            if partition in target:
+                promoted[waiting_id] = _with_granted(group, member, partition, target)
+        return [promoted[member_id] for member_id in sorted(promoted)]
+
+
+class LazyKip848Rules(Kip848Rules):
+    """The text, with the promotion rule of shipped brokers."""
+
+    promotes_on_release = False
+
+
+def _released(
+    group: ConsumerGroup, records: Iterable[Record]
+) -> Iterator[tuple[str, TopicPartition]]:
+    """(member id, partition) for everything that these records let go."""
+    for record in records:
+        if not isinstance(record, ConsumerGroupCurrentMemberAssignment):
+            continue
+        old = group.members.get(record.member_id)
+        if old is None:
+            continue
+        held = {**old.assigned, **old.pending_revocation}
+        for partition in sorted(held):
+            value = record.value
+            if value is None or not (
+                partition in value.assigned or partition in value.pending_revocation
+            ):
+                yield record.member_id, partition
+
+
+def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
+    """Only who has nothing left to revoke may be given anything: revoke before assign.
+
+    A classic member learns of it by rejoining, and is called back for that.
+    """
+    return (
+        member.state is MemberState.UNRELEASED_PARTITIONS
+        and member.classic_metadata is None
+        and member.member_epoch == group.target_assignment_epoch
+    )
+
+
+def _with_granted(
+    group: ConsumerGroup, member: Member, partition: TopicPartition, target: Set[TopicPartition]
+) -> Member:
+    # The previous epoch stays, so that a lost response of the receiver is still tolerated.
+    assigned = {**member.assigned, partition: group.target_assignment_epoch}
+    complete = all(p in assigned for p in target)
+    state = MemberState.STABLE if complete else MemberState.UNRELEASED_PARTITIONS
+    return replace(member, assigned=assigned, state=state)

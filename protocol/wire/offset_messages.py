@@ -1,0 +1,112 @@
+"""Requests and responses for committed offsets, as frozen values.
+
+Field names are Kafka's in snake case. Offsets are keyed by partition instead of nested by topic.
+One group per OffsetFetch, as consumers send it (consumer-client.md, section 7).
+
+Up to version 9 of OffsetCommit and OffsetFetch topics are *named* on the wire, from version 10 on
+they stand there by id. ``wire_topics`` says as what the topics of a request stand there: topic id
+-> name, or -> another id, where the client's metadata have one for the same name by now. What is
+not in it stands as it is. An administrator who knows names only takes the name for the id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "FIRST_VERSION_WITH_TOPIC_IDS",
+    "NO_MEMBER_EPOCH",
+    "NO_OFFSET",
+    "OffsetCommitRequest",
+    "OffsetCommitResponse",
+    "OffsetDeleteRequest",
+    "OffsetDeleteResponse",
+    "OffsetFetchRequest",
+    "OffsetFetchResponse",
+]
+
+FIRST_VERSION_WITH_TOPIC_IDS = 10
+"""Of OffsetCommit and OffsetFetch; not known to Kafka 4.1 (both as brokers were seen to do)."""
+
+NO_MEMBER_EPOCH = -1
+"""Epoch of a commit, or an offset fetch, by somebody who is not in the group."""
+
+NO_OFFSET = -1
+"""Answer of OffsetFetch for a partition for which nothing is committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRequest:
+    """Api key 8. ``offsets``: partition -> offset of the next record to read.
+
+    ``metadata``: partition -> free text, for those that have any. ``api_version`` 9 is the first
+    that members of the consumer protocol may use. ``retention_time_ms`` counts in versions 2 to 4
+    only (section 8.4).
+    """
+
+    group_id: str
+    member_id: str
+    generation_id_or_member_epoch: int
+    offsets: Mapping[TopicPartition, int]
+    group_instance_id: str | None = None
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    api_version: int = 9
+    wire_topics: Mapping[str, str] = field(default_factory=dict)
+    retention_time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitResponse:
+    """Answer to api key 8: partition -> error code, NONE where the offset is committed."""
+
+    errors: Mapping[TopicPartition, ErrorCode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchRequest:
+    """Api key 9. ``member_id`` None and epoch -1: not signed, and therefore not checked.
+
+    ``partitions`` None: all for which anything is committed.
+    """
+
+    group_id: str
+    partitions: frozenset[TopicPartition] | None
+    member_id: str | None = None
+    member_epoch: int = NO_MEMBER_EPOCH
+    require_stable: bool = True
+    api_version: int = 9
+    wire_topics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetFetchResponse:
+    """Answer to api key 9. An error of the group leaves ``offsets`` empty.
+
+    ``offsets``: partition -> committed offset or ``NO_OFFSET``. ``errors`` holds only partitions
+    that could not be answered.
+    """
+
+    error_code: ErrorCode = ErrorCode.NONE
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteRequest:
+    """Api key 47. Topics are named on the wire, in all its versions."""
+
+    group_id: str
+    partitions: frozenset[TopicPartition]
+    wire_topics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetDeleteResponse:
+    """Answer to api key 47. An error of the group leaves ``errors`` empty."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)

@@ -1,0 +1,359 @@
+"""Records of the group log: the only way in which coordinator state changes.
+
+Types 1 to 8 and 16 of consumer-group-coordinator.md, section 9.1. Each record class is one type; a
+tombstone is the same class with ``value`` None. ``to_dict`` spells a record as the recorded broker
+traces do (topic ids stay ids).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, NamedTuple
+
+from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata, ClientAssignor
+from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
+from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, classic_group_dict
+from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
+
+__all__ = [
+    "VALUE_FIELDS",
+    "ConsumerGroupCurrentMemberAssignment",
+    "ConsumerGroupMemberMetadata",
+    "ConsumerGroupMetadata",
+    "ConsumerGroupPartitionMetadata",
+    "ConsumerGroupRegularExpression",
+    "ConsumerGroupTargetAssignmentMember",
+    "ConsumerGroupTargetAssignmentMetadata",
+    "CurrentAssignmentValue",
+    "GroupMetadata",
+    "GroupMetadataValue",
+    "MemberMetadataValue",
+    "MemberState",
+    "OffsetCommit",
+    "OffsetCommitValue",
+    "Record",
+    "RegularExpressionValue",
+    "TargetMetadataValue",
+    "to_dict",
+]
+
+
+VALUE_FIELDS = frozenset({"value", "metadata"})
+"""Fields of a record that compaction does not look at; the type and all others are its key."""
+
+
+class MemberState(IntEnum):
+    """State byte of record 8 (section 3.1)."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetadataValue:
+    """``metadata_hash`` 0 means that no subscribed topic exists; it is then left out."""
+
+    epoch: int
+    metadata_hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberMetadataValue:
+    """What a member told about itself; everything but epochs and assignments.
+
+    ``classic_member_metadata`` is None for a member that uses the consumer protocol,
+    ``client_assignors`` for one that offers none (section 12.7).
+    """
+
+    instance_id: str | None
+    rack_id: str | None
+    client_id: str
+    client_host: str
+    subscribed_topic_names: tuple[str, ...]
+    subscribed_topic_regex: str
+    rebalance_timeout_ms: int
+    server_assignor: str | None
+    classic_member_metadata: ClassicMemberMetadata | None = None
+    client_assignors: tuple[ClientAssignor, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetMetadataValue:
+    """``assignment_timestamp`` (ms) is None where the simulated version does not write it."""
+
+    assignment_epoch: int
+    assignment_timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentAssignmentValue:
+    """Epochs, state and both partition sets of a member; each partition with its assignment epoch.
+
+    ``with_epochs`` says whether the simulated version writes the assignment epochs (4.3);
+    ``metadata`` is what a client-side assignor gave the member at this epoch (section 12.7).
+    """
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: MemberState
+    assigned: Mapping[TopicPartition, int]
+    pending_revocation: Mapping[TopicPartition, int]
+    with_epochs: bool = True
+    metadata: AssignmentMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegularExpressionValue:
+    """Topics that a pattern matched. ``timestamp`` (ms): when it was handed to the resolver;
+    ``version``: the metadata image it was matched against."""
+
+    topics: tuple[str, ...]
+    version: int
+    timestamp: int
+
+
+class OffsetCommitValue(NamedTuple):
+    """A committed offset. ``expire_timestamp`` is None unless the commit asked for a retention;
+    ``topic_id`` is None where the simulated version does not store it (section 8.4)."""
+
+    offset: int
+    commit_timestamp: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    expire_timestamp: int | None = None
+    topic_id: str | None = None
+
+
+class _OffsetCommitFields(NamedTuple):
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+class OffsetCommit(_OffsetCommitFields):
+    """Record 1: a committed offset, keyed by the *name* of the topic.
+
+    A tuple, as its value is: a group at rest writes nothing else, one for each partition, and a
+    frozen dataclass takes several times as long to make.
+    """
+
+    __slots__ = ()
+    type_id: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """Record 2: a classic group."""
+
+    type_id: ClassVar[int] = 2
+    group_id: str
+    value: ClassicGroupValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupRegularExpression:
+    """Record 16: what a pattern resolves to."""
+
+    type_id: ClassVar[int] = 16
+    group_id: str
+    regular_expression: str
+    value: RegularExpressionValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMetadata:
+    """Record 3: the group epoch."""
+
+    type_id: ClassVar[int] = 3
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupPartitionMetadata:
+    """Record 4: written as a tombstone only (section 8.6)."""
+
+    type_id: ClassVar[int] = 4
+    group_id: str
+    value: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMemberMetadata:
+    """Record 5: a member's metadata."""
+
+    type_id: ClassVar[int] = 5
+    group_id: str
+    member_id: str
+    value: MemberMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupTargetAssignmentMetadata:
+    """Record 6: the target epoch."""
+
+    type_id: ClassVar[int] = 6
+    group_id: str
+    value: TargetMetadataValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupTargetAssignmentMember:
+    """Record 7: the target of one member, with what a client-side assignor says beside it."""
+
+    type_id: ClassVar[int] = 7
+    group_id: str
+    member_id: str
+    value: frozenset[TopicPartition] | None
+    metadata: AssignmentMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupCurrentMemberAssignment:
+    """Record 8: the current assignment of one member."""
+
+    type_id: ClassVar[int] = 8
+    group_id: str
+    member_id: str
+    value: CurrentAssignmentValue | None
+
+
+Record = (
+    OffsetCommit
+    | GroupMetadata
+    | ConsumerGroupRegularExpression
+    | ConsumerGroupMetadata
+    | ConsumerGroupPartitionMetadata
+    | ConsumerGroupMemberMetadata
+    | ConsumerGroupTargetAssignmentMetadata
+    | ConsumerGroupTargetAssignmentMember
+    | ConsumerGroupCurrentMemberAssignment
+)
+
+
+def _partition_list(partitions: Mapping[TopicPartition, int], with_epochs: bool) -> list[Any]:
+    rows: list[Any] = []
+    for topic_id, numbers in group_by_topic(partitions).items():
+        row: dict[str, Any] = {"topic_id": topic_id, "partitions": numbers}
+        if with_epochs:
+            row["assignment_epochs"] = [partitions[TopicPartition(topic_id, p)] for p in numbers]
+        rows.append(row)
+    return rows
+
+
+def _value_dict(record: Record) -> dict[str, Any] | None:
+    if record.value is None:
+        return None
+    match record:
+        case ConsumerGroupMetadata(value=GroupMetadataValue() as group):
+            out: dict[str, Any] = {"epoch": group.epoch}
+            if group.metadata_hash:
+                out["metadata_hash"] = group.metadata_hash
+            return out
+        case ConsumerGroupMemberMetadata(value=MemberMetadataValue() as member):
+            return _member_dict(member)
+        case ConsumerGroupTargetAssignmentMetadata(value=TargetMetadataValue() as target):
+            out = {"assignment_epoch": target.assignment_epoch}
+            if target.assignment_timestamp is not None:
+                out["assignment_timestamp"] = target.assignment_timestamp
+            return out
+        case ConsumerGroupTargetAssignmentMember(value=frozenset() as partitions):
+            rows = group_by_topic(partitions).items()
+            return {
+                "topic_partitions": [{"topic_id": t, "partitions": ps} for t, ps in rows],
+                **_metadata_dict(record.metadata),
+            }
+        case ConsumerGroupCurrentMemberAssignment(value=CurrentAssignmentValue() as current):
+            epochs = current.with_epochs
+            return {
+                "member_epoch": current.member_epoch,
+                "previous_member_epoch": current.previous_member_epoch,
+                "state": int(current.state),
+                "assigned_partitions": _partition_list(current.assigned, epochs),
+                "partitions_pending_revocation": _partition_list(
+                    current.pending_revocation, epochs
+                ),
+                **_metadata_dict(current.metadata),
+            }
+        case ConsumerGroupRegularExpression(value=RegularExpressionValue() as resolved):
+            return {"topics": list(resolved.topics), "timestamp": resolved.timestamp}
+        case OffsetCommit(value=OffsetCommitValue() as commit):
+            return _offset_dict(commit)
+        case GroupMetadata(value=ClassicGroupValue() as classic):
+            return classic_group_dict(classic)
+    raise TypeError(f"not a record: {record!r}")
+
+
+def _member_dict(member: MemberMetadataValue) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "client_id": member.client_id,
+        "subscribed_topic_names": list(member.subscribed_topic_names),
+        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "rebalance_timeout_ms": member.rebalance_timeout_ms,
+        "server_assignor": member.server_assignor,
+    }
+    if member.classic_member_metadata is not None:
+        timeout_ms = member.classic_member_metadata.session_timeout_ms
+        out["classic_member_metadata"] = {"session_timeout_ms": timeout_ms}
+    if member.client_assignors is not None:
+        out["assignors"] = [
+            {
+                "name": assignor.name,
+                "minimum_version": assignor.minimum_version,
+                "maximum_version": assignor.maximum_version,
+                "reason": assignor.reason,
+                "version": assignor.metadata_version,
+                "metadata": assignor.metadata_bytes.hex(),
+            }
+            for assignor in member.client_assignors
+        ]
+    return out
+
+
+def _metadata_dict(metadata: AssignmentMetadata | None) -> dict[str, Any]:
+    """The extra fields of records 7 and 8; none where a broker's own assignor was at work."""
+    if metadata is None:
+        return {}
+    return {
+        "error": metadata.error,
+        "metadata_version": metadata.metadata_version,
+        "metadata": metadata.metadata_bytes.hex(),
+    }
+
+
+def _offset_dict(commit: OffsetCommitValue) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "offset": commit.offset,
+        "leader_epoch": commit.leader_epoch,
+        "metadata": commit.metadata,
+        "commit_timestamp": commit.commit_timestamp,
+    }
+    if commit.expire_timestamp is not None:
+        out["expire_timestamp"] = commit.expire_timestamp
+    if commit.topic_id is not None:
+        out["topic_id"] = commit.topic_id
+    return out
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """``{type, key, value}`` with Kafka's field names; value None is a tombstone."""
+    key: dict[str, Any] = {}
+    match record:
+        case OffsetCommit():
+            key = {"topic": record.topic, "partition": record.partition}
+        case ConsumerGroupRegularExpression():
+            key = {"regular_expression": record.regular_expression}
+        case (
+            ConsumerGroupMemberMetadata()
+            | ConsumerGroupTargetAssignmentMember()
+            | ConsumerGroupCurrentMemberAssignment()
+        ):
+            key = {"member_id": record.member_id}
+    return {"type": type(record).__name__, "key": key, "value": _value_dict(record)}

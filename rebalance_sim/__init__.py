@@ -1,0 +1,136 @@
+"""One import for researchers and notebooks.
+
+    import rebalance_sim as rs
+
+    result = rs.run(rs.generate("faulty", seed=7))
+    rs.plot_case_study(rs.load_case_study("basic"))
+
+Everything here is defined, and documented, in the module named beside it in ``_PUBLIC``, and is
+imported when it is first used: workers of a sweep draw nothing, and a notebook without Spark needs
+none. ``sweep`` and ``compare`` on Spark need the extra ``rebalance-sim[spark]``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
+    from rebalance_sim.scenarios.case_studies import replay as replay_case_study
+    from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
+    from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED_PROTOCOLS
+    from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+    from rebalance_sim.scenarios.errors import ScenarioError
+    from rebalance_sim.scenarios.generate.generator import generate
+    from rebalance_sim.scenarios.ownership import (
+        OwnershipInterval,
+        OwnershipTrace,
+        ownership_intervals,
+    )
+    from rebalance_sim.scenarios.plots import plot_case_study, plot_ownership, plot_ownership_of
+    from rebalance_sim.scenarios.profile import PROFILES
+    from rebalance_sim.scenarios.result import RunResult, ViolationRow
+    from rebalance_sim.scenarios.runner import run
+    from rebalance_sim.scenarios.scenario import (
+        Scenario,
+        dump_scenario,
+        load_scenario,
+        parse_scenario,
+    )
+    from rebalance_sim.scenarios.series import metrics_frame
+    from rebalance_sim.scenarios.shrinking.shrink import shrink
+    from rebalance_sim.sim.broker.offsets_topic import partition_for
+    from rebalance_sim.sim.faults.injector import fault_kind
+    from rebalance_sim.sim.trace import FullTrace
+    from rebalance_sim.spark import read_comparison, read_metrics, sweep
+
+__version__ = "0.2.0"
+
+__all__ = [
+    "CASE_STUDIES",
+    "COMPARED_PROTOCOLS",
+    "DEFAULT_PROTOCOLS",
+    "DEFECTS",
+    "PROFILES",
+    "FullTrace",
+    "OwnershipInterval",
+    "OwnershipTrace",
+    "Promotion",
+    "RunResult",
+    "Scenario",
+    "ScenarioError",
+    "ViolationRow",
+    "__version__",
+    "compare",
+    "dump_scenario",
+    "fault_kind",
+    "generate",
+    "load_case_study",
+    "load_scenario",
+    "metrics_frame",
+    "ownership_intervals",
+    "parse_scenario",
+    "partition_for",
+    "plot_case_study",
+    "plot_ownership",
+    "plot_ownership_of",
+    "read_comparison",
+    "read_metrics",
+    "replay_case_study",
+    "run",
+    "shrink",
+    "sweep",
+    "with_protocol",
+    "zoo_scenario",
+]
+
+_PUBLIC = {
+    "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
+    "scenarios.compare": ("DEFAULT_PROTOCOLS", "with_protocol"),
+    "scenarios.defects": ("DEFECTS", "zoo_scenario"),
+    "scenarios.errors": ("ScenarioError",),
+    "scenarios.generate.generator": ("generate",),
+    "scenarios.ownership": ("OwnershipInterval", "OwnershipTrace", "ownership_intervals"),
+    "scenarios.plots": ("plot_case_study", "plot_ownership", "plot_ownership_of"),
+    "scenarios.profile": ("PROFILES",),
+    "scenarios.result": ("RunResult", "ViolationRow"),
+    "scenarios.runner": ("run",),
+    "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
+    "scenarios.series": ("metrics_frame",),
+    "scenarios.shrinking.shrink": ("shrink",),
+    "sim.broker.offsets_topic": ("partition_for",),
+    "sim.faults.injector": ("fault_kind",),
+    "sim.trace": ("FullTrace",),
+    "spark": ("read_comparison", "read_metrics", "sweep"),
+}
+_HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in names} | {
+    "COMPARED_PROTOCOLS": ("scenarios.compare", "PROTOCOLS"),
+    "replay_case_study": ("scenarios.case_studies", "replay"),
+}
+
+
+def compare(**options: Any) -> pd.DataFrame:
+    """Run seeds under several protocols; a row for each metric and protocol.
+
+    Options are those of ``rebalance_sim.spark.compare``: ``profile``, ``seeds``, ``out``,
+    ``protocols``, ``base``, ``backend`` and more. The report stands in ``out``.
+    """
+    from rebalance_sim import spark
+
+    return spark.compare(**options).frame()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, defined_as = _HOMES[name]
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), defined_as)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,208 @@
+"""Coincidences: a few faults of one client, timed so that one falls into the other.
+
+Faults that are drawn one by one meet like this too, but hardly ever on the same client. A recipe
+says what has to meet; a seed says when, and for how long. Each has a random stream of its own, so
+that a recipe shifts no other draw.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.generate.draw import Draw
+from rebalance_sim.scenarios.generate.fault_cast import FaultCast
+from rebalance_sim.scenarios.profile import CoincidenceRule
+from rebalance_sim.sim.faults.faults import (
+    BrokerConfigChange,
+    CallbackSlowdown,
+    ClientClose,
+    ClientPartition,
+    ClientPause,
+    ConnectionLoss,
+    Direction,
+    Fault,
+    Moment,
+    PollStall,
+    ReplicationSlowdown,
+    SubscriptionChange,
+    TopicGrow,
+)
+from rebalance_sim.sim.spec import ClientSpec
+from rebalance_sim.sim.streams import Streams
+
+__all__ = ["COINCIDENCES", "draw_coincidences", "draw_takeovers"]
+
+_WARM_UP_MS = 2_000
+_SHORT_MS = (100, 3_000)
+_DOWN_MS = (200, 8_000)
+_CALLBACK_MS = (500, 6_000)
+_LONG_INTERVAL_MS = 5_000
+
+
+Recipe = Callable[[Draw, FaultCast, int], Iterable[Fault]]
+
+
+def draw_coincidences(
+    rules: tuple[CoincidenceRule, ...], cast: FaultCast, streams: Streams
+) -> tuple[Fault, ...]:
+    """The faults of all coincidences of a scenario. Raises ScenarioError for an unknown kind."""
+    faults: list[Fault] = []
+    for index, rule in enumerate(rules):
+        recipe = COINCIDENCES.get(rule.kind)
+        if recipe is None:
+            raise ScenarioError(
+                f"no such kind: {rule.kind!r}; {did_you_mean(rule.kind, COINCIDENCES)}",
+                place=f"coincidences[{index}].kind",
+            )
+        draw = Draw(streams.get(f"generate/coincidence/{rule.kind}"))
+        if draw.chance(rule.probability):
+            last_ms = cast.duration_ms - 1
+            at_ms = draw.between((min(_WARM_UP_MS, last_ms), last_ms))
+            faults += (fault for fault in recipe(draw, cast, at_ms) if fault.at_ms <= last_ms)
+    return tuple(faults)
+
+
+def draw_takeovers(cast: FaultCast, streams: Streams) -> tuple[Fault, ...]:
+    """Where two clients share an instance id by mistake, each stands still now and then until it
+    has been expelled: the other may have taken its place when it goes on."""
+    shared = Counter(client.instance_id for client in cast.clients if client.instance_id)
+    faults: list[Fault] = []
+    for client in cast.clients:
+        if client.instance_id is None or shared[client.instance_id] == 1:
+            continue
+        draw = Draw(streams.get(f"generate/takeover/{client.name}"))
+        last_ms = cast.duration_ms - 1
+        faults.append(
+            ClientPause(
+                at_ms=draw.between((min(_WARM_UP_MS, last_ms), last_ms)),
+                duration_ms=cast.config.group_consumer_max_session_timeout_ms
+                + draw.between(_DOWN_MS),
+                client=client.name,
+            )
+        )
+    return tuple(faults)
+
+
+def _leave_after_pause(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    """A process stands still until it has been expelled, and is to leave as soon as it runs: it is
+    told that it is no member while it gives its partitions up."""
+    client = cast.client(draw)
+    name = client.name
+    pause_ms = cast.config.group_consumer_max_session_timeout_ms + draw.between(_SHORT_MS)
+    callback_ms = draw.between(_CALLBACK_MS)
+    yield ClientPause(at_ms=at_ms, duration_ms=pause_ms, client=name)
+    yield CallbackSlowdown(
+        at_ms=at_ms, duration_ms=pause_ms + callback_ms, client=name, callback_ms=callback_ms
+    )
+    leave_ms, down_ms = at_ms + pause_ms - 1, draw.between(_DOWN_MS)
+    if draw.chance(0.5):
+        yield ClientClose(at_ms=leave_ms, client=name, down_ms=down_ms)
+    else:
+        yield SubscriptionChange(at_ms=leave_ms, client=name)
+        yield SubscriptionChange(
+            at_ms=min(leave_ms + down_ms, cast.duration_ms - 1),
+            client=name,
+            topics=client.topics or tuple(topic.name for topic in cast.topics),
+        )
+
+
+def _cut_off_while_reconciling(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    """There is something to take over, callbacks take their time, and meanwhile nothing comes
+    through: what is reconciled cannot be acknowledged, or comes too late. Some give up then."""
+    client = cast.client(draw)
+    session_ms = cast.config.group_consumer_max_session_timeout_ms
+    topics = [t for t in cast.topics if t.name in client.topics] or list(cast.topics)
+    topic = draw.pick(topics)
+    yield TopicGrow(
+        at_ms=at_ms,
+        topic=topic.name,
+        partition_count=topic.partition_count + draw.between((1, 6)),
+    )
+    callback_ms = draw.between(_CALLBACK_MS)
+    cut_ms = at_ms + draw.between((0, cast.config.group_consumer_heartbeat_interval_ms + 2_000))
+    length_ms = draw.between((1_000, session_ms + 4_000))
+    yield CallbackSlowdown(
+        at_ms=at_ms,
+        duration_ms=cut_ms - at_ms + length_ms,
+        client=client.name,
+        callback_ms=callback_ms,
+    )
+    yield ClientPartition(
+        at_ms=cut_ms,
+        duration_ms=length_ms,
+        client=client.name,
+        direction=draw.pick((Direction.BOTH, *Direction)),
+    )
+    close_ms, down_ms = cut_ms + draw.between((0, length_ms)), draw.between(_DOWN_MS)
+    if draw.chance(0.5):
+        yield ClientClose(at_ms=close_ms, client=client.name, down_ms=down_ms)
+
+
+def _changes_within_interval(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    """Targets are rare, and two clients change their subscriptions soon after each other: the
+    second one drops a topic while the target that gives it is in force for a while yet."""
+    first, second = draw.pick(cast.clients), draw.pick(cast.clients)
+    if cast.has_assignment_interval:
+        yield BrokerConfigChange(
+            at_ms=max(0, at_ms - draw.between(_SHORT_MS)),
+            group_consumer_assignment_interval_ms=draw.pick((_LONG_INTERVAL_MS, 10_000)),
+        )
+    later_ms = at_ms + draw.between((200, _LONG_INTERVAL_MS))
+    yield from _other_topics(draw, cast, first, at_ms)
+    yield from _other_topics(draw, cast, second, later_ms)
+
+
+def _rejoin_with_less(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    """An application stays away for too long, the leave is lost, and it comes back with fewer
+    topics: it joins as a member that there still is, and has let go of everything."""
+    client = cast.client(draw)
+    away_ms = client.max_poll_interval_ms
+    expiry_ms = at_ms + away_ms
+    late_ms = cast.config.group_consumer_heartbeat_interval_ms + draw.between((100, 2_000))
+    if cast.has_assignment_interval:
+        yield BrokerConfigChange(
+            at_ms=max(0, expiry_ms - draw.between((5_000, 8_000))),
+            group_consumer_assignment_interval_ms=10_000,
+        )
+    other = draw.pick(cast.clients)
+    other_ms = max(0, expiry_ms - draw.between((1_000, 5_000)))
+    yield PollStall(at_ms=at_ms, duration_ms=away_ms + late_ms, client=client.name)
+    yield ConnectionLoss(at_ms=expiry_ms, client=client.name, moment=Moment.BEFORE_REQUEST)
+    if other is not client:
+        yield from _other_topics(draw, cast, other, other_ms)
+    yield from _other_topics(draw, cast, client, expiry_ms + late_ms)
+
+
+def _subscribe_while_revoking(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+    """A client comes back, the others have to make room for it, and their commits take long. One
+    changes its subscription meanwhile."""
+    client, other = cast.client(draw), cast.client(draw)
+    yield ClientClose(at_ms=max(0, at_ms - 1_000), client=other.name, down_ms=1_000)
+    yield ReplicationSlowdown(
+        at_ms=at_ms, duration_ms=draw.between((4_000, 12_000)), factor=draw.pick((50, 200, 1_000))
+    )
+    yield from _other_topics(draw, cast, client, at_ms + draw.between((500, 6_000)))
+
+
+def _other_topics(
+    draw: Draw, cast: FaultCast, client: ClientSpec, at_ms: int
+) -> Iterable[SubscriptionChange]:
+    names = [topic.name for topic in cast.topics]
+    yield SubscriptionChange(at_ms=at_ms, client=client.name, topics=tuple(draw.some(names, 0.4)))
+    yield SubscriptionChange(
+        at_ms=at_ms + draw.between(_DOWN_MS),
+        client=client.name,
+        topics=client.topics or tuple(names),
+    )
+
+
+COINCIDENCES: Mapping[str, Recipe] = {
+    "changes_within_interval": _changes_within_interval,
+    "leave_after_pause": _leave_after_pause,
+    "cut_off_while_reconciling": _cut_off_while_reconciling,
+    "rejoin_with_less": _rejoin_with_less,
+    "subscribe_while_revoking": _subscribe_while_revoking,
+}
+"""Every coincidence that a profile may ask for."""

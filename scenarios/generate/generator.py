@@ -1,0 +1,363 @@
+"""From a profile and a seed to a scenario.
+
+Swarm style: each seed first picks which features and which kinds of faults it has at all, then how
+much of each. A scenario with few kinds of faults reaches states that one with all of them hides.
+Source: Groce et al., "Swarm Testing" (2012).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from rebalance_sim.invariants.properties.consumer.liveness import SLACK_BATCHES
+from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.scenarios.compare import split_label, with_protocol
+from rebalance_sim.scenarios.generate.classic_clients import (
+    ClassicCast,
+    may_rebalance_as_one,
+    speaks_classic,
+)
+from rebalance_sim.scenarios.generate.client_assignors import AssignorCast
+from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
+from rebalance_sim.scenarios.generate.draw import Draw
+from rebalance_sim.scenarios.generate.fault_cast import FaultCast
+from rebalance_sim.scenarios.generate.faults import draw_faults
+from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
+from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.sim.faults.faults import BrokerConfigChange, Fault, GroupConfigChange
+from rebalance_sim.sim.spec import (
+    BrokerSpec,
+    ClientSpec,
+    DelaySpec,
+    NetworkSpec,
+    OffsetReset,
+    TopicSpec,
+    WorldSpec,
+)
+from rebalance_sim.sim.streams import Streams
+
+__all__ = ["generate", "generate_from"]
+
+_GROUP_NAMES = ("audit", "billing", "mirror", "search", "statistics")
+"""With two to five partitions, some of them share one with each other or with ``group``."""
+
+_TOPIC_NAMES = ("orders", "payments", "shipments", "returns")
+_STATIC_SHARE = 0.6
+_VOTE_SHARE = 0.7
+_PATTERN_SHARE = 0.6
+_SUBSCRIPTION_SHARE = 0.6
+_MANUAL_COMMIT_SHARE = 0.5
+_SLOW_CALLBACK_SHARE = 0.5
+_LIBRDKAFKA_SHARE = 0.5
+
+_ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
+
+_START_WITHIN_MS = 500
+_FURTHER_GROUPS = (1, 2)
+_FURTHER_CLIENTS = (1, 3)
+
+_CALM_INTERVALS = 4
+_LOAD_MS = 2_000
+_WARM_UP_MS = 60_000
+"""For the last copies of a Streams application: each that catches up asks for a new target."""
+
+
+def generate(profile: str, seed: int) -> Scenario:
+    """The scenario of this profile and seed; always the same one for the same code.
+
+    ``faulty+consumer-range`` is ``faulty`` with clients that all speak that protocol
+    (``compare.with_protocol``). Raises ScenarioError for an unknown profile, or protocol.
+    """
+    name, protocol = split_label(profile)
+    scenario = generate_from(load_profile(name), seed)
+    return with_protocol(scenario, protocol) if protocol else scenario
+
+
+def generate_from(profile: Profile, seed: int) -> Scenario:
+    """The scenario that a given profile and seed make."""
+    draw = _Drawing(profile, seed)
+    topics = draw.topics()
+    duration_ms = draw.timing.between(profile.timings.duration_ms)
+    config = draw.config()
+    clients = draw.clients(topics, duration_ms)
+    if speaks_classic(draw.features, profile.faults):
+        classic = ClassicCast(draw.features, draw.streams)
+        config = classic.config(config)
+        clients = classic.clients(clients, config)
+    has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
+    brokers = draw.brokers()
+    semantics = draw.shape.pick(profile.semantics)
+    if has_client_assignors(semantics):
+        clients = draw.client_assignors(clients)
+    cast = FaultCast(
+        clients=clients,
+        topics=topics,
+        broker_count=brokers.count,
+        offsets_partition_count=brokers.offsets_partition_count,
+        duration_ms=duration_ms,
+        config=config,
+        semantics=semantics,
+    )
+    faults = draw_faults(
+        profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
+    )
+    faults += draw_coincidences(profile.coincidences, cast, draw.streams)
+    if "shared_instances" in draw.features:
+        faults += draw_takeovers(cast, draw.streams)
+    world = WorldSpec(
+        seed=seed,
+        topics=topics,
+        clients=clients,
+        duration_ms=duration_ms,
+        calm_ms=_calm_ms(config, clients, faults),
+        semantics=semantics,
+        config=draw.size_limit(config, clients),
+        network=draw.network(),
+        brokers=brokers,
+        faults=tuple(sorted(faults, key=lambda fault: fault.at_ms)),
+        admin_interval_ms=draw.admin_interval_ms(),
+        data_plane=has_data_plane,
+    )
+    return Scenario(name=f"{profile.name}-{seed}", profile=profile.name, world=world)
+
+
+class _Drawing:
+    """What a profile and a seed make of each part of a world."""
+
+    def __init__(self, profile: Profile, seed: int) -> None:
+        self._sizes = profile.sizes
+        self._timings = profile.timings
+        self.streams = Streams(seed)
+        self.features = self._draw_features(profile.features)
+        self.shape = Draw(self.streams.get("generate/shape"))
+        self.timing = Draw(self.streams.get("generate/timing"))
+        self._is_large = self.shape.chance(profile.sizes.large_probability)
+
+    def _draw_features(self, features: Features) -> frozenset[str]:
+        draw = Draw(self.streams.get("generate/features"))
+        return frozenset(
+            name for name in features.__slots__ if draw.chance(getattr(features, name))
+        )
+
+    def topics(self) -> tuple[TopicSpec, ...]:
+        """Few topics, mostly small."""
+        sizes, draw = self._sizes, self.shape
+        partitions = sizes.large_partitions if self._is_large else sizes.partitions
+        return tuple(
+            TopicSpec(
+                name=name,
+                partition_count=draw.between(partitions),
+                records_per_second=draw.pick(sizes.records_per_second),
+            )
+            for name in _TOPIC_NAMES[: draw.between(sizes.topics)]
+        )
+
+    def config(self) -> CoordinatorConfig:
+        """The broker's settings; a session holds at least two heartbeats, or a single lost one
+        would end it."""
+        timings, draw = self._timings, self.timing
+        session_ms = draw.pick(timings.session_timeout_ms)
+        intervals = [ms for ms in timings.heartbeat_interval_ms if 2 * ms < session_ms]
+        heartbeat_ms = draw.pick(intervals or [session_ms // 3])
+        has_room = "alterable_settings" in self.features
+        return CoordinatorConfig(
+            group_consumer_session_timeout_ms=session_ms,
+            group_consumer_min_session_timeout_ms=session_ms // 2 if has_room else session_ms,
+            group_consumer_max_session_timeout_ms=session_ms * 2 if has_room else session_ms,
+            group_consumer_heartbeat_interval_ms=heartbeat_ms,
+            group_consumer_min_heartbeat_interval_ms=heartbeat_ms,
+            group_consumer_assignment_interval_ms=draw.pick(timings.assignment_interval_ms),
+            **self._retention(),
+            **self._linger(),
+        )
+
+    def _retention(self) -> dict[str, Any]:
+        """Offsets expire after the shortest time there is, and somebody looks often."""
+        if "short_retention" not in self.features:
+            return {}
+        draw = Draw(self.streams.get("generate/retention"))
+        return {
+            "offsets_retention_minutes": 1,
+            "offsets_retention_check_interval_ms": draw.pick((1_000, 5_000, 20_000)),
+        }
+
+    def _linger(self) -> dict[str, Any]:
+        """As long as Kafka's versions wait, and longer than most replication takes."""
+        if "append_linger" not in self.features:
+            return {}
+        draw = Draw(self.streams.get("generate/linger"))
+        return {"group_coordinator_append_linger_ms": draw.pick((-1, 5, 10, 50))}
+
+    def size_limit(
+        self, config: CoordinatorConfig, clients: tuple[ClientSpec, ...]
+    ) -> CoordinatorConfig:
+        """A group, the largest one, that has a seat for each client, and none to spare."""
+        if "full_group" not in self.features:
+            return config
+        largest = max(Counter(client.group_id for client in clients).values())
+        return replace(config, group_consumer_max_size=largest)
+
+    def brokers(self) -> BrokerSpec:
+        """How many, and how fast they replicate."""
+        of_groups = Draw(self.streams.get("generate/offsets-partitions"))
+        return BrokerSpec(
+            count=self.shape.pick(self._sizes.brokers),
+            offsets_partition_count=of_groups.pick(self._sizes.offsets_partitions),
+            replication=DelaySpec(
+                min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
+            ),
+        )
+
+    def admin_interval_ms(self) -> int | None:
+        """How often somebody looks at the groups, if anybody does."""
+        if "admin" not in self.features:
+            return None
+        return Draw(self.streams.get("generate/admin")).pick(_ADMIN_INTERVALS_MS)
+
+    def network(self) -> NetworkSpec:
+        """How far away the clients are."""
+        max_ms = self.timing.pick(self._timings.latency_max_ms)
+        return NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=max_ms))
+
+    def clients(self, topics: tuple[TopicSpec, ...], duration_ms: int) -> tuple[ClientSpec, ...]:
+        """Clients of one application: alike in their timings, different in the rest."""
+        sizes = self._sizes
+        count = self.shape.between(sizes.large_clients if self._is_large else sizes.clients)
+        alike = ClientSpec(
+            name="all",
+            topics=tuple(topic.name for topic in topics),
+            max_poll_interval_ms=self.timing.pick(self._timings.max_poll_interval_ms),
+            request_timeout_ms=self.timing.pick(self._timings.request_timeout_ms),
+            poll_interval_ms=self.timing.pick(self._timings.poll_interval_ms),
+        )
+        latest_ms = duration_ms // 2 if "staggered_start" in self.features else _START_WITHIN_MS
+        groups = [None] * count + self._further_groups()
+        clients = [
+            replace(self._client(alike, index, latest_ms), group_id=group_id)
+            for index, group_id in enumerate(groups)
+        ]
+        if "shared_instances" in self.features:
+            self._share_an_instance(clients, count)
+        return tuple(clients)
+
+    def _share_an_instance(self, clients: list[ClientSpec], count: int) -> None:
+        """Give two of the first group's clients one instance id. Only one of them can be a member
+        at a time; the other is told so, gives up, and may be started again."""
+        draw = Draw(self.streams.get("generate/shared-instances"))
+        one = draw.between((0, count - 1))
+        other = (one + draw.between((1, max(1, count - 1)))) % count
+        shared = clients[one].instance_id or f"instance-{one:02d}"
+        restart_ms = draw.pick((None, 2_000, 10_000))
+        for index in {one, other}:
+            clients[index] = replace(
+                clients[index], instance_id=shared, restart_after_fatal_ms=restart_ms
+            )
+
+    def client_assignors(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+        """Clients with assignors of their own: only Java's have any, and who offers some has no
+        vote on those of the broker."""
+        if "client_assignors" not in self.features:
+            return clients
+        cast = AssignorCast(self.streams, len(clients))
+        offers = (cast.of(index, client.name) for index, client in enumerate(clients))
+        return tuple(
+            client
+            if offer is None or client.kind != JAVA
+            else replace(client, server_assignor=None, client_assignors=offer)
+            for client, offer in zip(clients, offers, strict=True)
+        )
+
+    def _further_groups(self) -> list[str | None]:
+        """The groups of clients beside those of the world's own group: smaller ones."""
+        if "several_groups" not in self.features:
+            return []
+        draw = Draw(self.streams.get("generate/groups"))
+        names = list(_GROUP_NAMES)
+        found: list[str | None] = []
+        for _ in range(draw.between(_FURTHER_GROUPS)):
+            name = draw.pick(names)
+            names.remove(name)
+            found += [name] * draw.between(_FURTHER_CLIENTS)
+        return found
+
+    def _client(self, alike: ClientSpec, index: int, latest_start_ms: int) -> ClientSpec:
+        draw = Draw(self.streams.get(f"generate/client/{index}"))
+        is_static = self._has("static_members", draw, _STATIC_SHARE)
+        votes = self._has("assignor_votes", draw, _VOTE_SHARE)
+        is_mixed = "mixed_subscriptions" in self.features
+        kind = self._kind(index)
+        names = tuple(draw.some(alike.topics, _SUBSCRIPTION_SHARE)) if is_mixed else alike.topics
+        by_pattern = self._has("pattern_subscriptions", draw, _PATTERN_SHARE)
+        is_manual = self._has("no_auto_commit", draw, _MANUAL_COMMIT_SHARE)
+        return replace(
+            alike,
+            name=f"client-{index:02d}",
+            topics=() if by_pattern else names,
+            topic_regex=draw.pick((".*", "|".join(names))) if by_pattern else None,
+            start_ms=draw.between((0, latest_start_ms)),
+            instance_id=f"instance-{index:02d}" if is_static else None,
+            server_assignor=draw.pick(("uniform", "range")) if votes else None,
+            callback=self._callback(draw),
+            enable_auto_commit=not is_manual,
+            auto_commit_interval_ms=draw.pick((1_000, 5_000)),
+            auto_offset_reset=draw.pick(tuple(OffsetReset)),
+            uses_topic_ids=self._naming(index, kind),
+            kind=kind,
+        )
+
+    def _naming(self, index: int, kind: str) -> bool | None:
+        """How a client names topics in offset requests. Librdkafka knows no ids."""
+        if "topic_ids_in_offsets" not in self.features:
+            return None
+        if kind == LIBRDKAFKA:
+            return False
+        return Draw(self.streams.get(f"generate/naming/{index}")).pick((True, True, False))
+
+    def _kind(self, index: int) -> str:
+        """The library of a client, from a stream of its own: nothing else depends on it."""
+        draw = Draw(self.streams.get(f"generate/kind/{index}"))
+        return LIBRDKAFKA if self._has("librdkafka_clients", draw, _LIBRDKAFKA_SHARE) else JAVA
+
+    def _callback(self, draw: Draw) -> DelaySpec:
+        if not self._has("slow_callbacks", draw, _SLOW_CALLBACK_SHARE):
+            return DelaySpec(min_ms=0)
+        max_ms, tail_ms = draw.pick((50, 500, 2_000)), draw.pick((0, 0, 200))
+        return DelaySpec(min_ms=0, max_ms=max_ms, tail_ms=tail_ms)
+
+    def _has(self, feature: str, draw: Draw, share: float) -> bool:
+        """Whether one client takes part in a feature of the scenario."""
+        return feature in self.features and draw.chance(share)
+
+
+def _calm_ms(
+    config: CoordinatorConfig, clients: tuple[ClientSpec, ...], faults: tuple[Fault, ...]
+) -> int:
+    """Long enough for every bound of ``invariants.properties.consumer.liveness``, and for the last
+    load before it."""
+    heartbeat_ms = config.group_consumer_heartbeat_interval_ms
+    assignment_ms = config.group_consumer_assignment_interval_ms
+    for fault in faults:
+        if isinstance(fault, GroupConfigChange):
+            heartbeat_ms = max(heartbeat_ms, fault.consumer_heartbeat_interval_ms or 0)
+            assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
+        elif isinstance(fault, BrokerConfigChange):
+            assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
+    slack_ms = (
+        _CALM_INTERVALS * heartbeat_ms
+        + assignment_ms
+        + max(client.request_timeout_ms for client in clients)
+        + SLACK_BATCHES * max(map(longest_batch_ms, clients))
+    )
+    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
+    computing_ms = 0
+    if any(client.client_assignors is not None for client in clients):
+        computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS
+    if may_rebalance_as_one(clients, faults):
+        # A whole group waits until the slowest has committed what it can, and until all are there.
+        slack_ms += 2 * rebalance_ms
+    session_ms = config.group_consumer_max_session_timeout_ms
+    return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS

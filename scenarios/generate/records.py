@@ -1,0 +1,61 @@
+"""Records for a generated scenario: whether they flow, how many come, and who is slow with them."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import replace
+
+from rebalance_sim.scenarios.generate.draw import Draw
+from rebalance_sim.sim.spec import ClientSpec, TopicSpec
+from rebalance_sim.sim.streams import Streams
+
+__all__ = ["draw_records", "longest_batch_ms"]
+
+_WITH_RECORDS = frozenset({"data_plane", "high_rate", "slow_processing"})
+_HIGH_RATES = (1_000, 10_000, 100_000)
+_MAX_POLL_RECORDS = (10, 100, 500, 500)
+_MAX_FETCH_RECORDS = (100, 1_000, 1_000, 10_000)
+_SLOW_SHARE = 0.7
+_SHARES_OF_LOAD_PERCENT = (25, 60, 90, 110, 300)
+"""What a slow client processes, of an equal part of all that is produced."""
+
+
+def draw_records(
+    features: Set[str],
+    streams: Streams,
+    topics: tuple[TopicSpec, ...],
+    clients: tuple[ClientSpec, ...],
+) -> tuple[bool, tuple[TopicSpec, ...], tuple[ClientSpec, ...]]:
+    """Whether the world has a data plane, and its topics and clients with what that needs.
+
+    Without one of the features everything stays as it is, and nothing is drawn.
+    """
+    if _WITH_RECORDS.isdisjoint(features):
+        return False, topics, clients
+    draw = Draw(streams.get("generate/records"))
+    if "high_rate" in features:
+        topics = tuple(replace(t, records_per_second=draw.pick(_HIGH_RATES)) for t in topics)
+    load = sum(topic.records_per_second * topic.partition_count for topic in topics)
+    percent = draw.pick(_SHARES_OF_LOAD_PERCENT)
+    rate = max(1, load * percent // 100 // len(clients))
+    max_poll_records = draw.pick(_MAX_POLL_RECORDS)
+    max_fetch_records = draw.pick(_MAX_FETCH_RECORDS)
+    slow_share = _SLOW_SHARE if "slow_processing" in features else 0.0
+    clients = tuple(
+        replace(
+            client,
+            max_poll_records=max_poll_records,
+            max_partition_fetch_records=max_fetch_records,
+            processing_records_per_second=rate if draw.chance(slow_share) else None,
+        )
+        for client in clients
+    )
+    return True, topics, clients
+
+
+def longest_batch_ms(client: ClientSpec) -> int:
+    """The longest batch that the calm has to have time for; after longer ones nothing is judged."""
+    rate = client.processing_records_per_second
+    if rate is None:
+        return 0
+    return min(client.max_poll_records * 1_000 // rate, client.max_poll_interval_ms // 2)

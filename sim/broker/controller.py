@@ -1,0 +1,150 @@
+"""The controller of the cluster: who leads which partition, topics, settings; and who is told.
+
+A broker learns of a decision after a delay of its own, in order, as one snapshot of everything. One
+that is dead or cut off learns nothing until it is back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
+from rebalance_sim.sim.broker.registration import PartitionRegistration
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.streams import Streams, delay_sampler
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.broker.broker import Broker
+    from rebalance_sim.sim.spec import BrokerSpec
+
+__all__ = ["ClusterMetadata", "Controller", "PartitionLeader"]
+
+
+class PartitionLeader(NamedTuple):
+    """Who leads a partition, since which epoch; ``leader_id`` None: nobody can."""
+
+    leader_id: int | None
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """What the controller has decided, as one version; ``leaders`` by partition of
+    ``__consumer_offsets``."""
+
+    version: int
+    image: MetadataImage
+    configs: ConfigsInForce
+    leaders: tuple[PartitionLeader, ...]
+
+
+class Controller:
+    """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
+
+    What befalls a broker is decided for all its partitions in one version.
+    """
+
+    def __init__(
+        self, clock: Clock, spec: BrokerSpec, streams: Streams, config: CoordinatorConfig
+    ) -> None:
+        self._clock = clock
+        self._spec = spec
+        self._tie_break = streams.get("schedule/controller").random
+        self._delays = [
+            delay_sampler(spec.metadata, streams.get(f"metadata/broker-{node_id}"), least_ms=1)
+            for node_id in range(spec.count)
+        ]
+        self._last_arrival_ms = [0] * spec.count
+        self.brokers: list[Broker] = []
+        self.partitions = [
+            PartitionRegistration(self, partition, spec.count)
+            for partition in range(spec.offsets_partition_count)
+        ]
+        self.metadata = ClusterMetadata(
+            version=0, image=EMPTY_IMAGE, configs=ConfigsInForce(broker=config), leaders=()
+        )
+
+    # --- elections --------------------------------------------------------------------------------
+
+    def start(self, image: MetadataImage) -> None:
+        """The first leaders, known to every broker from the start."""
+        for partition in self.partitions:
+            partition.elect(self.brokers[partition.preferred_leader_id])
+        self.metadata = self._next_version(image=image)
+        for broker in self.brokers:
+            broker.learn(self.metadata)
+
+    def move(self, partition: int, broker: Broker) -> None:
+        """Make a broker the leader of one partition."""
+        self.partitions[partition].elect(broker)
+        self._publish()
+
+    def on_broker_down(self, broker: Broker) -> None:
+        """A broker died; its session runs out later, unless it is back by then."""
+        incarnation = broker.incarnation
+
+        def on_session_end(call: Call) -> None:
+            if not broker.is_alive and broker.incarnation == incarnation:
+                self.fence(broker)
+
+        at_ms = self._clock.now_ms + self._spec.broker_session_timeout_ms
+        self._clock.call_at(at_ms, self._tie_break(), on_session_end)
+
+    def fence(self, broker: Broker) -> None:
+        """Take a broker out of the in-sync sets, and elect others where it led."""
+        broker.world.data_plane.on_fenced(broker)
+        has_moved = [partition.fence(broker) for partition in self.partitions]
+        if any(has_moved):
+            self._publish()
+
+    def on_broker_up(self, broker: Broker) -> None:
+        """A broker is back, maybe before its session ran out: then it is fenced first."""
+        broker.world.data_plane.on_broker_up(broker)
+        has_moved = [partition.take_back(broker) for partition in self.partitions]
+        if any(has_moved):
+            self._publish()
+        self.tell(broker)
+
+    # --- topics, settings, and telling ------------------------------------------------------------
+
+    def set_image(self, image: MetadataImage) -> None:
+        """Topics were created, grown or deleted."""
+        self._publish(image=image)
+
+    def set_configs(self, configs: ConfigsInForce) -> None:
+        """Settings were altered."""
+        self._publish(configs=configs)
+
+    def tell(self, broker: Broker) -> None:
+        """Let a broker learn the newest state."""
+        node_id = broker.node_id
+        metadata = self.metadata
+
+        def on_arrival(call: Call) -> None:
+            if broker.is_alive and not broker.is_cut_off:
+                broker.learn(metadata)
+
+        at_ms = max(self._clock.now_ms + self._delays[node_id](), self._last_arrival_ms[node_id])
+        self._last_arrival_ms[node_id] = at_ms
+        self._clock.call_at(at_ms, self._tie_break(), on_arrival)
+
+    def _publish(
+        self, *, image: MetadataImage | None = None, configs: ConfigsInForce | None = None
+    ) -> None:
+        self.metadata = self._next_version(image=image, configs=configs)
+        for broker in self.brokers:
+            self.tell(broker)
+
+    def _next_version(
+        self, *, image: MetadataImage | None = None, configs: ConfigsInForce | None = None
+    ) -> ClusterMetadata:
+        """What has not changed stays."""
+        before = self.metadata
+        return ClusterMetadata(
+            version=before.version + 1,
+            image=before.image if image is None else image,
+            configs=before.configs if configs is None else configs,
+            leaders=tuple(PartitionLeader(p.leader_id, p.leader_epoch) for p in self.partitions),
+        )

@@ -1,0 +1,113 @@
+"""What the controller has on record about one partition: leader, epoch, in-sync replicas.
+
+No unclean elections: only an in-sync replica may lead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_sim.sim.broker.offsets_topic import replica_order
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.broker.broker import Broker
+    from rebalance_sim.sim.broker.controller import Controller
+    from rebalance_sim.sim.broker.replica import Replica
+
+__all__ = ["PartitionRegistration"]
+
+
+class PartitionRegistration:
+    """One partition of ``__consumer_offsets``, of which every broker has a replica.
+
+    ``leader_epoch`` counts the elections of this partition. ``in_sync`` is in ascending order.
+    """
+
+    def __init__(self, controller: Controller, partition: int, broker_count: int) -> None:
+        self._controller = controller
+        self._order = replica_order(partition, broker_count)
+        self.partition = partition
+        self.leader_id: int | None = None
+        self.leader_epoch = -1
+        self.in_sync = list(range(broker_count))
+
+    @property
+    def leader(self) -> Broker | None:
+        """The broker that was elected last, whether it knows yet or not; None: nobody leads."""
+        return None if self.leader_id is None else self._controller.brokers[self.leader_id]
+
+    @property
+    def leading_replica(self) -> Replica | None:
+        """The leader's replica."""
+        leader = self.leader
+        return None if leader is None else leader.replicas[self.partition]
+
+    @property
+    def preferred_leader_id(self) -> int:
+        """The broker that leads from the start."""
+        return self._order[0]
+
+    # --- elections --------------------------------------------------------------------------------
+
+    def may_lead(self, broker: Broker) -> bool:
+        """Whether a replica is live, in touch, and in sync."""
+        is_reachable = broker.is_alive and not broker.is_cut_off and not broker.is_stopping
+        return is_reachable and broker.node_id in self.in_sync
+
+    def successor(self) -> Broker | None:
+        """The next replica, in order of preference after the leader, that may take over."""
+        order = self._order
+        first = 0 if self.leader_id is None else order.index(self.leader_id) + 1
+        for node_id in (*order[first:], *order[:first]):
+            broker = self._controller.brokers[node_id]
+            if node_id != self.leader_id and self.may_lead(broker):
+                return broker
+        return None
+
+    def elect(self, broker: Broker | None) -> None:
+        """Make a broker the leader at the next epoch; brokers hear of it from the controller."""
+        self.leader_id = None if broker is None else broker.node_id
+        self.leader_epoch += 1
+
+    def fence(self, broker: Broker) -> bool:
+        """Take a broker out of the in-sync set, and elect another if it led; whether it did.
+
+        The last in-sync replica stays in the set; nobody leads while it is dead.
+        """
+        successor = self.successor()
+        is_leader = broker.node_id == self.leader_id
+        if is_leader and successor is None:
+            if broker.is_alive:
+                return False
+            self.elect(None)
+            return True
+        if broker.node_id in self.in_sync and len(self.in_sync) > 1:
+            self.shrink(broker)
+        if is_leader:
+            self.elect(successor)
+        return is_leader
+
+    def take_back(self, broker: Broker) -> bool:
+        """A broker is back: find the partition a leader, if it led or nobody does; whether that
+        changed anything."""
+        if broker.node_id == self.leader_id:
+            successor = self.successor()
+            self.elect(broker if successor is None else successor)
+            return True
+        if self.leader_id is None and broker.node_id in self.in_sync:
+            self.elect(broker)
+            return True
+        return False
+
+    # --- in-sync replicas -------------------------------------------------------------------------
+
+    def shrink(self, broker: Broker) -> None:
+        """A replica is no longer in sync: the leader need not wait for it."""
+        self.in_sync = [node_id for node_id in self.in_sync if node_id != broker.node_id]
+        leader = self.leading_replica
+        if leader is not None:
+            leader.replication.advance()
+
+    def expand(self, broker: Broker) -> None:
+        """A replica has caught up."""
+        self.in_sync = sorted([*self.in_sync, broker.node_id])

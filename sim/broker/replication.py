@@ -1,0 +1,189 @@
+"""How the records of a leader reach its followers, and when they count as committed.
+
+Each replica has one ``Replication``, which is at work while its broker believes that it leads. A
+follower that has heard of the leader's epoch cuts off what the leader does not have, and fetches
+from then on. The high watermark is the least offset that all in-sync replicas have reached
+(consumer-group-coordinator.md, section 9.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rebalance_sim.sim.clock import Call
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.broker.replica import Replica
+
+__all__ = ["Replication"]
+
+
+class Replication:
+    """The leader's side of replication."""
+
+    def __init__(self, replica: Replica, delay_ms: Callable[[], int]) -> None:
+        self._replica = replica
+        self._delay_ms = delay_ms
+        self._tie_break = replica.tie_break
+        self._in_sync: list[int] = []
+        self._reached: dict[int, int] = {}
+        self._fetching: dict[int, int] = {}
+        self._fetch_count = 0
+        self._behind_since_ms: dict[int, int] = {}
+        self._watched: dict[int, None] = {}
+        self.epoch = -1
+        self.is_leading = False
+
+    def lead(self, epoch: int) -> None:
+        """Begin to lead: nothing is known of the followers yet."""
+        self.epoch = epoch
+        self.is_leading = True
+        self._reached.clear()
+        self._fetching.clear()
+        self._behind_since_ms.clear()
+        self._watched.clear()
+        self._in_sync = self._replica.registration.in_sync
+        self.on_append()
+
+    def stop(self) -> None:
+        """Lead no longer."""
+        self.is_leading = False
+
+    def on_append(self) -> None:
+        """The leader's log has grown, or it has just been elected."""
+        for follower in self._replica.peers:
+            self.pump(follower)
+        self.advance()
+
+    def pump(self, follower: Replica) -> None:
+        """Let a follower fetch what it lacks, if it can and does not do so already."""
+        node_id = follower.node_id
+        end = self._replica.log.end_offset
+        if not self.is_leading or self._reached.get(node_id) == end:
+            return
+        if node_id not in self._behind_since_ms:
+            self._behind_since_ms[node_id] = self._replica.world.clock.now_ms
+            if node_id not in self._watched:
+                self._watch_lag(follower)
+        if node_id in self._fetching or not self._can_fetch(follower):
+            return
+        if follower.synced_epoch != self.epoch:
+            follower.truncate_to(follower.log.divergence_from(self._replica.log))
+            follower.synced_epoch = self.epoch
+        self._fetch(follower, end)
+
+    def _fetch(self, follower: Replica, up_to: int) -> None:
+        world = self._replica.world
+        started_ms = world.clock.now_ms
+        delay_ms = self._delay_ms() * world.replication_factor
+        self._fetch_count += 1
+        self._fetching[follower.node_id] = self._fetch_count
+        argument = follower, up_to, started_ms, self._fetch_count
+        at_ms = started_ms + delay_ms
+        world.clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
+
+    def _on_fetch_done(self, call: Call) -> None:
+        follower, up_to, started_ms, number = call.argument
+        if self.is_leading and self._fetching.get(follower.node_id) == number:
+            del self._fetching[follower.node_id]
+            self._on_fetched(follower, up_to, started_ms)
+
+    def fetch_anew(self) -> None:
+        """Replication has become faster: do not wait for fetches that began when it was slow."""
+        self._fetching.clear()
+        for follower in self._replica.peers:
+            self.pump(follower)
+
+    def hand_over(self, follower: Replica) -> None:
+        """Let a follower have everything at once, if it fetches from this leader at all."""
+        if self.is_leading and self._can_fetch(follower) and follower.synced_epoch == self.epoch:
+            follower.log.fetch_from(self._replica.log, self._replica.log.end_offset)
+
+    def forget_beyond(self, follower: Replica, offset: int) -> None:
+        """A follower no longer has what it had reached."""
+        reached = self._reached.get(follower.node_id)
+        if reached is not None:
+            self._reached[follower.node_id] = min(reached, offset)
+
+    def advance(self) -> None:
+        """Move the high watermark as far as the in-sync replicas allow, and let answers go."""
+        replica = self._replica
+        if not self.is_leading:
+            return
+        if self._may_alter_in_sync():
+            self._in_sync = replica.registration.in_sync
+        offset = replica.log.end_offset
+        for node_id in self._in_sync:
+            if node_id != replica.node_id:
+                reached = self._reached.get(node_id)
+                if reached is None:
+                    return
+                offset = min(offset, reached)
+        if offset > replica.log.high_watermark:
+            replica.log.high_watermark = offset
+            replica.world.steps.committed(replica.shard)
+            replica.shard.on_committed()
+
+    def _on_fetched(self, follower: Replica, up_to: int, started_ms: int) -> None:
+        if not self._can_fetch(follower):
+            return
+        node_id, log = follower.node_id, self._replica.log
+        follower.log.fetch_from(log, up_to)
+        self._reached[node_id] = up_to
+        if up_to == log.end_offset:
+            self._behind_since_ms.pop(node_id, None)
+        else:
+            self._behind_since_ms[node_id] = started_ms
+        registration = self._replica.registration
+        if (
+            node_id not in registration.in_sync
+            and up_to >= log.high_watermark
+            and self._may_alter_in_sync()
+            and not follower.broker.is_stopping
+        ):
+            registration.expand(follower.broker)
+        self.advance()
+        self.pump(follower)
+
+    def _can_fetch(self, follower: Replica) -> bool:
+        leading, following = self._replica.broker, follower.broker
+        return (
+            leading.is_alive
+            and following.is_alive
+            and not leading.is_isolated
+            and not following.is_isolated
+            and follower.follows(self.epoch)
+        )
+
+    def _watch_lag(self, follower: Replica) -> None:
+        """Take a follower that has been behind for too long out of the in-sync set.
+
+        One call at a time looks at a follower, so that appends cost no event.
+        """
+        node_id = follower.node_id
+        self._watched[node_id] = None
+        world = self._replica.world
+        limit_ms = world.spec.brokers.replica_lag_time_max_ms
+        at_ms = self._behind_since_ms[node_id] + limit_ms
+        epoch = self.epoch
+        registration = self._replica.registration
+
+        def on_limit(call: Call) -> None:
+            if not self.is_leading or self.epoch != epoch:
+                return
+            del self._watched[node_id]
+            since_ms = self._behind_since_ms.get(node_id)
+            if since_ms is None:
+                return
+            if since_ms + limit_ms > world.clock.now_ms:
+                self._watch_lag(follower)
+            elif node_id in registration.in_sync and self._may_alter_in_sync():
+                registration.shrink(follower.broker)
+
+        world.clock.call_at(at_ms, self._tie_break(), on_limit)
+
+    def _may_alter_in_sync(self) -> bool:
+        """Whether the controller listens to this leader."""
+        replica = self._replica
+        return replica.registration.leader_epoch == self.epoch and not replica.broker.is_cut_off

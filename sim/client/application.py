@@ -1,0 +1,290 @@
+"""The application thread of a client process: it polls, makes calls, and is kept by callbacks.
+
+Source: consumer-client.md, sections 0.1 and 6.1. No event is made for a ``poll`` that would only
+restart the poll timer. With a data plane the batch that a ``poll`` hands out keeps the application
+as well: it is back at ``poll`` when that is processed, and whatever it is to do waits until then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rebalance_sim.protocol.clients import (
+    Close,
+    Event,
+    Poll,
+    PollingResumed,
+    PollingStopped,
+    RecordsReturned,
+    Subscribe,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.data_plane.data_plane import positions_after_polling
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.client.client_conditions import ClientConditions
+    from rebalance_sim.sim.client.client_process import ClientProcess
+    from rebalance_sim.sim.world import World
+
+__all__ = ["Application"]
+
+_POLL = Poll()
+
+
+class Application:
+    """What one process does with its consumer. ``is_blocked``: inside ``unsubscribe`` or ``close``.
+
+    ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
+    ``intake``: the records it takes; None without a data plane.
+    """
+
+    def __init__(self, world: World, process: ClientProcess, conditions: ClientConditions) -> None:
+        self._world = world
+        self._clock = world.clock
+        self._process = process
+        self._member = process.member
+        self._conditions = conditions
+        self._interval_ms = process.spec.poll_interval_ms
+        phase = world.streams.get(f"poll-phase/{process.name}").random()
+        self._phase_ms = self._clock.now_ms + int(phase * self._interval_ms)
+        self._poll_at_ms: int | None = None
+        self._to_do: deque[Event] = deque()
+        self._is_going_on = False
+        self.is_blocked = False
+        self.is_exiting = False
+        self.intake = world.data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
+        self._wakes_at_ms: int | None = None
+        self._long_batch_at_ms: int | None = None
+        self._is_in_long_batch = False
+        self._away_until_ms = 0
+        if self.intake is not None:
+            self.intake.on_leaders_changed = self.plan_long_batch
+
+    # --- what it is told --------------------------------------------------------------------------
+
+    def call(self, event: Event) -> None:
+        """Make a call as soon as it is free to; ``close`` is the last one."""
+        if self._process.is_alive and not self.is_exiting:
+            self.is_exiting = isinstance(event, Close)
+            self._to_do.append(event)
+            self._go_on()
+
+    def give_up(self, close: Close) -> None:
+        """Forget what was to be called; close instead."""
+        self._to_do.clear()
+        self._to_do.append(close)
+        self.is_exiting = True
+
+    def end(self) -> None:
+        """The process is gone."""
+        if self.intake is not None:
+            self._world.data_plane.on_process_end(self._process.name)
+        elif not self._conditions.is_paused and not self._conditions.is_stalled:
+            self._deliver()
+        self._to_do.clear()
+
+    def after_event(self) -> None:
+        """The member has taken an event: see what there is to do now, and when to poll next."""
+        if self.intake is not None:
+            self._look_at_records()
+        self._arm_poll()
+        if self._to_do or self._conditions.is_stalled:
+            self._go_on()
+
+    def look_at_conditions(self) -> None:
+        """A stall or a pause began or ended."""
+        conditions = self._conditions
+        if not self._process.is_alive or conditions.is_paused:
+            return
+        is_away = conditions.is_stalled or self._is_in_long_batch
+        if not is_away and not self._member.is_polling:
+            self._process.take(PollingResumed())
+        self._go_on()
+
+    # --- polling ----------------------------------------------------------------------------------
+
+    @property
+    def _is_free(self) -> bool:
+        return not self.is_blocked and self._member.running_callback is None
+
+    def _arm_poll(self) -> None:
+        """Wake the application at its first ``poll`` that does more than restart the timer."""
+        due_ms = self._member.poll_due_ms
+        if due_ms is None or not self._member.is_polling:
+            return
+        earliest_ms = max(due_ms, self._clock.now_ms + 1)
+        at_ms = earliest_ms
+        if not self._member.polls_at_once:
+            count = -((self._phase_ms - earliest_ms) // self._interval_ms)
+            at_ms = self._phase_ms + count * self._interval_ms
+        if self._poll_at_ms is None or at_ms < self._poll_at_ms:
+            self._schedule_poll(at_ms)
+
+    def _schedule_poll(self, at_ms: int) -> None:
+        self._poll_at_ms = at_ms
+        self._clock.call_at(at_ms, self._process.tie_break(), self._on_poll, at_ms)
+
+    def _on_poll(self, call: Call) -> None:
+        if call.argument != self._poll_at_ms or self._process.defers(self._on_poll, call):
+            return
+        self._poll_at_ms = None
+        due_ms = self._member.poll_due_ms
+        if due_ms is None or not self._member.is_polling or not self._is_free:
+            return
+        if due_ms > self._clock.now_ms:
+            self._arm_poll()
+            return
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._schedule_poll(back_ms)
+            return
+        self.return_records()
+        self._process.take(_POLL)
+
+    def tell_positions(self) -> None:
+        """The client may commit by itself, or stop fetching: tell it what was handed out so far."""
+        is_there = self._member.is_polling and not self._conditions.is_stalled
+        if self.intake is not None or (is_there and self._is_free):
+            self.return_records()
+
+    def return_records(self) -> None:
+        """Tell the member what polls so far have handed out; another event follows at once."""
+        positions = self._deliver() if self.intake is None else self.intake.positions()
+        if positions:
+            self._process.apply(RecordsReturned(positions=positions))
+
+    def _deliver(self) -> Mapping[TopicPartition, int]:
+        """Count what an application that keeps up was handed since this was last asked."""
+        world = self._world
+        now_ms = self._clock.now_ms
+        positions = positions_after_polling(world.topic_logs, self._member, now_ms)
+        if positions:
+            deliveries = world.metrics.deliveries[self._member.config.group_id]
+            for partition, position in positions.items():
+                start = self._member.assigned[partition].position
+                deliveries.add(partition, start, position)
+        return positions
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Do what there is to do, as far as nothing keeps the application."""
+        if self._is_going_on:
+            return
+        self._is_going_on = True
+        while self._has_to_act() and self._may_act():
+            if self._conditions.is_stalled:
+                self.return_records()
+                self._process.take(PollingStopped())
+            else:
+                self._act(self._to_do.popleft())
+        self._is_going_on = False
+
+    def _has_to_act(self) -> bool:
+        """Whether it has to stay away from ``poll``, or to make a call."""
+        return self._member.is_polling if self._conditions.is_stalled else bool(self._to_do)
+
+    def _may_act(self) -> bool:
+        if not self._process.is_alive or self._conditions.is_paused or not self._is_free:
+            return False
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._wake_at(back_ms)
+            return False
+        return True
+
+    def _act(self, event: Event) -> None:
+        """One call of the application; all but ``subscribe`` block it."""
+        self._process.forget_pattern()
+        if isinstance(event, Subscribe):
+            self._process.request_metadata()
+        else:
+            self.return_records()
+            self.is_blocked = True
+        self._process.take(event)
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def _back_ms(self) -> int:
+        """When it is back at ``poll``: now, unless a batch keeps it."""
+        if self.intake is None:
+            return self._clock.now_ms
+        return max(self.intake.next_poll_ms(), self._away_until_ms)
+
+    def _wake_at(self, at_ms: int) -> None:
+        if self._wakes_at_ms is None or at_ms < self._wakes_at_ms:
+            self._wakes_at_ms = at_ms
+            self._clock.call_at(at_ms, self._process.tie_break(), self._on_wake, at_ms)
+
+    def _on_wake(self, call: Call) -> None:
+        """The batch is processed, unless something has held it up."""
+        if call.argument != self._wakes_at_ms or self._process.defers(self._on_wake, call):
+            return
+        self._wakes_at_ms = None
+        if self._is_in_long_batch:
+            self._end_long_batch()
+        self._go_on()
+
+    def _look_at_records(self) -> None:
+        """Does the application take records now, and has anything changed in what flows?"""
+        intake = self.intake
+        assert intake is not None
+        is_there = self._member.is_polling or self._is_in_long_batch
+        if intake.look(is_serving=self._is_free and is_there) and intake.overruns_poll_interval:
+            self.plan_long_batch()
+
+    def plan_long_batch(self) -> None:
+        """Foresee the ``poll`` after which the application stays away for too long.
+
+        Only that is an event, because the member's poll timer runs then; and only for a client that
+        can be handed so much.
+        """
+        intake = self.intake
+        if intake is None or not intake.overruns_poll_interval or self._is_in_long_batch:
+            return
+        at_ms = intake.first_long_batch_ms()
+        if at_ms != self._long_batch_at_ms:
+            self._long_batch_at_ms = at_ms
+            if at_ms is not None:
+                self._clock.call_at(at_ms, self._process.tie_break(), self._on_long_batch, at_ms)
+
+    def _on_long_batch(self, call: Call) -> None:
+        if call.argument != self._long_batch_at_ms or self._process.defers(
+            self._on_long_batch, call
+        ):
+            return
+        self._long_batch_at_ms = None
+        intake = self.intake
+        assert intake is not None
+        now_ms = self._clock.now_ms
+        if self._back_ms() == now_ms:
+            self.return_records()
+            self._poll_if_due()
+            lasts_ms = intake.batch_ms()
+            if self._is_free and lasts_ms >= self._process.spec.max_poll_interval_ms:
+                self._is_in_long_batch = True
+                self._away_until_ms = now_ms + lasts_ms
+                self._wake_at(self._away_until_ms)
+                self._process.take(PollingStopped())
+        self.plan_long_batch()
+
+    def _end_long_batch(self) -> None:
+        back_ms = self._back_ms()
+        if back_ms > self._clock.now_ms:
+            self._wake_at(back_ms)
+            return
+        self._is_in_long_batch = False
+        self.return_records()
+        self._process.take(PollingResumed())
+        self._poll_if_due()
+        self.plan_long_batch()
+
+    def _poll_if_due(self) -> None:
+        """The ``poll`` that the application is back at, if it does more than hand out records."""
+        due_ms = self._member.poll_due_ms
+        is_due = due_ms is not None and due_ms <= self._clock.now_ms
+        if is_due and self._member.is_polling and self._is_free:
+            self._process.take(_POLL)

@@ -1,0 +1,105 @@
+"""What client-side assignors a client offers: frozen values that check themselves.
+
+Only worlds with the semantics ``kip-848`` have them (``docs/scenarios.md``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalance_sim.protocol.assignors.client_side import StreamsConfig
+from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
+    NEWEST_VERSION,
+    OLDEST_VERSION,
+)
+from rebalance_sim.sim.delays import DelaySpec
+
+__all__ = ["CLIENT_ASSIGNOR_NAMES", "ClientAssignorsSpec", "StreamsSpec"]
+
+CLIENT_ASSIGNOR_NAMES = ("streams", "sticky", "range")
+"""Client-side assignors that a client may offer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsSpec:
+    """The Streams application of a client. Settings that Kafka Streams has keep its names.
+
+    ``process_id`` names the instance (None: the client's name); clients with the same one share a
+    store of state, which outlives their processes. The state of each task has ``state_records``
+    when the world begins, and grows with the records of its topic. A copy of it grows by
+    ``restore_records_per_second`` while a member has the task, in whatever role.
+    """
+
+    process_id: str | None = None
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    topology_hash: int = 0
+    num_standby_replicas: int = 0
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    state_records: int = 0
+    restore_records_per_second: int = 10_000
+
+    def __post_init__(self) -> None:
+        if self.process_id == "":
+            raise ValueError("process_id must not be empty; leave it out for the client's name")
+        for name, least in (("state_records", 0), ("restore_records_per_second", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} must be >= {least}, got {getattr(self, name)}")
+        self.config()
+
+    def config(self) -> StreamsConfig:
+        """What the assignor of this client goes by when it computes. Raises ValueError."""
+        return StreamsConfig(
+            num_standby_replicas=self.num_standby_replicas,
+            acceptable_recovery_lag=self.acceptable_recovery_lag,
+            max_warmup_replicas=self.max_warmup_replicas,
+            rack_aware_assignment_tags=self.rack_aware_assignment_tags,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientAssignorsSpec:
+    """The assignors of a client, most preferred first, all with the same range of versions.
+
+    ``metadata_version`` is what the client writes (None: its newest). ``compute`` is how long an
+    assignor takes. ``streams`` has the settings of the assignor of that name.
+    """
+
+    names: tuple[str, ...] = ("sticky",)
+    minimum_version: int = OLDEST_VERSION
+    maximum_version: int = NEWEST_VERSION
+    metadata_version: int | None = None
+    compute: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=0))
+    streams: StreamsSpec | None = None
+
+    def __post_init__(self) -> None:
+        if not self.names:
+            raise ValueError("names must name at least one assignor")
+        for name in self.names:
+            if name not in CLIENT_ASSIGNOR_NAMES:
+                known = ", ".join(CLIENT_ASSIGNOR_NAMES)
+                raise ValueError(f"names: {name!r} is not known; known are: {known}")
+        if len(set(self.names)) != len(self.names):
+            raise ValueError("names must not name an assignor twice")
+        versions = (
+            OLDEST_VERSION,
+            self.minimum_version,
+            self.version,
+            self.maximum_version,
+            NEWEST_VERSION,
+        )
+        if list(versions) != sorted(versions):
+            raise ValueError(
+                f"versions must be in order: {OLDEST_VERSION} <= minimum_version "
+                f"({self.minimum_version}) <= metadata_version ({self.version}) <= "
+                f"maximum_version ({self.maximum_version}) <= {NEWEST_VERSION}"
+            )
+        if self.streams is not None and "streams" not in self.names:
+            raise ValueError("streams has settings for an assignor that is not among the names")
+
+    @property
+    def version(self) -> int:
+        """The version in which the client writes its metadata."""
+        return self.maximum_version if self.metadata_version is None else self.metadata_version

@@ -1,0 +1,66 @@
+"""What an answer means to the member that asked: one event for each kind of response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rebalance_sim.protocol.clients import (
+    AssignmentInstalled,
+    AssignmentPrepared,
+    ClassicHeartbeatAnswered,
+    CommitAnswered,
+    CoordinatorFound,
+    CoordinatorSearchFailed,
+    Event,
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    LeaveGroupAnswered,
+    OffsetFetchAnswered,
+    SyncGroupAnswered,
+)
+from rebalance_sim.protocol.wire.assignment_messages import (
+    ConsumerGroupInstallAssignmentResponse,
+    ConsumerGroupPrepareAssignmentResponse,
+)
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
+from rebalance_sim.sim.network.cluster_requests import FindCoordinatorResponse
+
+__all__ = ["event_of"]
+
+
+def event_of(correlation_id: int, response: Any) -> Event:
+    """The event that brings the response to a member's request.
+
+    Raises TypeError for a response that no member waits for.
+    """
+    answered = _ANSWERED.get(type(response))
+    if answered is not None:
+        event: Event = answered(correlation_id=correlation_id, response=response)
+        return event
+    if not isinstance(response, FindCoordinatorResponse):
+        raise TypeError(f"no member asks for a {type(response).__name__}")
+    if response.error_code is ErrorCode.NONE:
+        return CoordinatorFound(correlation_id=correlation_id, node_id=response.node_id)
+    return CoordinatorSearchFailed(correlation_id=correlation_id, error_code=response.error_code)
+
+
+_ANSWERED: Mapping[type, Callable[..., Event]] = {
+    ConsumerGroupHeartbeatResponse: HeartbeatAnswered,
+    OffsetCommitResponse: CommitAnswered,
+    OffsetFetchResponse: OffsetFetchAnswered,
+    ConsumerGroupPrepareAssignmentResponse: AssignmentPrepared,
+    ConsumerGroupInstallAssignmentResponse: AssignmentInstalled,
+    JoinGroupResponse: JoinGroupAnswered,
+    SyncGroupResponse: SyncGroupAnswered,
+    HeartbeatResponse: ClassicHeartbeatAnswered,
+    LeaveGroupResponse: LeaveGroupAnswered,
+}

@@ -1,0 +1,300 @@
+"""The connections of one client process: set up, backed off, timed out.
+
+Source: consumer-client.md, section 2.4. A request to a broker waits while a connection is being
+set up, fails at once while the broker is in reconnect backoff, and fails with everything else in
+flight when one of them has waited for too long: usually the oldest, for ``request_timeout_ms``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpose
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.world import World
+
+__all__ = ["ClientLines", "LineOwner"]
+
+_BACKOFF_JITTER = 0.2
+
+_FAILURES_PER_MS = 8
+"""How often a request to a broker in backoff can be made, and fail, within a millisecond: each
+takes a turn of the network thread. Matters to a client that tries again at once, without end."""
+
+
+class LineOwner(Protocol):
+    """The process whose connections these are."""
+
+    name: str
+    tie_break: Callable[[], float]
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request may go without an answer."""
+        ...
+
+    @property
+    def watches_coordinator(self) -> bool:
+        """Whether it wants to know what becomes of connections to coordinators."""
+        ...
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Whether the process keeps a call for later, or is gone."""
+        ...
+
+    def on_answer(self, correlation_id: int, response: Any) -> None:
+        """The answer to a request."""
+        ...
+
+    def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
+        """These requests will never be answered."""
+        ...
+
+    def on_coordinator_connected(self) -> None:
+        """The connection to a coordinator is there."""
+        ...
+
+    def on_coordinator_closed(self, *, is_isolated: bool) -> None:
+        """That connection is gone, or has not come about."""
+        ...
+
+
+class _Line:
+    """What a client has towards one broker for one purpose."""
+
+    __slots__ = (
+        "connection",
+        "failing",
+        "failures",
+        "fast_failures",
+        "fast_failures_ms",
+        "in_flight",
+        "retry_at_ms",
+        "waiting",
+        "watchdog_ms",
+    )
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.failing: set[int] = set()  # requests whose failure is still to be told
+        self.failures = 0
+        self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
+        self.fast_failures_ms = -1
+        self.retry_at_ms = 0
+        self.waiting: list[tuple[int, Any, int]] = []  # with the time that it may take
+        self.in_flight: deque[tuple[int, int]] = deque()  # with the time when it must be answered
+        self.watchdog_ms: int | None = None
+
+
+class ClientLines:
+    """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
+
+    def __init__(self, world: World, process: LineOwner) -> None:
+        self._world = world
+        self._clock = world.clock
+        self._process = process
+        self._to_coordinator: dict[int, _Line] = {}
+        self._to_any: dict[int, _Line] = {}
+        self._by_connection: dict[Connection, _Line] = {}
+        self._draw = world.streams.get(f"reconnect/{process.name}").random
+        self._tie_break = process.tie_break
+        self._timeout_ms = process.request_timeout_ms
+
+    def send(
+        self,
+        purpose: Purpose,
+        node_id: int,
+        correlation_id: int,
+        request: Any,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """Send a request to a broker, over a connection that is opened if need be.
+
+        ``timeout_ms``: how long it may go without an answer; None: as long as any other.
+        """
+        if timeout_ms is None:
+            timeout_ms = self._timeout_ms
+        lines = self._to_coordinator if purpose is Purpose.COORDINATOR else self._to_any
+        line = lines.get(node_id)
+        if line is None:
+            line = lines[node_id] = _Line()
+        connection = line.connection
+        if connection is not None and connection.state is ConnectionState.OPEN:
+            self._transmit(line, connection, correlation_id, request, timeout_ms)
+            return
+        if connection is None:
+            if self._clock.now_ms < line.retry_at_ms:
+                self._fail_soon(line, correlation_id)
+                return
+            self._open(line, purpose, node_id)
+        line.waiting.append((correlation_id, request, timeout_ms))
+
+    def connect(self, node_id: int) -> None:
+        """Open the connection to the coordinator ahead of requests; the process hears of it."""
+        line = self._to_coordinator.setdefault(node_id, _Line())
+        connection = line.connection
+        if connection is None and self._clock.now_ms >= line.retry_at_ms:
+            self._open(line, Purpose.COORDINATOR, node_id)
+        elif connection is None or connection.state is ConnectionState.OPEN:
+            is_open = connection is not None
+            self._clock.call_at(self._clock.now_ms, self._tie_break(), self._on_known, is_open)
+
+    def disconnect(self, node_id: int) -> None:
+        """Close the connection to a coordinator; what was sent there is forgotten."""
+        line = self._to_coordinator.get(node_id)
+        if line is None:
+            return
+        line.failing.clear()
+        if line.connection is None:
+            return
+        del self._by_connection[line.connection]
+        line.connection.close()
+        line.connection = None
+        line.in_flight.clear()
+        line.waiting.clear()
+
+    def close(self) -> None:
+        """The process ends: its connections go with it."""
+        for connection in list(self._by_connection):
+            connection.close()
+        self._by_connection.clear()
+
+    def _open(self, line: _Line, purpose: Purpose, node_id: int) -> None:
+        connection = Connection(
+            self._world.network,
+            owner=self,
+            client_name=self._process.name,
+            broker=self._world.brokers[node_id],
+            purpose=purpose,
+        )
+        line.connection = connection
+        self._by_connection[connection] = line
+        connection.open()
+
+    # --- what a connection says -------------------------------------------------------------------
+
+    def on_connected(self, connection: Connection) -> None:
+        """Send what has waited."""
+        if self._process.defers(self.on_connected, connection):
+            return
+        line = self._by_connection.get(connection)
+        if line is None:  # closed while the process was paused
+            return
+        line.failures = 0
+        waiting, line.waiting = line.waiting, []
+        for correlation_id, request, timeout_ms in waiting:
+            self._transmit(line, connection, correlation_id, request, timeout_ms)
+        if self._is_watched(connection):
+            self._process.on_coordinator_connected()
+
+    def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
+        """An answer has arrived; it belongs to the oldest request in flight."""
+        if self._process.defers(self.on_answer, connection, correlation_id, response):
+            return
+        line = self._by_connection.get(connection)
+        if line is None:  # closed while the process was paused
+            return
+        expected, _ = line.in_flight.popleft()
+        if expected != correlation_id:
+            raise RuntimeError(f"answer to {correlation_id} came when {expected} was due")
+        self._process.on_answer(correlation_id, response)
+
+    def on_closed(self, connection: Connection) -> None:
+        """Everything in flight, or waiting, on this connection has failed."""
+        if self._process.defers(self.on_closed, connection):
+            return
+        line = self._by_connection.pop(connection, None)
+        if line is None:  # closed by the client itself while this waited
+            return
+        line.connection = None
+        line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
+        line.failures += 1
+        lost = (*(sent[0] for sent in line.in_flight), *(item[0] for item in line.waiting))
+        line.in_flight.clear()
+        line.waiting.clear()
+        if lost:
+            self._process.on_lost(lost)
+        if self._is_watched(connection):
+            self._process.on_coordinator_closed(is_isolated=self._is_isolated)
+
+    def _on_known(self, call: Call) -> None:
+        """The connection was there already, or cannot be opened yet."""
+        if self._process.defers(self._on_known, call):
+            return
+        if call.argument:
+            self._process.on_coordinator_connected()
+        else:
+            self._process.on_coordinator_closed(is_isolated=self._is_isolated)
+
+    def _is_watched(self, connection: Connection) -> bool:
+        """Whether the member wants to know what becomes of this connection."""
+        return connection.purpose is Purpose.COORDINATOR and self._process.watches_coordinator
+
+    @property
+    def _is_isolated(self) -> bool:
+        """Whether no connection to any broker is open."""
+        return all(c.state is not ConnectionState.OPEN for c in self._by_connection)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def _transmit(
+        self,
+        line: _Line,
+        connection: Connection,
+        correlation_id: int,
+        request: Any,
+        timeout_ms: int,
+    ) -> None:
+        line.in_flight.append((correlation_id, self._clock.now_ms + timeout_ms))
+        connection.send(correlation_id, request)
+        self._watch(line)
+
+    def _watch(self, line: _Line) -> None:
+        """One call at a time waits for the request that must be answered first."""
+        if not line.in_flight:
+            return
+        at_ms = min(due_ms for _, due_ms in line.in_flight)
+        if line.watchdog_ms is None or at_ms < line.watchdog_ms:
+            line.watchdog_ms = at_ms
+            self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, (line, at_ms))
+
+    def _on_watchdog(self, call: Call) -> None:
+        """One request that is late is enough: the connection goes, and all others with it."""
+        if self._process.defers(self._on_watchdog, call):
+            return
+        line, at_ms = call.argument
+        if line.watchdog_ms != at_ms:
+            return
+        line.watchdog_ms = None
+        connection = line.connection
+        now_ms = self._clock.now_ms
+        if connection is not None and any(due_ms <= now_ms for _, due_ms in line.in_flight):
+            connection.reset()
+        self._watch(line)
+
+    def _backoff_ms(self, failures: int) -> int:
+        spec = self._world.spec.network
+        nominal = min(spec.reconnect_backoff_max_ms, spec.reconnect_backoff_ms << min(failures, 10))
+        factor = 1.0 + _BACKOFF_JITTER * (2.0 * self._draw() - 1.0)
+        return min(spec.reconnect_backoff_max_ms, int(nominal * factor))
+
+    def _fail_soon(self, line: _Line, correlation_id: int) -> None:
+        now_ms = self._clock.now_ms
+        if line.fast_failures_ms != now_ms:
+            line.fast_failures_ms, line.fast_failures = now_ms, 0
+        line.fast_failures += 1
+        at_ms = now_ms if line.fast_failures < _FAILURES_PER_MS else now_ms + 1
+        line.failing.add(correlation_id)
+        self._clock.call_at(at_ms, self._tie_break(), self._on_failed, (line, correlation_id))
+
+    def _on_failed(self, call: Call) -> None:
+        if self._process.defers(self._on_failed, call):
+            return
+        line, correlation_id = call.argument
+        if correlation_id in line.failing:
+            line.failing.discard(correlation_id)
+            self._process.on_lost((correlation_id,))

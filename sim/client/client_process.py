@@ -1,0 +1,416 @@
+"""One client process: an application thread and a network thread around a pure member.
+
+Source: consumer-client.md, section 0.1. The process hands events to the member and carries out
+what it wants; ``application.py`` has what the application does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_sim.protocol.clients import (
+    AssignmentReceived,
+    CallbackCompleted,
+    CallbackKind,
+    CallReturned,
+    ClientState,
+    Close,
+    CloseConnection,
+    ComputeAssignment,
+    ConnectCoordinator,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+    Disconnected,
+    Event,
+    FindCoordinator,
+    MetadataKnown,
+    PatternMatched,
+    PollingResumed,
+    PositionsKnown,
+    RaiseError,
+    RequestMetadata,
+    ResetPositions,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    SendInstallAssignment,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendPrepareAssignment,
+    SendSyncGroup,
+    Subscribe,
+    Tick,
+    ValidatePositions,
+)
+from rebalance_sim.protocol.clients import Call as BlockingCall
+from rebalance_sim.sim.client.application import Application
+from rebalance_sim.sim.client.client_answers import event_of
+from rebalance_sim.sim.client.client_assignors import AssignorHost
+from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
+from rebalance_sim.sim.client.client_lines import ClientLines
+from rebalance_sim.sim.client.topic_watch import TopicWatch
+from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.network.cluster_requests import (
+    FindCoordinatorRequest,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from rebalance_sim.sim.network.network import Purpose
+from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.sim.spec import ClientSpec, OffsetReset
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.client.client_conditions import ClientConditions
+    from rebalance_sim.sim.world import World
+
+__all__ = ["ClientProcess"]
+
+_TICK = Tick()
+
+_LOOKUP_RETRY_MS = 100
+"""``retry.backoff.ms``, for the host's own requests."""
+
+
+class ClientProcess:
+    """A process from its start to its end; ``incarnation`` counts them under one name from 1."""
+
+    def __init__(
+        self, world: World, spec: ClientSpec, conditions: ClientConditions, *, incarnation: int
+    ) -> None:
+        name = spec.name
+        self.name = name
+        self.spec = spec
+        self.metadata_max_age_ms = spec.metadata_max_age_ms
+        self.incarnation = incarnation
+        self.number = world.number_of(name) * 256 + incarnation % 256
+        self.is_alive = True
+        self.tie_break = world.streams.get(f"schedule/client/{name}").random
+        self._world = world
+        self._clock = world.clock
+        self._conditions = conditions
+        self._lines = ClientLines(world, self)
+        jitter = world.streams.get(f"jitter/{name}").random
+        self.member = make_member(
+            spec,
+            group_id=world.spec.group_of(spec),
+            member_id=world.new_client_member_id(name, incarnation),
+            semantics=world.semantics,
+            jitter=lambda: 2.0 * jitter() - 1.0,
+            now_ms=self._clock.now_ms,
+        )
+        self._pick_broker = world.streams.get(f"bootstrap/{name}").random
+        self.application = Application(world, self, conditions)
+        self.intake = self.application.intake
+        assignors = spec.client_assignors
+        self._assignors = None if assignors is None else AssignorHost(world, self, assignors)
+        self._deadline_ms: int | None = None
+        self._tick_at_ms: int | None = None
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._own_requests: dict[int, Any] = {}
+        self._next_own_id = -1
+        self._topic_watch = TopicWatch(self, world.clock) if looks_at_topics(spec) else None
+        self._matches: Callable[[str], bool] | None = None
+        self._effects: tuple[Any, ...] = ()
+
+    @property
+    def request_timeout_ms(self) -> int:
+        """How long a request may go without an answer."""
+        return self.spec.request_timeout_ms
+
+    @property
+    def watches_coordinator(self) -> bool:
+        """Whether the member wants to know what becomes of that connection."""
+        return self.member.watches_connection
+
+    # --- life -------------------------------------------------------------------------------------
+
+    def start(self, topics: tuple[str, ...]) -> None:
+        """The application subscribes and polls."""
+        # An application that has changed over to names by now starts with those.
+        regex = None if topics else self.spec.topic_regex
+        if self._assignors is not None:
+            self._assignors.start()
+        if topics or regex is None:
+            if topics:
+                self.take(Subscribe(topic_names=frozenset(topics)))
+        elif self._topic_watch is not None:
+            self._matches = compile_re2(regex)
+            self.take(Subscribe(matches_locally=True))
+        else:
+            self.take(Subscribe(topic_regex=regex))
+        self.take(PollingResumed())
+        self._ask(MetadataRequest())
+        if self._topic_watch is not None:
+            self._topic_watch.begin()
+
+    def end(self) -> None:
+        """The process is gone, and its connections with it."""
+        self.application.end()
+        if self._assignors is not None:
+            self._assignors.end()
+        self.is_alive = False
+        self._lines.close()
+        self._deferred.clear()
+
+    def call(self, event: Event) -> None:
+        """Let the application make a call as soon as it is free to; ``close`` is its last one."""
+        self.application.call(event)
+
+    def look_at_conditions(self) -> None:
+        """A stall or a pause began or ended."""
+        self.application.look_at_conditions()
+
+    # --- a process that does not run (``ClientPause``) --------------------------------------------
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Keep a call for later if the process is paused now; drop it if the process is gone."""
+        if not self.is_alive:
+            return True
+        if not self._conditions.is_paused:
+            return False
+        self._deferred.append((function, arguments))
+        return True
+
+    def fall_asleep(self) -> None:
+        """A pause begins."""
+        if self.intake is not None:
+            self.intake.freeze()
+
+    def wake_up(self) -> None:
+        """After a pause: everything that was kept happens now, in its order."""
+        if self.intake is not None:
+            self.intake.thaw()
+        while self._deferred and self.is_alive:
+            function, arguments = self._deferred.popleft()
+            function(*arguments)
+        self.application.look_at_conditions()
+
+    # --- events in, effects out -------------------------------------------------------------------
+
+    def take(self, event: Event) -> None:
+        """Hand one event to the member, carry out what it wants, and see when it is due next."""
+        member = self.member
+        if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
+            event, now_ms=self._clock.now_ms
+        ):
+            self.application.tell_positions()
+        self.apply(event)
+        if self.is_alive:
+            self._arm_tick()
+            self.application.after_event()
+
+    def apply(self, event: Event) -> None:
+        """The first half of ``take``, for an event that another one follows at once."""
+        effects = self.member.on_event(event, now_ms=self._clock.now_ms)
+        self._world.steps.client_event(self, event, effects)
+        self._effects = effects
+        for effect in effects:
+            carry_out = _EFFECTS.get(type(effect))
+            if carry_out is not None:
+                carry_out(self, effect)
+
+    def _arm_tick(self) -> None:
+        """A deadline that moves back costs no event, as with timers of a shard."""
+        deadline_ms = self._deadline_ms = self.member.next_deadline_ms
+        if deadline_ms is None:
+            return
+        at_ms = self._tick_at_ms
+        if at_ms is None or deadline_ms < at_ms:
+            self._schedule_tick(max(deadline_ms, self._clock.now_ms))
+
+    def _schedule_tick(self, at_ms: int) -> None:
+        self._tick_at_ms = at_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_tick, at_ms)
+
+    def _on_tick(self, call: Call) -> None:
+        if call.argument != self._tick_at_ms or self.defers(self._on_tick, call):
+            return
+        self._tick_at_ms = None
+        deadline_ms = self._deadline_ms
+        if deadline_ms is None:
+            return
+        if deadline_ms > self._clock.now_ms:
+            self._schedule_tick(deadline_ms)
+            return
+        self.take(_TICK)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def on_answer(self, correlation_id: int, response: Any) -> None:
+        """The answer to a request of the member, or of the host itself."""
+        if correlation_id < 0:
+            self._on_own_answer(correlation_id, response)
+            return
+        self.take(event_of(correlation_id, response))
+
+    def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
+        """These requests will never be answered."""
+        of_member = tuple(i for i in correlation_ids if i >= 0)
+        for correlation_id in correlation_ids:
+            if correlation_id < 0:
+                self._ask_again(self._own_requests.pop(correlation_id))
+        if of_member:
+            self.take(Disconnected(correlation_ids=of_member))
+
+    def on_coordinator_connected(self) -> None:
+        """The connection that ``ConnectCoordinator`` asked for is there."""
+        self.take(CoordinatorConnected())
+
+    def on_coordinator_closed(self, *, is_isolated: bool) -> None:
+        """That connection is gone, or has not come about."""
+        self.take(CoordinatorConnectionClosed(is_isolated=is_isolated))
+
+    # --- the host's own requests ------------------------------------------------------------------
+
+    def _any_broker(self) -> int:
+        return int(self._pick_broker() * len(self._world.brokers))
+
+    def _ask(self, request: Any) -> None:
+        correlation_id = self._next_own_id
+        self._next_own_id -= 1
+        self._own_requests[correlation_id] = request
+        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), correlation_id, request)
+
+    def _ask_again(self, request: Any) -> None:
+        at_ms = self._clock.now_ms + _LOOKUP_RETRY_MS
+        self._clock.call_at(at_ms, self.tie_break(), self._on_retry, request)
+
+    def _on_retry(self, call: Call) -> None:
+        if not self.defers(self._on_retry, call):
+            self._ask(call.argument)
+
+    def refresh_metadata(self) -> None:
+        """Ask for metadata, unless they have been asked for."""
+        if not any(isinstance(asked, MetadataRequest) for asked in self._own_requests.values()):
+            self._ask(MetadataRequest())
+
+    def forget_pattern(self) -> None:
+        """The application has subscribed to something else."""
+        self._matches = None
+
+    def _on_own_answer(self, correlation_id: int, response: Any) -> None:
+        request = self._own_requests.pop(correlation_id)
+        if isinstance(response, MetadataResponse):
+            seen = self._conditions.metadata_seen(response)
+            self.take(
+                MetadataKnown(topic_names=seen.topic_names, partition_counts=seen.partition_counts)
+            )
+            if self._matches is not None and self.is_alive:
+                names = filter(self._matches, seen.partition_counts)
+                self.take(PatternMatched(topic_names=frozenset(names)))
+            if self._topic_watch is not None and self.is_alive:
+                self._topic_watch.on_metadata(seen.partition_counts)
+        elif isinstance(response, ListOffsetsResponse):
+            missing = self.member.assigned.keys() - response.positions.keys()
+            again = {p: request.positions[p] for p in sorted(request.positions.keys() & missing)}
+            if again or request.partitions & missing:
+                self._ask_again(
+                    replace(request, positions=again, partitions=request.partitions & missing)
+                )
+            self.take(PositionsKnown(positions=response.positions))
+
+    # --- effects ----------------------------------------------------------------------------------
+
+    def _send(self, effect: Any, timeout_ms: int | None = None) -> None:
+        node_id = self.member.coordinator_id
+        if node_id is None:
+            if any(type(other) is CloseConnection for other in self._effects):
+                return  # the member gives the connection up in the same event
+            raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
+        request = effect.request
+        purpose = Purpose.COORDINATOR
+        self._lines.send(purpose, node_id, effect.correlation_id, request, timeout_ms)
+
+    def _send_join(self, effect: SendJoinGroup) -> None:
+        self._send(effect, effect.timeout_ms)
+
+    def _compute_assignment(self, effect: ComputeAssignment) -> None:
+        if self._assignors is not None:
+            self._assignors.compute(effect)
+
+    def _receive_assignment(self, effect: AssignmentReceived) -> None:
+        if self._assignors is not None:
+            self._assignors.on_assignment(effect)
+
+    def _find_coordinator(self, effect: FindCoordinator) -> None:
+        request = FindCoordinatorRequest(group_id=self.member.config.group_id)
+        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
+
+    def _connect_coordinator(self, effect: ConnectCoordinator) -> None:
+        self._lines.connect(effect.node_id)
+
+    def _close_connection(self, effect: CloseConnection) -> None:
+        self._lines.disconnect(effect.node_id)
+
+    def request_metadata(self, effect: RequestMetadata | None = None) -> None:
+        """Refresh the metadata: the member wants it, or the application has subscribed anew."""
+        self._ask(MetadataRequest())
+
+    def _validate(self, effect: ValidatePositions) -> None:
+        self._ask(ListOffsetsRequest(positions=effect.positions))
+
+    def _reset(self, effect: ResetPositions) -> None:
+        at_end = self.spec.auto_offset_reset is OffsetReset.LATEST
+        self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
+
+    def _run_callback(self, effect: RunCallback) -> None:
+        duration_ms = self._conditions.callback_ms(effect.kind)
+        at_ms = self._clock.now_ms + duration_ms
+        self._clock.call_at(at_ms, self.tie_break(), self._on_callback_done, (effect, duration_ms))
+
+    def _on_callback_done(self, call: Call) -> None:
+        if self.defers(self._on_callback_done, call):
+            return
+        effect, duration_ms = call.argument
+        kind: CallbackKind = effect.kind
+        self.take(
+            CallbackCompleted(
+                failed=self._conditions.callback_fails(kind),
+                poll_follows=duration_ms >= self.spec.poll_interval_ms
+                and not self._conditions.is_stalled,
+            )
+        )
+
+    def _on_error_raised(self, effect: RaiseError) -> None:
+        """An application that is told of a fatal error gives up; others log it and go on."""
+        restart_ms = self.spec.restart_after_fatal_ms
+        is_fatal = self.member.state is ClientState.FATAL
+        if is_fatal and restart_ms is not None and not self.application.is_exiting:
+            self._world.fleet.restart_later(self.name, restart_ms)
+            self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
+
+    def _on_returned(self, effect: CallReturned) -> None:
+        self.application.is_blocked = False
+        if effect.call is BlockingCall.CLOSE:
+            self._world.fleet.on_process_end(self)
+
+
+_EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
+    SendHeartbeat: ClientProcess._send,
+    SendCommit: ClientProcess._send,
+    SendOffsetFetch: ClientProcess._send,
+    SendJoinGroup: ClientProcess._send_join,
+    SendSyncGroup: ClientProcess._send,
+    SendClassicHeartbeat: ClientProcess._send,
+    SendLeaveGroup: ClientProcess._send,
+    SendPrepareAssignment: ClientProcess._send,
+    SendInstallAssignment: ClientProcess._send,
+    ComputeAssignment: ClientProcess._compute_assignment,
+    AssignmentReceived: ClientProcess._receive_assignment,
+    FindCoordinator: ClientProcess._find_coordinator,
+    ConnectCoordinator: ClientProcess._connect_coordinator,
+    CloseConnection: ClientProcess._close_connection,
+    RequestMetadata: ClientProcess.request_metadata,
+    ValidatePositions: ClientProcess._validate,
+    ResetPositions: ClientProcess._reset,
+    RunCallback: ClientProcess._run_callback,
+    RaiseError: ClientProcess._on_error_raised,
+    CallReturned: ClientProcess._on_returned,
+}

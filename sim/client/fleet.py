@@ -1,0 +1,142 @@
+"""The client processes: started, killed, closed, and started again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_sim.protocol.clients import Close, MembershipOperation, Subscribe, Unsubscribe
+from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.sim.client.client_conditions import ClientConditions
+from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.clock import Call
+from rebalance_sim.sim.spec import ClientSpec
+from rebalance_sim.sim.streams import delay_sampler
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.world import World
+
+__all__ = ["Fleet"]
+
+
+def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
+    """The same application with another library, without what that does not know."""
+    return replace(
+        spec,
+        kind=kind,
+        assignors=assignors,
+        uses_topic_ids=False if kind in LIBRDKAFKA_KINDS else spec.uses_topic_ids,
+        client_assignors=spec.client_assignors if kind == JAVA else None,
+    )
+
+
+class Fleet:
+    """Every client by name. ``processes``: the newest process of each that has started, by name."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._specs = {spec.name: spec for spec in world.spec.clients}
+        self._groups = {
+            name: world.groups[world.spec.group_of(spec)] for name, spec in self._specs.items()
+        }
+        self._topics = {spec.name: spec.topics for spec in world.spec.clients}
+        self._restart_due: dict[str, int] = {}
+        self.processes: dict[str, ClientProcess] = {}
+        self.conditions = {spec.name: self._new_conditions(spec) for spec in world.spec.clients}
+
+    def _new_conditions(self, spec: ClientSpec) -> ClientConditions:
+        stream = self._world.streams.get(f"callback/{spec.name}")
+        return ClientConditions(delay_sampler(spec.callback, stream))
+
+    def schedule_starts(self) -> None:
+        """Let every client start at its time."""
+        for name in sorted(self._specs):
+            self._start_at(name, self._specs[name].start_ms)
+
+    def live(self, name: str) -> ClientProcess | None:
+        """The process of a client; None while it has none."""
+        process = self.processes.get(name)
+        return process if process is not None and process.is_alive else None
+
+    # --- what happens to processes ----------------------------------------------------------------
+
+    def crash(self, name: str, down_ms: int | None) -> bool:
+        """Kill the process, if there is one."""
+        process = self.live(name)
+        if process is None:
+            return False
+        process.end()
+        self._restart_due.pop(name, None)
+        self._world.steps.client_crashed(process)
+        if down_ms is not None:
+            self.restart_later(name, down_ms)
+        return True
+
+    def close(self, name: str, down_ms: int | None, operation: MembershipOperation) -> bool:
+        """Let the application close its consumer and end."""
+        process = self.live(name)
+        if process is None:
+            return False
+        if down_ms is not None:
+            self.restart_later(name, down_ms)
+        timeout_ms = process.spec.close_timeout_ms
+        process.call(Close(timeout_ms=timeout_ms, operation=operation))
+        return True
+
+    def subscribe(self, name: str, topics: tuple[str, ...]) -> bool:
+        """Let the application change its subscription, now and in processes to come."""
+        self._topics[name] = topics
+        process = self.live(name)
+        if process is None:
+            return False
+        process.call(Subscribe(topic_names=frozenset(topics)) if topics else Unsubscribe())
+        return True
+
+    def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
+        """Let the client's processes to come be of another kind."""
+        self._specs[name] = _migrated(self._specs[name], kind, assignors)
+
+    def restart_later(self, name: str, delay_ms: int) -> None:
+        """Start a new process after a while, or as soon as the old one has ended after that."""
+        at_ms = self._world.clock.now_ms + delay_ms
+        self._restart_due[name] = at_ms
+        self._start_at(name, at_ms)
+
+    def on_process_end(self, process: ClientProcess) -> None:
+        """``close`` has returned: the process ends."""
+        process.end()
+        self._world.metrics.on_client_gone(process)
+        due_ms = self._restart_due.get(process.name)
+        if due_ms is not None and due_ms <= self._world.clock.now_ms:
+            self._start_at(process.name, due_ms)
+
+    def restart_all_due(self) -> None:
+        """The calm begins: whoever is to come back comes back now."""
+        for name in sorted(self._restart_due):
+            self._restart_due[name] = self._world.clock.now_ms
+            self._start_at(name, self._world.clock.now_ms)
+
+    def _start_at(self, name: str, at_ms: int) -> None:
+        tie_break = self._groups[name].tie_break
+        self._world.clock.call_at(at_ms, tie_break(), self._on_start, name)
+
+    def _on_start(self, call: Call) -> None:
+        name: str = call.argument
+        before = self.processes.get(name)
+        if before is not None:
+            due_ms = self._restart_due.get(name)
+            if before.is_alive or due_ms is None or due_ms > self._world.clock.now_ms:
+                return
+        self._restart_due.pop(name, None)
+        conditions = self.conditions[name]
+        conditions.on_new_process()
+        process = ClientProcess(
+            self._world,
+            self._specs[name],
+            conditions,
+            incarnation=1 if before is None else before.incarnation + 1,
+        )
+        self.processes = dict(sorted({**self.processes, name: process}.items()))
+        self._groups[name].on_process_start(process)
+        self._world.steps.client_started(process)
+        process.start(self._topics[name])

@@ -1,0 +1,61 @@
+"""When a client asks for metadata that hears of topics from no coordinator.
+
+It asks every ``metadata.max.age.ms``; and while a topic that it wants to know of is not there,
+again after ``retry.backoff.ms``, then after twice that, and so on up to ``retry.backoff.max.ms``.
+So a topic that is created late is seen within a second, and one that grows within minutes (read in
+the byte code of kafka-clients 4.3.1, where UNKNOWN_TOPIC_OR_PARTITION asks for the next answer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from rebalance_sim.sim.clock import Call, Clock
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.client.client_process import ClientProcess
+
+__all__ = ["TopicWatch"]
+
+_RETRY_BACKOFF_MS = 100
+_RETRY_BACKOFF_MAX_MS = 1_000
+
+
+class TopicWatch:
+    """Watches over the topics of one process."""
+
+    __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting")
+
+    def __init__(self, client: ClientProcess, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._backoff_ms = _RETRY_BACKOFF_MS
+        self._is_waiting = False  # to ask again for what was missing
+
+    def begin(self) -> None:
+        """Metadata have been asked for; they will be old."""
+        at_ms = self._clock.now_ms + self._client.metadata_max_age_ms
+        self._clock.call_at(at_ms, self._client.tie_break(), self._on_old)
+
+    def on_metadata(self, topics: Collection[str]) -> None:
+        """These topics are there."""
+        if self._client.member.metadata_topics <= frozenset(topics):
+            self._backoff_ms = _RETRY_BACKOFF_MS
+            return
+        if self._is_waiting:
+            return
+        self._is_waiting = True
+        at_ms = self._clock.now_ms + self._backoff_ms
+        self._backoff_ms = min(2 * self._backoff_ms, _RETRY_BACKOFF_MAX_MS)
+        self._clock.call_at(at_ms, self._client.tie_break(), self._on_missing)
+
+    def _on_old(self, call: Call) -> None:
+        if not self._client.defers(self._on_old, call):
+            self._client.refresh_metadata()
+            self.begin()
+
+    def _on_missing(self, call: Call) -> None:
+        if not self._client.defers(self._on_missing, call):
+            self._is_waiting = False
+            self._client.refresh_metadata()

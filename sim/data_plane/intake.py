@@ -1,0 +1,286 @@
+"""What one client process takes in: partitions it fetches, its buffer, and the batch in hand.
+
+Source: consumer-client.md, section 8. A partition flows from when it has a position and may be
+handed out; it is fetched while it is fetchable and its leader can be reached. What is buffered of
+one that may not be handed out any more is dropped, but for what the application has got already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rebalance_sim.protocol.clients import PartitionState
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows
+from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.client.client_process import ClientProcess
+    from rebalance_sim.sim.data_plane.data_plane import DataPlane
+    from rebalance_sim.sim.world import World
+
+__all__ = ["Intake"]
+
+
+class _Life:
+    """A partition of this client from its first position to its release: one PartitionState."""
+
+    __slots__ = ("delivered_to", "flow", "is_fetched", "is_handed_out", "state")
+
+    def __init__(self, state: PartitionState, flow: Flow) -> None:
+        self.state = state
+        self.flow = flow
+        self.delivered_to = state.position
+        self.is_fetched = False
+        self.is_handed_out = True
+
+
+class Intake:
+    """The flows of one client, and what invariants may ask about them.
+
+    ``overruns_poll_interval``: the application may be handed a batch that lasts for
+    ``max_poll_interval_ms`` or longer.
+    """
+
+    def __init__(
+        self, world: World, plane: DataPlane, process: ClientProcess, *, poll_phase_ms: int
+    ) -> None:
+        spec = process.spec
+        self._name = process.name
+        self._member = process.member
+        self._clock = world.clock
+        self._logs = world.topic_logs
+        self._plane = plane
+        self._progress = plane.progress[process.member.config.group_id]
+        self._link = world.network.link(process.name)
+        self._latency_ms = world.spec.network.fetch_latency_ms
+        self._max_poll_interval_ms = spec.max_poll_interval_ms
+        self._end_ms = world.end_ms
+        rate = spec.processing_records_per_second
+        polls = None
+        if rate is not None and spec.max_poll_records * 1_000 > rate * spec.poll_interval_ms:
+            polls = PollClock(
+                interval_ms=spec.poll_interval_ms,
+                phase_ms=poll_phase_ms,
+                batch=spec.max_poll_records * PARTS,
+                capacity=rate * PARTS_PER_MS,
+                now_ms=self._clock.now_ms,
+            )
+        self.overruns_poll_interval = (
+            polls is not None
+            and polls.batch_ms(spec.max_poll_records * PARTS) >= spec.max_poll_interval_ms
+        )
+        self._flows = Flows(
+            fetch_records=spec.max_partition_fetch_records,
+            latency_ms=self._latency_ms * self._link.factor,
+            capacity=None if rate is None else rate * PARTS_PER_MS,
+            polls=polls,
+            watcher=self,
+            now_ms=self._clock.now_ms,
+        )
+        self.on_leaders_changed: Callable[[], None] = lambda: None
+        self._lives: dict[TopicPartition, _Life] = {}
+        self._assigned_ms: dict[TopicPartition, int] = {}
+        self._version = -1
+        self._is_serving = False
+
+    # --- what the application and the process say -------------------------------------------------
+
+    def look(self, *, is_serving: bool) -> bool:
+        """Has an event changed what flows? ``is_serving``: the application takes records."""
+        member = self._member
+        if member.ownership_version == self._version:
+            if is_serving == self._is_serving:
+                return False
+        else:
+            self._version = member.ownership_version
+            self._refresh()
+        if is_serving != self._is_serving:
+            self._is_serving = is_serving
+            self._flows.set_serving(is_serving, self._clock.now_ms)
+        return True
+
+    def look_at_leaders(self) -> None:
+        """Leaders have moved, or can be reached now where they could not before, or not any more;
+        or the way to them takes longer."""
+        self._flows.set_latency(self._latency_ms * self._link.factor, self._clock.now_ms)
+        self._fetch_where_possible()
+        self.on_leaders_changed()
+
+    def freeze(self) -> None:
+        """The process does not run from now on."""
+        self._flows.freeze(self._clock.now_ms)
+
+    def thaw(self) -> None:
+        """The process runs again."""
+        self._flows.thaw(self._clock.now_ms)
+
+    def end(self) -> None:
+        """The process is gone."""
+        self._deliver()
+        for partition in list(self._lives):
+            self._drop(partition)
+
+    def settle(self, now_ms: int) -> None:
+        """Tell the data plane of everything up to now."""
+        self._flows.settle(now_ms)
+
+    # --- what they ask ----------------------------------------------------------------------------
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Partitions of which records were handed out that the member has not heard of, with the
+        position behind the last of them."""
+        self._deliver()
+        return {
+            partition: life.delivered_to
+            for partition, life in self._lives.items()
+            if life.is_handed_out and life.delivered_to > life.state.position
+        }
+
+    def _deliver(self) -> None:
+        """Count what was handed out since this was last asked."""
+        handed_out = self._flows.handed_out(self._clock.now_ms)
+        for partition, life in self._lives.items():
+            end = handed_out[life.flow]
+            if end > life.delivered_to:
+                self._progress.on_delivered(partition, life.delivered_to, end)
+                life.delivered_to = end
+
+    def next_poll_ms(self) -> int:
+        """When the application is back at ``poll``: now, unless a batch keeps it."""
+        return self._flows.next_poll_ms(self._clock.now_ms)
+
+    def batch_ms(self) -> int:
+        """How long the batch lasts that a ``poll`` hands out now."""
+        return self._flows.batch_ms(self._clock.now_ms)
+
+    def first_long_batch_ms(self) -> int | None:
+        """The next ``poll`` after which the application is away for ``max_poll_interval_ms``, if
+        nothing else happens; None if that does not come."""
+        return self._flows.first_long_batch_ms(
+            self._max_poll_interval_ms, self._clock.now_ms, self._end_ms
+        )
+
+    @property
+    def longest_batch_ms(self) -> int:
+        """The longest batch so far; 0 for an application that none has kept for long."""
+        return self._flows.longest_batch_ms
+
+    def fetched_offset(self, partition: TopicPartition) -> int | None:
+        """Offset behind the last record that has been fetched; None for one that does not flow."""
+        life = self._lives.get(partition)
+        now_ms = self._clock.now_ms
+        self._flows.roll(now_ms)
+        return None if life is None else self._flows.fetched(life.flow, now_ms)
+
+    def handed_out_offset(self, partition: TopicPartition) -> int | None:
+        """Offset behind the last record that a ``poll`` has handed out; None as above."""
+        self._deliver()
+        life = self._lives.get(partition)
+        return None if life is None else life.delivered_to
+
+    def processed_offset(self, partition: TopicPartition) -> int | None:
+        """Offset behind the last record that the application is done with; None as above.
+
+        Once it is back at ``poll`` that is all it was handed, though the fluid may come to a record
+        or two a little later, when the shares have changed in the middle of the batch.
+        """
+        life = self._lives.get(partition)
+        if life is None:
+            return None
+        now_ms = self._clock.now_ms
+        self._flows.roll(now_ms)
+        is_back = self._flows.next_poll_ms(now_ms) == now_ms
+        processed = self._flows.processed(life.flow, now_ms)
+        return max(processed, life.delivered_to) if is_back else processed
+
+    def group_processed_offset(self, partition: TopicPartition) -> int | None:
+        """The furthest that any process has come, dead or alive; None if there was none."""
+        return self._progress.of(partition).processed_offset(self._clock.now_ms)
+
+    def log_end_offset(self, partition: TopicPartition) -> int:
+        """Offset of the next record that is going to be produced."""
+        return self._logs.end_offset(partition, self._clock.now_ms)
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        member = self._member
+        assigned = member.assigned
+        now_ms = self._clock.now_ms
+        self._deliver()
+        for partition, life in list(self._lives.items()):
+            if assigned.get(partition) is not life.state:
+                self._drop(partition)
+        self._assigned_ms = {p: self._assigned_ms.get(p, now_ms) for p in assigned}
+        deliverable = member.deliverable
+        for partition in assigned:
+            life_or_none = self._lives.get(partition)
+            if life_or_none is not None:
+                self._allow(partition, life_or_none, partition in deliverable)
+            elif partition in deliverable:
+                self._begin(partition)
+        self._fetch_where_possible()
+
+    def _begin(self, partition: TopicPartition) -> None:
+        state = self._member.assigned[partition]
+        now_ms = self._clock.now_ms
+        flow = Flow(
+            partition,
+            rate=self._logs.rate_of(partition.topic_id) * PARTS_PER_MS,
+            origin_ms=self._logs.origin_ms(partition),
+            position=state.position * PARTS,
+        )
+        self._lives[partition] = _Life(state, flow)
+        self._flows.add(flow, now_ms)
+        self._progress.of(partition).begin(
+            flow,
+            name=self._name,
+            assigned_ms=self._assigned_ms[partition],
+            now_ms=now_ms,
+            settle=self.settle,
+        )
+
+    def _allow(self, partition: TopicPartition, life: _Life, is_handed_out: bool) -> None:
+        if life.is_handed_out == is_handed_out:
+            return
+        life.is_handed_out = is_handed_out
+        progress = self._progress.of(partition)
+        if is_handed_out:
+            progress.regain(life.flow)
+        else:
+            now_ms = self._clock.now_ms
+            life.is_fetched = False
+            self._flows.cut(life.flow, life.delivered_to, now_ms)
+            progress.lose(life.flow, now_ms)
+
+    def _drop(self, partition: TopicPartition) -> None:
+        life = self._lives.pop(partition)
+        now_ms = self._clock.now_ms
+        self._flows.settle(now_ms)
+        self._flows.remove(life.flow, now_ms)
+        self._progress.of(partition).end(life.flow, now_ms)
+
+    def _fetch_where_possible(self) -> None:
+        """Begin to fetch where a leader can be reached, and stop where it cannot."""
+        fetchable = self._member.fetchable
+        for partition, life in self._lives.items():
+            is_fetched = partition in fetchable and self._plane.can_reach(self._name, partition)
+            if is_fetched == life.is_fetched:
+                continue
+            life.is_fetched = is_fetched
+            if is_fetched:
+                self._flows.open(life.flow, self._clock.now_ms)
+            else:
+                self._flows.close(life.flow, self._clock.now_ms)
+
+    # --- what flows -------------------------------------------------------------------------------
+
+    def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
+        """A flow has gone along a line."""
+        self._progress.of(flow.partition).on_moved(flow, to_ms, position)
+
+    def on_first_record(self, flow: Flow, at_ms: int) -> None:
+        """A ``poll`` has handed out the first record of a flow."""
+        self._progress.of(flow.partition).on_first_record(flow, at_ms)

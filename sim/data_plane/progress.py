@@ -1,0 +1,185 @@
+"""How far the records of each partition have come: lag, work done twice, waits for a first record.
+
+The lag of a partition is what its log has and its present consumer has not processed; while it has
+none, what its last one had not. It counts from a partition's first consumer on. All of it is
+integrated along the lines of ``flows.py``. Source: classic-group-and-migration.md, section 9.2,
+for what counts as a move; lag is the consumer's, not that of committed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.data_plane.flows import Flow
+from rebalance_sim.sim.data_plane.poll_clock import PARTS
+from rebalance_sim.sim.observe.waits import Waits
+
+__all__ = ["PartitionProgress", "Totals"]
+
+
+class Totals:
+    """What all partitions of a run share. ``area`` is twice the integral of the lag."""
+
+    def __init__(self) -> None:
+        self.processed = 0
+        self.reprocessed = 0
+        self.lost = 0
+        self.area = 0
+        self.highest_lag = 0
+        self.after_loss = Waits()
+        self.after_assignment = Waits()
+
+    def as_dict(self) -> dict[str, float]:
+        """By name. Without a move there is no wait, and so no metric of it."""
+        found: dict[str, float] = {
+            "lag_record_seconds": self.area / (2 * PARTS * 1_000),
+            "lag_records_max": self.highest_lag // PARTS,
+            "records_lost": self.lost,
+            "records_processed": self.processed,
+            "records_reprocessed": self.reprocessed,
+        }
+        for name, waits in (
+            ("first_record_after_assignment_ms", self.after_assignment),
+            ("first_record_after_loss_ms", self.after_loss),
+        ):
+            found |= waits.as_dict(name)
+        return found
+
+
+@dataclass(slots=True)
+class _Consumer:
+    """One client's time with a partition. ``before``: whose it was, and when that one lost it."""
+
+    name: str
+    assigned_ms: int
+    before: tuple[str, int | None] | None
+    settle: Callable[[int], None]
+
+
+class PartitionProgress:
+    """One partition, and whoever consumes it. Positions are in parts of a record."""
+
+    def __init__(
+        self, partition: TopicPartition, *, rate: int, origin_ms: int, totals: Totals
+    ) -> None:
+        self.partition = partition
+        self._rate = rate
+        self._origin_ms = origin_ms
+        self._totals = totals
+        self._consumers: dict[Flow, _Consumer] = {}
+        self._present: Flow | None = None
+        self._last: tuple[str, int | None] | None = None
+        self._position: int | None = None
+        self._processed_to: int | None = None
+        self._handed_out_to = 0
+        self._since_ms = origin_ms
+        self._is_over = False
+
+    def begin(
+        self,
+        flow: Flow,
+        *,
+        name: str,
+        assigned_ms: int,
+        now_ms: int,
+        settle: Callable[[int], None],
+    ) -> None:
+        """A client has a position; ``settle`` brings its flows up to a time."""
+        self.settle(now_ms)
+        start = flow.position // PARTS
+        if self._processed_to is None:
+            self._processed_to = start
+        elif start > self._processed_to:
+            # Handed out, and passed over: whoever had them is gone without having processed them.
+            self._totals.lost += max(0, min(start, self._handed_out_to) - self._processed_to)
+            self._processed_to = start
+        self._consumers[flow] = _Consumer(name, assigned_ms, self._last, settle)
+        self._present = flow
+        self._position = flow.position
+        self._since_ms = now_ms
+        self._last = (name, None)
+
+    def lose(self, flow: Flow, now_ms: int) -> None:
+        """The client may hand out no more of it, for now."""
+        if flow is self._present:
+            self._last = (self._consumers[flow].name, now_ms)
+
+    def regain(self, flow: Flow) -> None:
+        """The client may go on after all."""
+        if flow is self._present:
+            self._last = (self._consumers[flow].name, None)
+
+    def end(self, flow: Flow, now_ms: int) -> None:
+        """The client has done with it; everything up to now has been told."""
+        if self._last == (self._consumers[flow].name, None):
+            self.lose(flow, now_ms)
+        del self._consumers[flow]
+        if flow is self._present:
+            self._present = None
+
+    def delete(self, now_ms: int) -> None:
+        """The partition is no more, and nobody waits for its records."""
+        self.settle(now_ms)
+        self._is_over = True
+
+    def on_moved(self, flow: Flow, to_ms: int, before: int) -> None:
+        """A flow went along a line, from ``before`` to where it is now."""
+        if flow.outgoing:
+            self._count(before // PARTS, flow.position // PARTS)
+        if flow is self._present:
+            self._add_area(to_ms, flow.position)
+
+    def on_handed_out(self, offset: int) -> None:
+        """Some client has got every record below ``offset``."""
+        self._handed_out_to = max(self._handed_out_to, offset)
+
+    def on_first_record(self, flow: Flow, at_ms: int) -> None:
+        """A ``poll`` has handed the first record out."""
+        consumer = self._consumers[flow]
+        before, consumer.before = consumer.before, None
+        if before is None or before[0] == consumer.name:
+            return
+        lost_ms = before[1]
+        # A predecessor that has not lost it yet is a zombie: nobody has had to wait.
+        self._totals.after_loss.add(0 if lost_ms is None else at_ms - lost_ms)
+        self._totals.after_assignment.add(at_ms - consumer.assigned_ms)
+
+    def settle(self, now_ms: int) -> None:
+        """Account for everything up to now, with or without a consumer."""
+        for consumer in self._consumers.values():
+            consumer.settle(now_ms)
+        if self._present is None and self._position is not None:
+            self._add_area(now_ms, self._position)
+
+    def processed_offset(self, now_ms: int) -> int | None:
+        """Offset behind the last record that anybody has processed; None before anybody began."""
+        self.settle(now_ms)
+        return self._processed_to
+
+    def lag(self, now_ms: int) -> int:
+        """Lag in records, once everything up to ``now_ms`` has been told."""
+        if self._is_over or self._position is None:
+            return 0
+        return self._lag(now_ms, self._position) // PARTS
+
+    def _lag(self, at_ms: int, position: int) -> int:
+        return max(0, self._rate * (at_ms - self._origin_ms) - position)
+
+    def _add_area(self, to_ms: int, position: int) -> None:
+        if not self._is_over and self._position is not None:
+            first = self._lag(self._since_ms, self._position)
+            last = self._lag(to_ms, position)
+            totals = self._totals
+            totals.area += (first + last) * (to_ms - self._since_ms)
+            totals.highest_lag = max(totals.highest_lag, first, last)
+        self._since_ms = to_ms
+        self._position = position
+
+    def _count(self, start: int, end: int) -> None:
+        totals = self._totals
+        totals.processed += end - start
+        if self._processed_to is not None:
+            totals.reprocessed += max(0, min(end, self._processed_to) - start)
+            self._processed_to = max(self._processed_to, end)

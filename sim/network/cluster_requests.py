@@ -1,0 +1,70 @@
+"""Requests that clients send to any broker, beside those of the group protocol.
+
+Kafka's FindCoordinator, Metadata and ListOffsets, reduced to what a consumer of one group needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "FindCoordinatorRequest",
+    "FindCoordinatorResponse",
+    "ListOffsetsRequest",
+    "ListOffsetsResponse",
+    "MetadataRequest",
+    "MetadataResponse",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorRequest:
+    """Which broker coordinates the group?"""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindCoordinatorResponse:
+    """COORDINATOR_NOT_AVAILABLE while the broker knows no leader."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    node_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRequest:
+    """Which topics are there?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataResponse:
+    """Topic id -> name, as the broker knows them; name -> number of partitions."""
+
+    topic_names: Mapping[str, str]
+    partition_counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsRequest:
+    """Where do these partitions begin or end? Stands for the check of a committed offset, too.
+
+    ``positions`` holds the offsets to check; ``partitions`` have none, and start at the end if
+    ``at_end``, else at 0.
+    """
+
+    positions: Mapping[TopicPartition, int]
+    partitions: frozenset[TopicPartition] = frozenset()
+    at_end: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOffsetsResponse:
+    """Partition -> position to start at. Those that there are not are left out: a client may have
+    the name of one from its leader, and look it up among topics that are gone."""
+
+    positions: Mapping[TopicPartition, int]

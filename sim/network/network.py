@@ -1,0 +1,367 @@
+"""TCP connections between clients and brokers.
+
+A connection carries bytes in order, one direction at a time, and neither doubles nor reorders them.
+What can go wrong is that it breaks (``reset``), that it cannot be set up, and that packets do not
+pass for a while: then TCP holds the bytes. Reordering happens across connections only.
+
+A broker handles one request of a connection at a time and answers in order, so a held answer holds
+those behind it (consumer-client.md, section 2.4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.faults.faults import Direction, Moment
+from rebalance_sim.sim.spec import NetworkSpec
+from rebalance_sim.sim.streams import Streams, delay_sampler
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.broker.broker import Broker
+
+__all__ = ["Connection", "ConnectionOwner", "ConnectionState", "Link", "Network", "Pipe", "Purpose"]
+
+
+class ConnectionState(Enum):
+    """Life of a connection, as its client sees it."""
+
+    CONNECTING = "connecting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Purpose(Enum):
+    """A client keeps its coordinator apart from everything else it asks of the same broker."""
+
+    COORDINATOR = "coordinator"
+    BOOTSTRAP = "bootstrap"
+
+
+class ConnectionOwner(Protocol):
+    """What a connection asks of the client process that opened it."""
+
+    def on_connected(self, connection: Connection) -> None:
+        """The connection is open."""
+
+    def on_answer(self, connection: Connection, correlation_id: int, response: Any) -> None:
+        """An answer has arrived."""
+
+    def on_closed(self, connection: Connection) -> None:
+        """The connection is gone, or never came about."""
+
+
+class Link:
+    """What all connections of one client share: its latency, and faults that wait for it.
+
+    ``factor`` multiplies the latency. ``cut`` breaks the connection to the coordinator at the next
+    message of its kind.
+    """
+
+    __slots__ = ("_sample", "cut", "factor", "tie_break")
+
+    def __init__(self, spec: NetworkSpec, streams: Streams, client_name: str) -> None:
+        stream = streams.get(f"latency/{client_name}")
+        self._sample = delay_sampler(spec.latency, stream, least_ms=1)
+        self.tie_break = streams.get(f"schedule/network/{client_name}").random
+        self.factor = 1
+        self.cut: Moment | None = None
+
+    def delay_ms(self) -> int:
+        """Draw the time of one message, one way."""
+        return self._sample() * self.factor
+
+    def takes_cut(self, moment: Moment) -> bool:
+        """Whether a cut waits for this moment; it is used up."""
+        if self.cut is not moment:
+            return False
+        self.cut = None
+        return True
+
+
+class Pipe:
+    """One direction of a connection: first in, first out, with a delay for each message."""
+
+    __slots__ = ("_clock", "_deliver", "_held", "_last_ms", "_link", "_messages", "blocked")
+
+    def __init__(self, clock: Clock, link: Link, deliver: Callable[[Any], None]) -> None:
+        self._clock = clock
+        self._link = link
+        self._deliver = deliver
+        self._messages: deque[Any] = deque()
+        self._last_ms = 0
+        self._held = 0
+        self.blocked = False
+
+    def send(self, message: Any) -> None:
+        """Let the message arrive after a delay, and after everything sent before."""
+        self._messages.append(message)
+        self._schedule()
+
+    def set_blocked(self, blocked: bool) -> None:
+        """Stop arrivals, or let what was held arrive as if it were sent now."""
+        self.blocked = blocked
+        if not blocked:
+            held, self._held = self._held, 0
+            for _ in range(held):
+                self._schedule()
+
+    def clear(self) -> None:
+        """Lose everything that is on its way."""
+        self._messages.clear()
+        self._held = 0
+
+    def _schedule(self) -> None:
+        at_ms = self._clock.now_ms + self._link.delay_ms()
+        if at_ms < self._last_ms:
+            at_ms = self._last_ms
+        self._last_ms = at_ms
+        self._clock.call_at(at_ms, self._link.tie_break(), self._arrive)
+
+    def _arrive(self, call: Call) -> None:
+        if self.blocked:
+            self._held += 1
+        elif self._messages:
+            self._deliver(self._messages.popleft())
+
+
+_RESET = object()
+"""Travels behind the last answer and closes the connection where it arrives."""
+
+
+class Connection:
+    """A connection from one client process to one broker."""
+
+    __slots__ = (
+        "_down",
+        "_is_held",
+        "_link",
+        "_network",
+        "_up",
+        "broker",
+        "client_name",
+        "inbox",
+        "is_busy",
+        "is_served",
+        "owner",
+        "purpose",
+        "state",
+    )
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        owner: ConnectionOwner,
+        client_name: str,
+        broker: Broker,
+        purpose: Purpose,
+    ) -> None:
+        self._network = network
+        self._link = network.link(client_name)
+        self._up = Pipe(network.clock, self._link, self._on_request)
+        self._down = Pipe(network.clock, self._link, self._on_answer)
+        self._is_held = False
+        self.owner = owner
+        self.client_name = client_name
+        self.broker = broker
+        self.purpose = purpose
+        self.state = ConnectionState.CONNECTING
+        self.inbox: deque[tuple[int, Any]] = deque()
+        self.is_busy = False
+        self.is_served = False
+
+    # --- the client's side ------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin to set the connection up; the owner hears how that ends.
+
+        A handshake that a partition holds, or that crawls, is given up in time.
+        """
+        self._network.add(self)
+        self._shake_hands()
+        wait_ms = self._network.spec.connect_timeout_ms
+        self._network.call_later(wait_ms, self._link, self._on_connect_timeout)
+
+    def send(self, correlation_id: int, request: Any) -> None:
+        """Send a request. Only on an open connection."""
+        self._up.send((correlation_id, request))
+
+    def close(self) -> None:
+        """The client closes: the broker's answers, and what it has not read, are lost."""
+        self.state = ConnectionState.CLOSED
+        self._up.clear()
+        self._down.clear()
+        self._drop_broker_side()
+        self._network.remove(self)
+
+    def _shake_hands(self) -> None:
+        link = self._link
+        self._network.call_later(link.delay_ms() + link.delay_ms(), link, self._on_handshake)
+
+    def _on_handshake(self, call: Call) -> None:
+        if self.state is not ConnectionState.CONNECTING:
+            return
+        if self._up.blocked or self._down.blocked:
+            self._is_held = True
+            return
+        if not self.broker.is_alive:
+            self.reset()
+            return
+        self.state = ConnectionState.OPEN
+        self.is_served = True
+        self.broker.connections[self] = None
+        self.owner.on_connected(self)
+
+    def _on_connect_timeout(self, call: Call) -> None:
+        if self.state is ConnectionState.CONNECTING:
+            self.reset()
+
+    def _on_answer(self, message: Any) -> None:
+        if message is _RESET or self._is_cut(Moment.BEFORE_RESPONSE):
+            self.reset()
+            return
+        correlation_id, response = message
+        self.owner.on_answer(self, correlation_id, response)
+
+    # --- the broker's side ------------------------------------------------------------------------
+
+    def _on_request(self, message: tuple[int, Any]) -> None:
+        if self._is_cut(Moment.BEFORE_REQUEST):
+            self.reset()
+            return
+        if not self.is_served:
+            return
+        if self.is_busy:
+            self.inbox.append(message)
+            return
+        self.is_busy = True
+        self.broker.on_request(self, *message)
+
+    def answer(self, correlation_id: int, response: Any) -> None:
+        """Send the answer to the request in hand, and take the next one up."""
+        if not self.is_served:
+            return
+        self._down.send((correlation_id, response))
+        if self.inbox:
+            self.broker.on_request(self, *self.inbox.popleft())
+        else:
+            self.is_busy = False
+
+    def abandon(self) -> None:
+        """The broker dies; its kernel, or the next packet, tells the client."""
+        self._drop_broker_side()
+        self._down.send(_RESET)
+
+    def _drop_broker_side(self) -> None:
+        self.is_served = False
+        self.is_busy = False
+        self.inbox.clear()
+        self.broker.connections.pop(self, None)
+
+    def _is_cut(self, moment: Moment) -> bool:
+        link = self._link
+        return (
+            link.cut is not None and self.purpose is Purpose.COORDINATOR and link.takes_cut(moment)
+        )
+
+    # --- both -------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Break the connection: what is on its way is lost, and both sides know."""
+        if self.state is not ConnectionState.CLOSED:
+            self.close()
+            self.owner.on_closed(self)
+
+    def set_blocked(self, *, up: bool, down: bool) -> None:
+        """Say in which directions packets pass."""
+        if up != self._up.blocked:
+            self._up.set_blocked(up)
+        if down != self._down.blocked:
+            self._down.set_blocked(down)
+        if self._is_held and not (up or down):
+            self._is_held = False
+            self._shake_hands()
+
+
+class Network:
+    """Latencies, partitions, and every connection that is not closed."""
+
+    def __init__(self, clock: Clock, spec: NetworkSpec, streams: Streams) -> None:
+        self.clock = clock
+        self.spec = spec
+        self._streams = streams
+        self._links: dict[str, Link] = {}
+        self._connections: dict[str, dict[Connection, None]] = {}
+        self._blocks: list[tuple[str, int | None, Direction]] = []
+
+    def link(self, client_name: str) -> Link:
+        """What the connections of a client share."""
+        link = self._links.get(client_name)
+        if link is None:
+            link = self._links[client_name] = Link(self.spec, self._streams, client_name)
+        return link
+
+    def call_later(self, delay_ms: int, link: Link, function: Callable[[Call], None]) -> None:
+        """Let the clock call ``function``."""
+        self.clock.call_at(self.clock.now_ms + delay_ms, link.tie_break(), function)
+
+    def connections_of(self, client_name: str) -> list[Connection]:
+        """The connections of a client, oldest first."""
+        return list(self._connections.get(client_name, ()))
+
+    def add(self, connection: Connection) -> None:
+        """Enter a new connection, subject to the partitions in force."""
+        self._connections.setdefault(connection.client_name, {})[connection] = None
+        self._apply_blocks(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a closed connection."""
+        self._connections[connection.client_name].pop(connection, None)
+
+    # --- faults -----------------------------------------------------------------------------------
+
+    def block(self, client_name: str, node_id: int | None, direction: Direction) -> None:
+        """Begin a partition between a client and one broker, or all."""
+        self._blocks.append((client_name, node_id, direction))
+        self._apply_blocks_of(client_name)
+
+    def unblock(self, client_name: str, node_id: int | None, direction: Direction) -> None:
+        """End a partition that ``block`` began."""
+        self._blocks.remove((client_name, node_id, direction))
+        self._apply_blocks_of(client_name)
+
+    def is_blocked(self, client_name: str, broker_id: int) -> bool:
+        """Whether no request of a client to a broker can be answered."""
+        return any(self._blocked_ways(client_name, broker_id))
+
+    def break_coordinator_connection(self, client_name: str) -> bool:
+        """Reset the open connections of a client to its coordinator; False if there is none."""
+        found = [
+            connection
+            for connection in self.connections_of(client_name)
+            if connection.purpose is Purpose.COORDINATOR
+        ]
+        for connection in found:
+            connection.reset()
+        return bool(found)
+
+    def _apply_blocks_of(self, client_name: str) -> None:
+        for connection in self.connections_of(client_name):
+            self._apply_blocks(connection)
+
+    def _apply_blocks(self, connection: Connection) -> None:
+        up, down = self._blocked_ways(connection.client_name, connection.broker.node_id)
+        connection.set_blocked(up=up, down=down)
+
+    def _blocked_ways(self, client_name: str, broker_id: int) -> tuple[bool, bool]:
+        """Whether nothing passes to the broker, and to the client."""
+        up = down = False
+        for name, node_id, direction in self._blocks:
+            if name == client_name and node_id in (None, broker_id):
+                up = up or direction is not Direction.TO_CLIENT
+                down = down or direction is not Direction.TO_BROKER
+        return up, down

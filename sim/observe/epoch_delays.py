@@ -1,0 +1,79 @@
+"""How long a group epoch waits for its target assignment, and for all members to be there.
+
+With an assignment interval a target waits for the next one that is due, and one target serves all
+epochs that have come up meanwhile (consumer-group-coordinator.md, section 4.3; KIP-1263). Fewer
+targets and longer delays are the two sides of that, so both are measured here.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.step import ShardView
+from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMetadata,
+    Record,
+)
+
+__all__ = ["EpochDelays"]
+
+
+class EpochDelays:
+    """Delays of all groups, in milliseconds summed over epochs, and the longest of each.
+
+    An epoch counts when its target, or a later one, is there, and when the group is stable. One
+    whose group is empty by then needs neither; one that a failover takes back does not count.
+    """
+
+    def __init__(self) -> None:
+        self._unassigned: dict[str, dict[int, int]] = {}
+        self._unreconciled: dict[str, dict[int, int]] = {}
+        self._leader_epochs: dict[str, int] = {}
+        self.target_count = 0
+        self.assignment_ms = 0
+        self.longest_assignment_ms = 0
+        self.reconciliation_ms = 0
+        self.longest_reconciliation_ms = 0
+
+    def on_records(self, shard: ShardView, records: tuple[Record, ...], now_ms: int) -> None:
+        """A leader wrote records of a group; one that has been replaced does not count."""
+        group_id = records[0].group_id
+        if shard.leader_epoch < self._leader_epochs.get(group_id, 0):
+            return
+        self._leader_epochs[group_id] = shard.leader_epoch
+        for record in records:
+            if record.value is None:
+                continue
+            if type(record) is ConsumerGroupMetadata:
+                self._on_group_epoch(record.group_id, record.value.epoch, now_ms)
+            elif type(record) is ConsumerGroupTargetAssignmentMetadata:
+                self._on_target(record.group_id, record.value.assignment_epoch, now_ms)
+        if group_id in self._unreconciled:
+            self._look_at(shard, group_id, now_ms)
+
+    def _on_group_epoch(self, group_id: str, epoch: int, now_ms: int) -> None:
+        for waiting in (self._unassigned, self._unreconciled):
+            since_ms = waiting.setdefault(group_id, {})
+            for lost in [e for e in since_ms if e >= epoch]:
+                del since_ms[lost]
+            since_ms[epoch] = now_ms
+
+    def _on_target(self, group_id: str, assignment_epoch: int, now_ms: int) -> None:
+        self.target_count += 1
+        since_ms = self._unassigned.get(group_id, {})
+        for epoch in [e for e in since_ms if e <= assignment_epoch]:
+            delay_ms = now_ms - since_ms.pop(epoch)
+            self.assignment_ms += delay_ms
+            self.longest_assignment_ms = max(self.longest_assignment_ms, delay_ms)
+
+    def _look_at(self, shard: ShardView, group_id: str, now_ms: int) -> None:
+        group = shard.coordinator.groups.get(group_id)
+        if group is None or group.state is GroupState.EMPTY:
+            self._unassigned.pop(group_id, None)
+            del self._unreconciled[group_id]
+        elif group.state is GroupState.STABLE:
+            for epoch, since_ms in self._unreconciled.pop(group_id).items():
+                if epoch <= group.group_epoch:
+                    delay_ms = now_ms - since_ms
+                    self.reconciliation_ms += delay_ms
+                    self.longest_reconciliation_ms = max(self.longest_reconciliation_ms, delay_ms)

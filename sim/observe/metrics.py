@@ -1,0 +1,224 @@
+"""What a run measures, in plain numbers.
+
+Times of partitions are summed over partitions: two partitions without an owner for a second each
+are 2,000 ms. A partition has an owner while some client may fetch it, as that client sees it.
+Records are counted when they are handed to an application: again if it, or another, had them
+before, and skipped if nobody ever gets them. Clients keep up with whatever is produced. Each group
+has owners and deliveries of its own; the numbers of all groups are added up. What rebalances cost
+is the same number for every protocol (``rebalances.py``, ``ownership.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rebalance_sim.invariants.engine.step import ClientView, ShardView, WorldView
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    FindCoordinator,
+    RunCallback,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendHeartbeat,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendSyncGroup,
+    StateChanged,
+)
+from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.broker.record_size import record_bytes
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.epoch_delays import EpochDelays
+from rebalance_sim.sim.observe.ownership import Ownership
+from rebalance_sim.sim.observe.rebalances import Rebalances
+from rebalance_sim.sim.observe.waits import Waits
+
+__all__ = ["Metrics"]
+
+_SENT: Mapping[type, str] = {
+    SendHeartbeat: "heartbeats_sent",
+    SendClassicHeartbeat: "heartbeats_sent",
+    SendCommit: "commits_sent",
+    SendJoinGroup: "joins_sent",
+    SendSyncGroup: "syncs_sent",
+    SendLeaveGroup: "leaves_sent",
+    SendOffsetFetch: "offset_fetches_sent",
+    FindCoordinator: "coordinator_searches_sent",
+}
+"""Requests that a member wants sent, and what they are counted as."""
+
+_OF_MEMBERSHIP = frozenset({"heartbeats_sent", "joins_sent", "syncs_sent", "leaves_sent"})
+
+
+class Metrics:
+    """Counters of one run; ``as_dict`` has them by name."""
+
+    def __init__(self, clock: Clock, group_ids: Iterable[str]) -> None:
+        self._clock = clock
+        self._sent = dict.fromkeys(_SENT.values(), 0)
+        self.callbacks_run = 0
+        self.fences = 0
+        self.records_written = 0
+        self.group_records_written = 0
+        self.group_bytes_written = 0
+        self.epoch_bumps = 0
+        self.session_timeouts = 0
+        self.rebalance_timeouts = 0
+        self.last_fault_ms = 0
+        self.last_unrest_ms = 0
+        self.ownership = {group_id: Ownership(clock) for group_id in group_ids}
+        self.deliveries = {group_id: _Deliveries() for group_id in self.ownership}
+        self.epoch_delays = EpochDelays()
+        self._groups: dict[str, WorldView] = {}
+        self.rebalances = Rebalances(clock, self._groups, self.ownership)
+
+    def watch(self, groups: Mapping[str, WorldView]) -> None:
+        """These are the groups; to be told once, before anything happens."""
+        self._groups.update(groups)
+
+    def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
+        """A leader wrote records."""
+        self.records_written += len(records)
+        of_groups = tuple(record for record in records if record.type_id > 1)
+        if not of_groups:
+            return
+        self.last_unrest_ms = self._clock.now_ms
+        self.group_records_written += len(of_groups)
+        for record in of_groups:
+            self.group_bytes_written += record_bytes(record)
+            if type(record) is ConsumerGroupMetadata and record.value is not None:
+                self.epoch_bumps += 1
+        self.epoch_delays.on_records(shard, of_groups, self._clock.now_ms)
+
+    def on_timer(self, key: TimerKey) -> None:
+        """A timer of a coordinator changed something."""
+        if key.kind == "session":
+            self.session_timeouts += 1
+        elif key.kind == "rebalance":
+            self.rebalance_timeouts += 1
+
+    def on_client_started(self, client: ClientView) -> None:
+        """A client has a new process."""
+        self.ownership[client.member.config.group_id].on_started(client)
+
+    def on_client_event(self, client: ClientView, effects: tuple[Any, ...]) -> None:
+        """A client took an event."""
+        request_count = 0
+        for effect in effects:
+            kind = type(effect)
+            name = _SENT.get(kind)
+            if name is not None:
+                self._sent[name] += 1
+                request_count += name in _OF_MEMBERSHIP
+            elif kind is RunCallback:
+                self.callbacks_run += 1
+                self.ownership[client.member.config.group_id].on_callback(client)
+            elif kind is StateChanged:
+                self.last_unrest_ms = self._clock.now_ms
+                if effect.to_state is ClientState.FENCED:
+                    self.fences += 1
+                self.rebalances.on_state(client, effect.to_state)
+        self.ownership[client.member.config.group_id].look_at(client)
+        if self.rebalances.is_watching:
+            self.rebalances.on_event(client, request_count)
+
+    def on_client_crashed(self, client: ClientView) -> None:
+        """A client process was killed."""
+        self.rebalances.on_crashed(client)
+        self.on_client_gone(client)
+
+    def on_client_gone(self, client: ClientView) -> None:
+        """A client process ended."""
+        self.ownership[client.member.config.group_id].drop(client)
+        self.rebalances.on_gone(client)
+
+    def on_partition_deleted(self, partition: TopicPartition) -> None:
+        """Nobody need own this partition any more."""
+        for ownership in self.ownership.values():
+            ownership.remove(partition)
+
+    def on_fault(self) -> None:
+        """A fault began or ended."""
+        self.last_fault_ms = self._clock.now_ms
+
+    def as_dict(self, *, is_stable: bool) -> dict[str, float]:
+        """Every metric by name. ``settling_ms``: from the last fault, or change of one, to the last
+        change of a group or a client; -1 if some group is not stable at the end. A mean, or the
+        longest of several, is left out where there is none."""
+        owned = self.ownership.values()
+        for ownership in owned:
+            ownership.close()
+        moves = [group.episode_moves() for group in owned]
+        delivered = self.deliveries.values()
+        settling_ms = max(0, self.last_unrest_ms - self.last_fault_ms)
+        delays, rebalances = self.epoch_delays, self.rebalances
+        found: dict[str, float] = {
+            **self._sent,
+            "assignment_delay_ms": delays.assignment_ms,
+            "assignment_delay_ms_max": delays.longest_assignment_ms,
+            "callbacks_run": self.callbacks_run,
+            "fences": self.fences,
+            "group_bytes_written": self.group_bytes_written,
+            "group_records_written": self.group_records_written,
+            "group_stopped_ms": sum(group.group_stopped_ms for group in owned),
+            "member_rebalance_ms": rebalances.at_member.sum_ms,
+            "member_rebalance_ms_max": rebalances.at_member.longest_ms,
+            "member_stopped_ms": sum(group.member_stopped_ms for group in owned),
+            "needless_revocations": sum(group.needless_revocations for group in owned),
+            "overlap_partition_ms": sum(group.overlap_ms for group in owned),
+            "partition_moves": sum(group.move_count for group in owned),
+            "partition_moves_beyond_need": sum(moved - needed for moved, needed in moves),
+            "partition_moves_needed": sum(needed for _, needed in moves),
+            "rebalance_coordinator_ms": rebalances.at_coordinator.sum_ms,
+            "rebalance_coordinator_ms_max": rebalances.at_coordinator.longest_ms,
+            "rebalance_episodes": rebalances.episodes.count,
+            "rebalance_episodes_open": rebalances.open_count,
+            "rebalance_ms": rebalances.episodes.sum_ms,
+            "rebalance_ms_max": rebalances.episodes.longest_ms,
+            "rebalance_requests": rebalances.requests,
+            "rebalance_timeouts": self.rebalance_timeouts,
+            "rebalance_unowned_partition_ms": rebalances.unowned_area,
+            "rebalances": self.epoch_bumps,
+            "reconciliation_delay_ms": delays.reconciliation_ms,
+            "reconciliation_delay_ms_max": delays.longest_reconciliation_ms,
+            "records_delivered": sum(group.delivered for group in delivered),
+            "records_redelivered": sum(group.redelivered for group in delivered),
+            "records_skipped": sum(group.skipped for group in delivered),
+            "records_written": self.records_written,
+            "session_timeouts": self.session_timeouts,
+            "settling_ms": settling_ms if is_stable else -1,
+            "targets_computed": delays.target_count,
+            "unowned_partition_ms": sum(group.unowned_ms for group in owned),
+            "unowned_partition_ms_max": max(group.longest_unowned_ms for group in owned),
+        }
+        if rebalances.partition_area:
+            share = rebalances.unowned_area / rebalances.partition_area
+            found["availability_loss_percent"] = 100 * share
+        first = Waits()
+        for group in owned:
+            first.merge(group.first_assignment)
+        found |= first.as_dict("first_assignment_ms")
+        found |= rebalances.crash_detection.as_dict("crash_detection_ms")
+        return found
+
+
+class _Deliveries:
+    """Which records of the subscribed topics applications have been handed, and how often."""
+
+    def __init__(self) -> None:
+        self._next_offset: dict[TopicPartition, int] = {}
+        self.delivered = 0
+        self.redelivered = 0
+        self.skipped = 0
+
+    def add(self, partition: TopicPartition, start: int, end: int) -> None:
+        """The records from ``start`` to ``end`` (exclusive) are handed out."""
+        expected = self._next_offset.get(partition, start)
+        self.delivered += end - start
+        self.redelivered += max(0, min(end, expected) - start)
+        self.skipped += max(0, start - expected)
+        self._next_offset[partition] = max(expected, end)

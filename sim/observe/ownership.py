@@ -1,0 +1,258 @@
+"""Who may fetch what in a group, integrated over time.
+
+A partition has an owner while some client may fetch it, as that client sees it, and no callback
+about it is running. Source of the definitions: classic-group-and-migration.md, section 9.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.engine.step import ClientView
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.waits import Waits
+
+__all__ = ["Ownership", "owned_partitions"]
+
+_NOTHING: frozenset[TopicPartition] = frozenset()
+
+
+def owned_partitions(client: ClientView) -> frozenset[TopicPartition]:
+    """What a client may fetch, but for what a callback is running about: a partition is owned from
+    the end of the callback that assigns it to the beginning of the one that revokes it."""
+    running = client.member.running_callback
+    fetchable = client.member.fetchable
+    return fetchable if running is None else fetchable - running.partitions
+
+
+class Ownership:
+    """The clients of one group, and what they may fetch."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen_versions: dict[str, tuple[int, int]] = {}
+        self._calling_back: set[str] = set()
+        self._fetchable: dict[str, frozenset[TopicPartition]] = {}
+        self._owner_count: dict[TopicPartition, int] = {}
+        self._since_ms: dict[TopicPartition, int] = {}
+        self._unowned_since_ms: dict[TopicPartition, int] = {}
+        self._last_owner: dict[TopicPartition, str] = {}
+        self._held_last: dict[str, int] = {}  # by client: partitions whose last owner it is
+        self._given_up: dict[TopicPartition, str] = {}
+        self._stopped_since_ms: dict[str, int] = {}
+        self._started_ms: dict[str, int] = {}
+        self._group_stopped_since_ms: int | None = None
+        self._before: dict[TopicPartition, str | None] = {}
+        self._held_before: dict[str, int] = {}
+        self._staying: frozenset[str] | None = None
+        self._are_alike = False
+        self._moved = self._needed = 0
+        self._area_ms = 0
+        self._unowned_area = 0
+        self._partition_area = 0
+        self.unowned_ms = 0
+        self.longest_unowned_ms = 0
+        self.overlap_ms = 0
+        self.move_count = 0
+        self.unowned_count = 0
+        self.overlap_count = 0
+        self.needless_revocations = 0
+        self.member_stopped_ms = 0
+        self.group_stopped_ms = 0
+        self.first_assignment = Waits()
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions that ought to have an owner now."""
+        return len(self._owner_count)
+
+    def areas(self) -> tuple[int, int]:
+        """Up to now, in partition-milliseconds: for how long partitions had no owner, and for how
+        long they ought to have had one."""
+        self._integrate()
+        return self._unowned_area, self._partition_area
+
+    # --- partitions -------------------------------------------------------------------------------
+
+    def add(self, partition: TopicPartition) -> None:
+        """From now on this partition ought to have an owner."""
+        if partition not in self._owner_count:
+            self._integrate()
+            self._owner_count[partition] = 0
+            self._since_ms[partition] = self._clock.now_ms
+            self._unowned_since_ms[partition] = self._clock.now_ms
+            self.unowned_count += 1
+
+    def remove(self, partition: TopicPartition) -> None:
+        """The partition is deleted."""
+        if partition in self._owner_count:
+            self._account(partition)
+            self._integrate()
+            count = self._owner_count.pop(partition)
+            self.unowned_count -= count == 0
+            self.overlap_count -= count > 1
+            del self._since_ms[partition]
+            del self._unowned_since_ms[partition]
+            owner = self._last_owner.pop(partition, None)
+            if owner is not None:
+                self._held_last[owner] -= 1
+            self._given_up.pop(partition, None)
+            self._before.pop(partition, None)
+            self._look_at_group()
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def on_started(self, client: ClientView) -> None:
+        """A process starts, and waits for its first partition."""
+        self._started_ms[client.name] = self._clock.now_ms
+
+    def on_callback(self, client: ClientView) -> None:
+        """A callback begins: until it is over, what is owned may change without a word."""
+        self._calling_back.add(client.name)
+
+    def look_at(self, client: ClientView) -> None:
+        """Has this client's set changed?"""
+        version = (client.incarnation, client.member.ownership_version)
+        if self._seen_versions.get(client.name) == version and not self._calling_back:
+            return
+        self._seen_versions[client.name] = version
+        fetchable = owned_partitions(client)
+        if client.member.running_callback is None:
+            self._calling_back.discard(client.name)
+        given_up = self._change(client.name, fetchable)
+        for partition in given_up:
+            self._given_up[partition] = client.name
+        if fetchable:
+            self._on_something(client.name)
+        elif given_up:
+            self._stopped_since_ms[client.name] = self._clock.now_ms
+
+    def drop(self, client: ClientView) -> None:
+        """The client is gone, and fetches nothing."""
+        name = client.name
+        self._change(name, _NOTHING)
+        self._calling_back.discard(name)
+        self._stopped_since_ms.pop(name, None)
+        self._started_ms.pop(name, None)
+        for partition in [p for p, owner in self._given_up.items() if owner == name]:
+            del self._given_up[partition]
+
+    def close(self) -> None:
+        """Account for everything up to now."""
+        for partition in self._owner_count:
+            self._account(partition)
+
+    def _on_something(self, name: str) -> None:
+        """A client may fetch something: it no longer waits for its first partition, or again."""
+        now_ms = self._clock.now_ms
+        started_ms = self._started_ms.pop(name, None)
+        if started_ms is not None:
+            self.first_assignment.add(now_ms - started_ms)
+        stopped_ms = self._stopped_since_ms.pop(name, None)
+        if stopped_ms is not None:
+            self.member_stopped_ms += now_ms - stopped_ms
+
+    def _change(self, name: str, fetchable: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Returns what the client has given up."""
+        before = self._fetchable.get(name, _NOTHING)
+        self._fetchable[name] = fetchable
+        given_up = before - fetchable
+        for partition in given_up:
+            self._count(partition, -1)
+        for partition in fetchable - before:
+            self._count(partition, 1)
+            if partition in self._owner_count:
+                self._on_gained(partition, name)
+        self._look_at_group()
+        return given_up
+
+    def _on_gained(self, partition: TopicPartition, name: str) -> None:
+        if self._given_up.pop(partition, None) == name:
+            self.needless_revocations += 1
+        owner = self._last_owner.get(partition)
+        if owner == name:
+            return
+        self._last_owner[partition] = name
+        self._held_last[name] = self._held_last.get(name, 0) + 1
+        if owner is not None:
+            self.move_count += 1
+            self._held_last[owner] -= 1
+        self._before.setdefault(partition, owner)
+
+    def _look_at_group(self) -> None:
+        """Does anybody own anything?"""
+        if self.unowned_count < len(self._owner_count):
+            if self._group_stopped_since_ms is not None:
+                self.group_stopped_ms += self._clock.now_ms - self._group_stopped_since_ms
+                self._group_stopped_since_ms = None
+        elif self._group_stopped_since_ms is None and self._last_owner:
+            self._group_stopped_since_ms = self._clock.now_ms
+
+    # --- an episode -------------------------------------------------------------------------------
+
+    def begin_episode(self) -> None:
+        """From now on, remember whose partitions were."""
+        self._moved, self._needed = self.episode_moves()
+        self._before = {}
+        self._held_before = dict(self._held_last)
+        self._staying = None
+
+    def end_episode(self, staying: frozenset[str], *, are_alike: bool) -> None:
+        """It is over. ``staying`` are the clients that are in the group, ``are_alike`` says whether
+        all of them subscribe to the same."""
+        self._staying = staying
+        self._are_alike = are_alike
+
+    def episode_moves(self) -> tuple[int, int]:
+        """In the episodes that are over: how many partitions moved from one client to another, and
+        how many of them had to.
+
+        Partitions of those who left have to move; if members are alike, so has what a member had
+        above its share, rounded up. What a client is still to fetch its position of when the
+        episode ends counts for it: so the last one is added up when the next begins.
+        """
+        staying = self._staying
+        if staying is None:
+            return self._moved, self._needed
+        before = self._before
+        moved = sum(owner not in (None, self._last_owner[p]) for p, owner in before.items())
+        share = -(-len(self._owner_count) // len(staying)) if staying else 0
+        needed = 0
+        for name, held in self._held_before.items():
+            if name not in staying:
+                needed += held
+            elif self._are_alike:
+                needed += max(0, held - share)
+        return self._moved + moved, self._needed + min(moved, needed)
+
+    # --- integrals --------------------------------------------------------------------------------
+
+    def _count(self, partition: TopicPartition, by: int) -> None:
+        if partition in self._owner_count:
+            self._account(partition)
+            self._unowned_since_ms[partition] = self._clock.now_ms
+            before = self._owner_count[partition]
+            after = self._owner_count[partition] = before + by
+            if (after == 0) != (before == 0):
+                self._integrate()
+                self.unowned_count += (after == 0) - (before == 0)
+            self.overlap_count += (after > 1) - (before > 1)
+
+    def _account(self, partition: TopicPartition) -> None:
+        now_ms = self._clock.now_ms
+        span_ms = now_ms - self._since_ms[partition]
+        self._since_ms[partition] = now_ms
+        count = self._owner_count[partition]
+        if count == 0:
+            self.unowned_ms += span_ms
+            # Not the span: whoever looks in between must not cut the longest one in two.
+            unowned_ms = now_ms - self._unowned_since_ms[partition]
+            self.longest_unowned_ms = max(self.longest_unowned_ms, unowned_ms)
+        elif count > 1:
+            self.overlap_ms += span_ms * (count - 1)
+
+    def _integrate(self) -> None:
+        span_ms = self._clock.now_ms - self._area_ms
+        if span_ms:
+            self._area_ms = self._clock.now_ms
+            self._unowned_area += self.unowned_count * span_ms
+            self._partition_area += len(self._owner_count) * span_ms

@@ -1,0 +1,240 @@
+"""Episodes of rebalancing, from the first sign to the last client at rest, the same for all
+protocols.
+
+An episode of a group begins when its coordinator begins to rebalance it (a classic group enters
+PreparingRebalance, the epoch of a consumer group rises: ``Outcome.rebalances``). It ends when the
+group is stable, or empty, its members know of the last generation or epoch, and none of them is
+busy with it, callbacks included. Whatever begins meanwhile is part of it. Source:
+classic-group-and-migration.md, section 9.2.
+
+While nothing of this goes on, nobody has to tell anything: ``is_watching`` is false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rebalance_sim.invariants.engine.step import ClientView, ShardView, WorldView
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.ownership import Ownership
+from rebalance_sim.sim.observe.waits import Waits
+
+__all__ = ["Rebalances"]
+
+_BUSY = (ClientState.RECONCILING, ClientState.ACKNOWLEDGING)
+_AT_REST = (
+    GroupState.STABLE,
+    GroupState.EMPTY,
+    GroupState.DEAD,
+    ClassicGroupState.STABLE,
+    ClassicGroupState.EMPTY,
+    ClassicGroupState.DEAD,
+)
+
+
+class Rebalances:
+    """Episodes of all groups; times are summed over them, in milliseconds.
+
+    ``groups`` are views of the groups by id; they may come later than this object.
+    """
+
+    def __init__(
+        self, clock: Clock, groups: Mapping[str, WorldView], ownership: Mapping[str, Ownership]
+    ) -> None:
+        self._clock = clock
+        self._groups = groups
+        self._of = {group_id: _Group(owned) for group_id, owned in ownership.items()}
+        self._watched: set[str] = set()
+        self.is_watching = False
+        self.episodes = Waits()
+        self.at_coordinator = Waits()
+        self.at_member = Waits()
+        self.crash_detection = Waits()
+        self.requests = 0
+        self.unowned_area = 0
+        self.partition_area = 0
+
+    # --- coordinators -----------------------------------------------------------------------------
+
+    def on_operation(self, shard: ShardView, group_id: str | None, outcome: Outcome) -> None:
+        """A coordinator did something for a group; to be told if it began to rebalance it, and
+        while ``is_watching``."""
+        group = None if group_id is None else self._of.get(group_id)
+        if group is None or group_id is None or shard.leader_epoch < group.leader_epoch:
+            return  # nobody's group, or a leader that has been replaced
+        group.leader_epoch = shard.leader_epoch
+        if outcome.rebalances:
+            self._begin(group_id, group)
+        self._look_at(group_id, group, shard)
+
+    def on_loaded(self, shard: ShardView) -> None:
+        """A shard is active; to be told while ``is_watching``."""
+        for group_id in sorted(self._watched):
+            if self._groups[group_id].acting_shard() is shard:
+                group = self._of[group_id]
+                group.leader_epoch = max(group.leader_epoch, shard.leader_epoch)
+                self._look_at(group_id, group, shard)
+
+    def _begin(self, group_id: str, group: _Group) -> None:
+        now_ms = self._clock.now_ms
+        if group.began_ms is None:
+            group.began_ms = now_ms
+            group.areas = group.ownership.areas()
+            group.ownership.begin_episode()
+            self._watch(group_id)
+        if group.unsettled_since_ms is None:
+            group.unsettled_since_ms = now_ms
+        group.behind.clear()
+
+    def _look_at(self, group_id: str, group: _Group, shard: ShardView) -> None:
+        """Is the group at rest, and who of the dead is out of it?"""
+        coordinator = shard.coordinator
+        found: Any = coordinator.groups.get(group_id)
+        epoch = 0 if found is None else found.group_epoch
+        if found is None:
+            found = coordinator.classic_groups.get(group_id)
+            epoch = 0 if found is None else found.generation_id
+        members = {} if found is None else found.members
+        for member_id in [m for m in group.crashed_ms if m not in members]:
+            self.crash_detection.add(self._clock.now_ms - group.crashed_ms.pop(member_id))
+        if group.unsettled_since_ms is not None and (found is None or found.state in _AT_REST):
+            self.at_coordinator.add(self._clock.now_ms - group.unsettled_since_ms)
+            group.unsettled_since_ms = None
+            for name, client in self._groups[group_id].clients().items():
+                member = client.member
+                if client.is_alive and member.member_id in members and member.member_epoch < epoch:
+                    group.behind[name] = epoch
+        self._end_if_over(group_id, group)
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def on_state(self, client: ClientView, state: ClientState) -> None:
+        """A client changed its state; always to be told."""
+        group_id = client.member.config.group_id
+        group = self._of[group_id]
+        name = client.name
+        if state in _BUSY:
+            group.busy_since_ms.setdefault(name, self._clock.now_ms)
+        elif name in group.busy_since_ms:
+            since_ms = group.busy_since_ms.pop(name)
+            if state is ClientState.STABLE:
+                self.at_member.add(self._clock.now_ms - since_ms)
+            self._end_if_over(group_id, group)
+
+    def on_event(self, client: ClientView, request_count: int) -> None:
+        """A client took an event and sent so many requests to its coordinator; to be told after
+        its change of state, and while ``is_watching``."""
+        group_id = client.member.config.group_id
+        group = self._of[group_id]
+        if group.began_ms is None:
+            return
+        self.requests += request_count
+        epoch = group.behind.get(client.name)
+        if epoch is not None:
+            member = client.member
+            if member.member_epoch >= epoch or not member.state.is_in_group:
+                del group.behind[client.name]
+                self._end_if_over(group_id, group)
+
+    def on_crashed(self, client: ClientView) -> None:
+        """A process was killed; to be told before ``on_gone``."""
+        group_id = client.member.config.group_id
+        view = self._groups.get(group_id)
+        shard = None if view is None else view.acting_shard()
+        if shard is None:
+            return
+        coordinator = shard.coordinator
+        found: Any = coordinator.groups.get(group_id) or coordinator.classic_groups.get(group_id)
+        member_id = client.member.member_id
+        if found is not None and member_id in found.members:
+            self._of[group_id].crashed_ms[member_id] = self._clock.now_ms
+            self._watch(group_id)
+
+    def on_gone(self, client: ClientView) -> None:
+        """A process is no more."""
+        group_id = client.member.config.group_id
+        group = self._of[group_id]
+        group.busy_since_ms.pop(client.name, None)
+        group.behind.pop(client.name, None)
+        self._end_if_over(group_id, group)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    @property
+    def open_count(self) -> int:
+        """Episodes that have not ended; they are in none of the sums."""
+        return sum(group.began_ms is not None for group in self._of.values())
+
+    def _end_if_over(self, group_id: str, group: _Group) -> None:
+        if group.began_ms is not None:
+            if not (group.unsettled_since_ms is not None or group.busy_since_ms or group.behind):
+                self._end(group_id, group)
+        elif not group.crashed_ms and group_id in self._watched:
+            self._unwatch(group_id)
+
+    def _end(self, group_id: str, group: _Group) -> None:
+        began_ms, group.began_ms = group.began_ms, None
+        if began_ms is None:
+            return
+        self.episodes.add(self._clock.now_ms - began_ms)
+        unowned, partitions = group.ownership.areas()
+        self.unowned_area += unowned - group.areas[0]
+        self.partition_area += partitions - group.areas[1]
+        clients = self._groups[group_id].clients()
+        staying = [
+            client
+            for client in clients.values()
+            if client.is_alive and client.member.commit_identity
+        ]
+        subscriptions = {
+            (client.member.subscribed_topic_names, client.member.subscribed_topic_regex)
+            for client in staying
+        }
+        group.ownership.end_episode(
+            frozenset(client.name for client in staying), are_alike=len(subscriptions) == 1
+        )
+        if not group.crashed_ms:
+            self._unwatch(group_id)
+
+    def _watch(self, group_id: str) -> None:
+        self._watched.add(group_id)
+        self.is_watching = True
+
+    def _unwatch(self, group_id: str) -> None:
+        self._watched.discard(group_id)
+        self.is_watching = bool(self._watched)
+
+
+class _Group:
+    """One group: its episode, if there is one, and its clients.
+
+    ``unsettled_since_ms``: since when the coordinator rebalances it. ``behind``: clients that do
+    not know of the epoch that it came to rest at. ``crashed_ms``: when members were killed that
+    are still in the group, by member id.
+    """
+
+    __slots__ = (
+        "areas",
+        "began_ms",
+        "behind",
+        "busy_since_ms",
+        "crashed_ms",
+        "leader_epoch",
+        "ownership",
+        "unsettled_since_ms",
+    )
+
+    def __init__(self, ownership: Ownership) -> None:
+        self.ownership = ownership
+        self.leader_epoch = -1
+        self.began_ms: int | None = None
+        self.unsettled_since_ms: int | None = None
+        self.areas = (0, 0)
+        self.busy_since_ms: dict[str, int] = {}
+        self.behind: dict[str, int] = {}
+        self.crashed_ms: dict[str, int] = {}

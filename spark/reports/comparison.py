@@ -1,0 +1,350 @@
+"""Protocols compared: every seed under each of them, and what that says about one against another.
+
+All protocols of a seed run in the same batch, with the same world and the same faults
+(``scenarios.compare``). So each seed is a pair of runs that differ in the protocol alone, and what
+is compared are differences within pairs: how hard a scenario is cancels out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, PROTOCOLS, label_of
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.spark.driver import Progress, carry_out
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.plan import SeedRange, SweepPlan
+from rebalance_sim.spark.reports.intervals import median_of
+from rebalance_sim.spark.reports.report import Throughput, entries
+from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, PASSING
+
+if TYPE_CHECKING:
+    from rebalance_sim.spark.supervised import Limits
+
+__all__ = [
+    "COMPARED",
+    "ComparedMetric",
+    "ComparisonSummary",
+    "Estimate",
+    "compare",
+    "read_comparison",
+    "summarise_comparison",
+]
+
+REPORT_FILE = "report.md"
+TABLE_FILE = "comparison.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMetric:
+    """A metric of runs that is a cost: less of it is better. ``words`` say what it is."""
+
+    name: str
+    words: str
+
+
+COMPARED: tuple[ComparedMetric, ...] = tuple(
+    ComparedMetric(name=name, words=words)
+    for name, words in (
+        ("unowned_partition_ms", "time without an owner, summed over partitions"),
+        ("unowned_partition_ms_max", "the longest such time of one partition"),
+        ("availability_loss_percent", "share of partitions without an owner during rebalances"),
+        ("member_stopped_ms", "members without any partition, that had some before and after"),
+        ("group_stopped_ms", "whole groups without any"),
+        ("overlap_partition_ms", "more than one client could fetch a partition"),
+        ("rebalance_episodes", "rebalances, from the first sign to the last client at rest"),
+        ("rebalance_ms", "their length in all"),
+        ("rebalance_ms_max", "the longest"),
+        ("member_rebalance_ms", "members busy with a rebalance"),
+        ("crash_detection_ms_max", "from the death of a process until the group is rid of it"),
+        ("first_assignment_ms_mean", "from the start of a process to its first partition"),
+        ("settling_ms", "from the last fault to the last change"),
+        ("partition_moves", "times a partition changed its consumer"),
+        ("partition_moves_beyond_need", "partitions moved by a rebalance that need not have been"),
+        ("needless_revocations", "partitions given up and got back"),
+        ("callbacks_run", "rebalance callbacks"),
+        ("rebalance_requests", "membership requests during rebalances"),
+        ("heartbeats_sent", "heartbeats in all"),
+        ("group_records_written", "records of groups in the log"),
+        ("group_bytes_written", "their size"),
+        ("lag_record_seconds", "lag, integrated over time"),
+        ("lag_records_max", "the highest lag of a partition"),
+        ("first_record_after_loss_ms_mean", "wait of a moved partition for its first record"),
+        ("first_record_after_loss_ms_max", "the longest such wait"),
+        ("records_reprocessed", "records processed again"),
+        ("records_lost", "records handed out and never processed"),
+    )
+)
+"""What is held side by side, in this order."""
+
+_MISSING: Mapping[str, float] = {"settling_ms": -1}
+"""Values that stand for none: the group was not stable at the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """One metric under one protocol, over the seeds in which it and the base have a value.
+
+    Intervals are 95 %, exact (``intervals.py``), NaN where there are too few seeds. ``difference``:
+    median over seeds of the value minus that of the base. ``won``, ``tied`` and ``lost`` count
+    seeds in which it is below, at and above that of the base.
+    """
+
+    metric: str
+    protocol: str
+    seeds: int
+    median: float
+    median_low: float
+    median_high: float
+    mean: float
+    p95: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    won: int
+    tied: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonSummary:
+    """What a finished comparison says.
+
+    ``outcomes`` and ``known`` are by protocol. A seed counts as compared when each of its runs
+    ended ``ok`` or ``known``; in the others a protocol failed, and figures of the rest would
+    flatter it. ``failures``: seed, protocol, outcome and reason of the runs that did not.
+    """
+
+    plan: SweepPlan
+    base: str
+    report: Path
+    outcomes: Mapping[str, Mapping[str, int]]
+    known: Mapping[str, Mapping[str, int]]
+    seeds_compared: int
+    unstable: Mapping[str, int]
+    estimates: tuple[Estimate, ...]
+    failures: tuple[tuple[int, str, str, str], ...]
+    throughput: Throughput
+
+    @property
+    def passed(self) -> bool:
+        """Whether every run gave a verdict and no run found anything new."""
+        return all(set(counts) <= PASSING for counts in self.outcomes.values())
+
+    def replay_command(self, seed: int, protocol: str) -> str:
+        """What to type to see one run again."""
+        return f"rebalance-sim run --profile {label_of(self.plan.profile, protocol)} --seed {seed}"
+
+    def frame(self) -> pd.DataFrame:
+        """The estimates as a pandas frame, one row for each metric and protocol."""
+        return pd.DataFrame(_rows(self.estimates), columns=COMPARISON.names)
+
+
+def compare(
+    *,
+    profile: str,
+    seeds: SeedRange | str | tuple[int, int],
+    out: Path | str,
+    protocols: Sequence[str] = DEFAULT_PROTOCOLS,
+    base: str | None = None,
+    backend: str = "spark",
+    master: str | None = None,
+    batch_size: int | None = None,
+    limits: Limits | None = None,
+    spark_settings: Mapping[str, str] | None = None,
+    processes: int | None = None,
+    timeline_seed: int | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> ComparisonSummary:
+    """Run every seed of ``seeds`` under each of ``protocols`` and hold them against ``base``.
+
+    ``base`` is one of the protocols, the first unless another is named. Everything else is as in
+    ``spark.sweep``: results in ``out``, where an unfinished comparison goes on. ``timeline_seed``:
+    whose ownership over time the report draws; a telling one without it. Raises SweepError and
+    ScenarioError (one clear line), and SweepInterrupted on Ctrl-C.
+    """
+    from rebalance_sim.spark.reports.comparison_report import write_comparison_report
+
+    chosen, base = _check_protocols(protocols, base)
+    seed_range = SeedRange.of(seeds)
+    if timeline_seed is not None and timeline_seed not in seed_range:
+        raise SweepError(f"timeline seed {timeline_seed}: give one of the seeds {seed_range}")
+    done = carry_out(
+        profile=profile,
+        protocols=chosen,
+        seeds=seed_range,
+        out=out,
+        backend=backend,
+        master=master,
+        batch_size=batch_size,
+        limits=limits,
+        spark_settings=spark_settings,
+        processes=processes,
+        on_progress=on_progress,
+    )
+    summary = summarise_comparison(
+        done.path, base=base, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s
+    )
+    write_table(done.path, summary.estimates)
+    write_comparison_report(done.path, summary, timeline_seed=timeline_seed)
+    return summary
+
+
+def _check_protocols(protocols: Sequence[str], base: str | None) -> tuple[tuple[str, ...], str]:
+    chosen = tuple(protocols)
+    for name in chosen:
+        if name not in PROTOCOLS:
+            raise ScenarioError(f"no protocol {name!r}; {did_you_mean(name, PROTOCOLS)}")
+    if len(chosen) < 2:
+        raise SweepError(
+            f"protocols {', '.join(chosen) or 'none'}: a comparison needs two or more of "
+            + ", ".join(PROTOCOLS)
+        )
+    if base is not None and base not in chosen:
+        raise SweepError(f"base {base!r}: choose one of the compared: {', '.join(chosen)}")
+    return chosen, chosen[0] if base is None else base
+
+
+def summarise_comparison(
+    path: Path, *, base: str | None = None, seeds_run: int = 0, elapsed_s: float = 0.0
+) -> ComparisonSummary:
+    """Read the tables in ``path``. Raises SweepError if nothing is compared there."""
+    plan, runs = read_plan(path), read_table(path, "runs")
+    if not plan.protocols:
+        raise SweepError(f"{path} holds a sweep: nothing is compared in it")
+    base = plan.protocols[0] if base is None else base
+    of_protocol = {name: _runs_of(runs, name) for name in plan.protocols}
+    compared = sorted(set.intersection(*(_passing_seeds(t) for t in of_protocol.values())))
+    values = {name: _values(table, compared) for name, table in of_protocol.items()}
+    wall = read_table(path, "timing").column("wall_ms")
+    return ComparisonSummary(
+        plan=plan,
+        base=base,
+        report=path / REPORT_FILE,
+        outcomes={name: _outcomes(table) for name, table in of_protocol.items()},
+        known={name: _known(table) for name, table in of_protocol.items()},
+        seeds_compared=len(compared),
+        unstable={
+            name: int((frame["settling_ms"].isna()).sum()) if "settling_ms" in frame else 0
+            for name, frame in values.items()
+        },
+        estimates=tuple(_estimates(values, base)),
+        failures=tuple(_failures(runs)),
+        throughput=Throughput(
+            run_ms_mean=pc.mean(wall).as_py() or 0.0,
+            run_ms_p99=pc.quantile(wall, 0.99)[0].as_py() or 0.0,
+            seeds_run=seeds_run,
+            elapsed_s=elapsed_s,
+        ),
+    )
+
+
+def read_values(path: Path, protocol: str, seeds: Sequence[int] | None = None) -> pd.DataFrame:
+    """The metrics of all runs under one protocol: a row for each seed, a column for each metric.
+
+    ``seeds``: only these. A metric that a run does not have is missing.
+    """
+    table = _runs_of(read_table(path, "runs"), protocol)
+    return _values(table, table.column("seed").to_pylist() if seeds is None else seeds)
+
+
+def read_comparison(path: Path | str) -> pd.DataFrame:
+    """The table ``comparison`` of the folder of a comparison, as a pandas frame.
+
+    Raises SweepError if there is none.
+    """
+    file = Path(path) / TABLE_FILE
+    if not file.exists():
+        raise SweepError(f"{path} has no {TABLE_FILE}: is it a comparison, and complete?")
+    return pq.read_table(file, schema=COMPARISON).to_pandas()
+
+
+def write_table(path: Path, estimates: Sequence[Estimate]) -> None:
+    """Write the table ``comparison``; equal estimates are equal bytes."""
+    table = pa.Table.from_pylist(_rows(estimates), schema=COMPARISON)
+    pq.write_table(table, path / TABLE_FILE, compression="zstd")
+
+
+def _rows(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
+    names = [field.name for field in fields(Estimate)]
+    return [{name: getattr(estimate, name) for name in names} for estimate in estimates]
+
+
+def _runs_of(runs: pa.Table, protocol: str) -> pa.Table:
+    return runs.filter(pc.field("protocol") == protocol)
+
+
+def _passing_seeds(runs: pa.Table) -> set[int]:
+    passing = runs.filter(pc.field("outcome").isin(sorted(PASSING)))
+    return set(passing.column("seed").to_pylist())
+
+
+def _outcomes(runs: pa.Table) -> dict[str, int]:
+    counts = Counter(runs.column("outcome").to_pylist())
+    return {name: counts[name] for name in OUTCOMES if name in counts}
+
+
+def _known(runs: pa.Table) -> dict[str, int]:
+    """Known defect -> runs in which it showed."""
+    found = entries(runs, "known")
+    shown = found[found["value"] > 0].groupby("name", sort=True)["seed"].nunique()
+    return {str(name): int(count) for name, count in shown.items()}
+
+
+def _values(runs: pa.Table, seeds: Sequence[int]) -> pd.DataFrame:
+    long = entries(runs, "metrics")
+    wide = long.pivot(index="seed", columns="name", values="value").reindex(list(seeds))
+    for name, none in _MISSING.items():
+        if name in wide:
+            wide[name] = wide[name].where(wide[name] != none)
+    return wide
+
+
+def _estimates(values: Mapping[str, pd.DataFrame], base: str) -> Iterator[Estimate]:
+    for metric in COMPARED:
+        if not all(metric.name in frame for frame in values.values()):
+            continue
+        of_base = values[base][metric.name]
+        for protocol, frame in values.items():
+            pairs = pd.DataFrame({"own": frame[metric.name], "base": of_base}).dropna()
+            if len(pairs):
+                yield _estimate(metric.name, protocol, pairs)
+
+
+def _estimate(metric: str, protocol: str, pairs: pd.DataFrame) -> Estimate:
+    own = [float(value) for value in pairs["own"]]
+    differences = [float(value) for value in pairs["own"] - pairs["base"]]
+    median, difference = median_of(own), median_of(differences)
+    return Estimate(
+        metric=metric,
+        protocol=protocol,
+        seeds=len(own),
+        median=median.value,
+        median_low=median.low,
+        median_high=median.high,
+        mean=math.fsum(own) / len(own),
+        p95=float(pairs["own"].quantile(0.95)),
+        difference=difference.value,
+        difference_low=difference.low,
+        difference_high=difference.high,
+        won=sum(value < 0 for value in differences),
+        tied=sum(value == 0 for value in differences),
+        lost=sum(value > 0 for value in differences),
+    )
+
+
+def _failures(runs: pa.Table) -> Iterator[tuple[int, str, str, str]]:
+    failed = runs.filter(~pc.field("outcome").isin(sorted(PASSING)))
+    columns = (failed.column(n).to_pylist() for n in ("seed", "protocol", "outcome", "reason"))
+    yield from zip(*columns, strict=True)

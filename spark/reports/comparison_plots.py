@@ -1,0 +1,113 @@
+"""The pictures of a comparison: distributions over seeds, and one seed over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from rebalance_sim.scenarios import generate, run
+from rebalance_sim.scenarios.compare import label_of
+from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
+from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
+from rebalance_sim.spark.reports.plots import PLOT_FOLDER
+
+__all__ = ["DISTRIBUTIONS_FILE", "Timeline", "draw_comparison"]
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+TOLD_BY = "unowned_partition_ms"
+PARTITIONS_DRAWN = 24
+AFTERWARDS_MS = 2_000
+DISTRIBUTIONS_FILE = f"{PLOT_FOLDER}/distributions.png"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The picture of one seed over time: where it is, and why it is of this seed."""
+
+    seed: int
+    file: str
+    why: str
+
+
+def draw_comparison(
+    path: Path, summary: ComparisonSummary, *, timeline_seed: int | None = None
+) -> Timeline | None:
+    """Draw what there is data for into the folder ``path``; the timeline, if any."""
+    (path / PLOT_FOLDER).mkdir(exist_ok=True)
+    compared = _compared_seeds(path, summary)
+    values = {name: read_values(path, name, compared) for name in summary.plan.protocols}
+    if compared:
+        _distributions(values).savefig(path / DISTRIBUTIONS_FILE, dpi=110)
+    why = "It was asked for."
+    if timeline_seed is None:
+        timeline_seed = _telling_seed(values, summary.base)
+        why = (
+            f"Of all seeds it is the one in the middle, by how far the protocols lie apart in "
+            f"`{TOLD_BY}`."
+        )
+    if timeline_seed is None:
+        return None
+    file = f"{PLOT_FOLDER}/timeline.png"
+    _timeline(summary, timeline_seed).savefig(path / file, dpi=110)
+    return Timeline(seed=timeline_seed, file=file, why=why)
+
+
+def _compared_seeds(path: Path, summary: ComparisonSummary) -> list[int]:
+    left_out = {seed for seed, *_ in summary.failures}
+    seeds = range(summary.plan.seeds.first, summary.plan.seeds.end)
+    return [seed for seed in seeds if seed not in left_out]
+
+
+def _distributions(values: Mapping[str, pd.DataFrame]) -> Figure:
+    """For each metric the share of seeds that stay below a value, a line for each protocol."""
+    metrics = [m for m in COMPARED if any(m.name in frame for frame in values.values())]
+    lines = max(1, -(-len(metrics) // 3))
+    figure = Figure(figsize=(10, 2.4 * lines), layout="constrained")
+    grid = list(figure.subplots(lines, 3, squeeze=False).flat)
+    for axes, metric in zip(grid, metrics, strict=False):
+        for colour, (name, frame) in zip(COLOURS, values.items(), strict=False):
+            if metric.name in frame and frame[metric.name].notna().any():
+                axes.ecdf(frame[metric.name].dropna(), label=name, color=colour, linewidth=1.2)
+        axes.set_title(metric.name, fontsize=9)
+        axes.tick_params(labelsize=8)
+        if max(f[metric.name].max() for f in values.values() if metric.name in f) > 0:
+            axes.set_xscale("symlog")
+    for axes in grid[len(metrics) :]:
+        axes.set_axis_off()
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.supylabel("share of seeds with at most so much", fontsize=9)
+    return figure
+
+
+def _telling_seed(values: Mapping[str, pd.DataFrame], base: str) -> int | None:
+    """The seed in the middle by how far the protocols lie apart: neither the best case of any of
+    them nor the worst."""
+    columns = {name: f[TOLD_BY] for name, f in values.items() if TOLD_BY in f}
+    frame = pd.DataFrame(columns).dropna()
+    if frame.empty:
+        return None
+    spread = (frame.max(axis=1) - frame.min(axis=1)).sort_index().sort_values(kind="stable")
+    return int(spread.index[len(spread) // 2])
+
+
+def _timeline(summary: ComparisonSummary, seed: int) -> Figure:
+    found: dict[str, list[OwnershipInterval]] = {}
+    until_ms = 1
+    fault_times: list[int] = []
+    for name in summary.plan.protocols:
+        scenario = generate(label_of(summary.plan.profile, name), seed)
+        trace = OwnershipTrace()
+        end_ms = run(scenario, trace=trace).simulated_ms
+        rows = trace.intervals(end_ms)
+        kept = sorted({row.partition for row in rows})[:PARTITIONS_DRAWN]
+        found[name] = [row for row in rows if row.partition in kept]
+        last = max((row.from_ms for row in rows), default=0)
+        until_ms = max(until_ms, min(end_ms, last + AFTERWARDS_MS))
+        fault_times = [fault.at_ms for fault in scenario.world.faults]
+    return plot_ownership_of(found, until_ms=until_ms, fault_times=fault_times)

@@ -1,0 +1,115 @@
+"""The pictures of a report: outcomes, metrics, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from matplotlib.figure import Figure
+
+from rebalance_sim.spark.store.tables import NO_VERDICT, PASSING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["draw_plots"]
+
+PLOT_FOLDER = "report"
+METRICS_DRAWN = 24
+SITUATIONS_DRAWN = 40
+SERIES: Mapping[str, str] = {
+    "members": "members of the group",
+    "unowned_partitions": "partitions without an owner",
+    "group_epoch": "group epoch",
+    "event_purgatory_time_ms_max": "longest wait for a commit, ms",
+}
+"""Metric that is drawn over time -> what stands above it."""
+
+GREEN, RED, GREY, BLUE = "#3a7d44", "#b23a48", "#8d99ae", "#33658a"
+
+
+def draw_plots(
+    path: Path,
+    *,
+    outcomes: Mapping[str, int],
+    metrics: pd.DataFrame,
+    coverage: pd.DataFrame,
+    series: pd.DataFrame,
+) -> dict[str, str]:
+    """Draw what there is data for. Returns plot name -> file, relative to ``path``.
+
+    ``metrics`` and ``coverage`` are in long form, as ``report.entries`` gives them, and ``series``
+    as ``results.read_metrics`` does.
+    """
+    figures = {"outcomes": _outcomes(outcomes)}
+    if len(metrics):
+        figures["metrics"] = _metrics(metrics)
+    if len(coverage):
+        figures["coverage"] = _coverage(coverage)
+    if len(series):
+        figures["series"] = _series(series)
+    (path / PLOT_FOLDER).mkdir(exist_ok=True)
+    files = {}
+    for name, figure in figures.items():
+        files[name] = f"{PLOT_FOLDER}/{name}.png"
+        figure.savefig(path / files[name], dpi=110)
+    return files
+
+
+def _outcomes(outcomes: Mapping[str, int]) -> Figure:
+    figure = Figure(figsize=(7, 0.6 + 0.35 * len(outcomes)), layout="constrained")
+    axes = figure.subplots()
+    names = list(outcomes)[::-1]
+    colours = [GREEN if n in PASSING else GREY if n in NO_VERDICT else RED for n in names]
+    bars = axes.barh(names, [outcomes[name] for name in names], color=colours)
+    axes.bar_label(bars, fmt="{:,.0f}", padding=3)
+    axes.set_xlabel("runs")
+    axes.margins(x=0.12)
+    return figure
+
+
+def _metrics(metrics: pd.DataFrame) -> Figure:
+    groups = list(metrics.groupby("name", sort=True))[:METRICS_DRAWN]
+    rows = -(-len(groups) // 3)
+    figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
+    grid = figure.subplots(rows, 3, squeeze=False).flat
+    for axes, (name, values) in zip(grid, groups, strict=False):
+        axes.hist(values["value"], bins=40, color=BLUE)
+        axes.set_title(name, fontsize=9)
+        axes.set_ylabel("runs", fontsize=8)
+        axes.tick_params(labelsize=8)
+        axes.locator_params(axis="x", nbins=4)
+    for axes in grid:  # the cells that are left over
+        axes.set_axis_off()
+    return figure
+
+
+def _coverage(coverage: pd.DataFrame) -> Figure:
+    """The situations that fewest runs visited: there a sweep proves least."""
+    visited = coverage[coverage["value"] > 0].groupby("name")["seed"].nunique()
+    rarest = visited.sort_values(kind="stable").head(SITUATIONS_DRAWN)[::-1]
+    figure = Figure(figsize=(8, 0.8 + 0.2 * len(rarest)), layout="constrained")
+    axes = figure.subplots()
+    axes.barh(rarest.index, rarest.to_numpy(), color=BLUE)
+    axes.tick_params(axis="y", labelsize=7)
+    axes.set_xlabel("runs that visited the situation (rarest first)")
+    return figure
+
+
+def _series(series: pd.DataFrame) -> Figure:
+    """Each metric over simulated time: mean, and the middle 80 % of the seeds."""
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    grid = figure.subplots(2, 2).flat
+    for axes, (metric, title) in zip(grid, SERIES.items(), strict=True):
+        axes.set_title(title, fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel("s", fontsize=8)
+        rows = series[series["metric"] == metric]
+        # Of what several brokers or groups show, the highest.
+        of_seeds = rows.groupby(["at_ms", "seed"])["value"].max().groupby("at_ms")
+        low, mean, high = of_seeds.quantile(0.1), of_seeds.mean(), of_seeds.quantile(0.9)
+        seconds = mean.index / 1_000
+        axes.fill_between(seconds, low, high, color=BLUE, alpha=0.2, linewidth=0)
+        axes.plot(seconds, mean, color=BLUE)
+    return figure

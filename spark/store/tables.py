@@ -1,0 +1,243 @@
+"""The result tables: what each column means, and how results become rows.
+
+A row of ``runs``, ``violations`` or ``metrics`` depends on the scenario and the code alone. Wall
+time, which does not, has a table of its own, ``timing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rebalance_sim.scenarios.compare import split_label
+from rebalance_sim.scenarios.result import OUTCOMES as RUN_OUTCOMES
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.sim.observe.sampling import MetricSample
+from rebalance_sim.spark.plan import Unit
+
+__all__ = [
+    "COMPARISON",
+    "METRICS",
+    "NO_VERDICT",
+    "OUTCOMES",
+    "PASSING",
+    "RUNS",
+    "SCHEMAS",
+    "TIMING",
+    "VIOLATIONS",
+    "failure_row",
+    "metrics_table",
+    "run_row",
+    "timing_row",
+    "to_table",
+    "violation_rows",
+]
+
+OUTCOMES: Mapping[str, str] = {
+    **RUN_OUTCOMES,
+    "nondeterministic": "a second run of the same seed gave another digest",
+    "timeout": "interrupted at the soft wall-time limit: no verdict",
+    "hang": "killed at the hard wall-time limit: no verdict",
+    "memory": "the memory limit was reached: no verdict",
+    "crash": "the process that ran it died: no verdict",
+}
+"""What a run says, and what only whoever supervises it can say."""
+
+PASSING = frozenset({"ok", "known"})
+NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
+
+_COUNTS = pa.map_(pa.string(), pa.int64())
+_VALUES = pa.map_(pa.string(), pa.float64())
+
+
+def _column(name: str, kind: pa.DataType, doc: str) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"doc": doc})
+
+
+def _verdict_column(name: str, kind: pa.DataType, doc: str) -> pa.Field:
+    """A column that is null where the run gave no result."""
+    return pa.field(name, kind, metadata={"doc": doc})
+
+
+_PROTOCOL = _column(
+    "protocol", pa.string(), "what all clients speak in a comparison; empty in a sweep"
+)
+
+_IDENTITY = (
+    _column("seed", pa.int64(), "seed of the run"),
+    _column("profile", pa.string(), "profile that the scenario was generated from"),
+    _PROTOCOL,
+    _verdict_column("scenario_hash", pa.string(), "hash of the scenario value"),
+    _verdict_column("code_version", pa.string(), "version of the simulator"),
+)
+
+RUNS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("outcome", pa.string(), "one of the outcomes"),
+        _column(
+            "reason", pa.string(), "why the outcome is not `ok`: promise, exception, signal, limit"
+        ),
+        _verdict_column("steps", pa.int64(), "atomic steps taken"),
+        _verdict_column("simulated_ms", pa.int64(), "simulated time at the end, ms"),
+        _verdict_column("digest", pa.string(), "hex digest of the trace"),
+        _verdict_column("ties", pa.int64(), "events of one instant that the seed put in order"),
+        _column("known", _COUNTS, "known defect -> how often it showed"),
+        _column("violations", pa.int64(), "rows of this seed in `violations`"),
+        _column("metrics", _VALUES, "metric -> value, with its unit in the name"),
+        _column("coverage", _COUNTS, "situation -> how often the run visited it"),
+    ],
+    metadata={"doc": "one row per run, by ascending seed, and by protocol in the plan's order"},
+)
+
+VIOLATIONS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("promise", pa.string(), "id of the broken promise"),
+        _column("sentence", pa.string(), "the promise in words"),
+        _column("group_id", pa.string(), "group that it was broken to"),
+        _column("step", pa.int64(), "index of the step that broke it"),
+        _column("at_ms", pa.int64(), "simulated time of that step, ms"),
+        _column("detail", pa.string(), "what was seen"),
+    ],
+    metadata={"doc": "one row per broken promise, by seed and step"},
+)
+
+TIMING = pa.schema(
+    [
+        _column("seed", pa.int64(), "seed of the run"),
+        _PROTOCOL,
+        _column("batch", pa.int64(), "batch that it was part of"),
+        _column("wall_ms", pa.float64(), "wall time of the run, ms; a failing one is run twice"),
+        _column("worker", pa.string(), "host and process that ran it"),
+    ],
+    metadata={"doc": "one row per run, as in `runs`; the only table that differs between sweeps"},
+)
+
+METRICS = pa.schema(
+    [
+        *_IDENTITY,
+        _column("at_ms", pa.int64(), "simulated time of the sample, ms"),
+        pa.field(
+            "node_id",
+            pa.int32(),
+            metadata={"doc": "broker that publishes the metric; null for what is no broker's"},
+        ),
+        _column("metric", pa.string(), "name, with its unit at the end"),
+        _column("tags", pa.map_(pa.string(), pa.string()), "what tells readings of a metric apart"),
+        _column("value", pa.float64(), "the reading"),
+    ],
+    metadata={"doc": "one row per reading of the seeds that are sampled, by seed and time"},
+)
+
+COMPARISON = pa.schema(
+    [
+        _column("metric", pa.string(), "metric of the runs, with its unit in the name"),
+        _column("protocol", pa.string(), "what all clients spoke"),
+        _column("seeds", pa.int64(), "seeds in which it and the base have a value"),
+        _column("median", pa.float64(), "median over these seeds"),
+        _column("median_low", pa.float64(), "lower end of its 95 % interval; NaN: too few seeds"),
+        _column("median_high", pa.float64(), "upper end"),
+        _column("mean", pa.float64(), "mean over these seeds"),
+        _column("p95", pa.float64(), "95th percentile over these seeds"),
+        _column("difference", pa.float64(), "median over seeds of the value minus the base's"),
+        _column("difference_low", pa.float64(), "lower end of its 95 % interval"),
+        _column("difference_high", pa.float64(), "upper end"),
+        _column("won", pa.int64(), "seeds with less than the base"),
+        _column("tied", pa.int64(), "seeds with as much as the base"),
+        _column("lost", pa.int64(), "seeds with more than the base"),
+    ],
+    metadata={"doc": "one row per metric and protocol, over the seeds that passed under each"},
+)
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "runs": RUNS,
+    "violations": VIOLATIONS,
+    "timing": TIMING,
+    "metrics": METRICS,
+}
+
+
+def run_row(result: RunResult) -> dict[str, Any]:
+    """The row of ``runs`` for a run that gave a verdict."""
+    return {
+        "seed": result.seed,
+        "profile": result.profile,
+        "protocol": split_label(result.profile)[1],
+        "scenario_hash": result.scenario_hash,
+        "code_version": result.code_version,
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "steps": result.steps,
+        "simulated_ms": result.simulated_ms,
+        "digest": result.digest,
+        "ties": result.ties,
+        "known": sorted(result.known.items()),
+        "violations": len(result.violations),
+        "metrics": sorted(result.metrics.items()),
+        "coverage": sorted(result.coverage.items()),
+    }
+
+
+def failure_row(*, seed: int, profile: str, outcome: str, reason: str) -> dict[str, Any]:
+    """The row of ``runs`` for a run that ended without a result."""
+    values: dict[str, Any] = dict.fromkeys(RUNS.names)
+    values |= {"seed": seed, "profile": profile, "protocol": split_label(profile)[1]}
+    values |= {"outcome": outcome, "reason": reason}
+    return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
+
+
+def timing_row(unit: Unit, *, batch: int, wall_ms: float, worker: str) -> dict[str, Any]:
+    """The row of ``timing`` for any run."""
+    return {
+        "seed": unit.seed,
+        "protocol": split_label(unit.profile)[1],
+        "batch": batch,
+        "wall_ms": wall_ms,
+        "worker": worker,
+    }
+
+
+def violation_rows(result: RunResult) -> list[dict[str, Any]]:
+    """The rows of ``violations`` for one run, in the order in which they happened."""
+    return [
+        {
+            "seed": result.seed,
+            "profile": result.profile,
+            "protocol": split_label(result.profile)[1],
+            "scenario_hash": result.scenario_hash,
+            "code_version": result.code_version,
+            "promise": violation.promise,
+            "sentence": violation.sentence,
+            "group_id": violation.group_id,
+            "step": violation.step,
+            "at_ms": violation.at_ms,
+            "detail": violation.detail,
+        }
+        for violation in result.violations
+    ]
+
+
+def metrics_table(run: Mapping[str, Any], samples: Sequence[MetricSample]) -> pa.Table:
+    """The rows of ``metrics`` for one run, whose row in ``runs`` is given."""
+    count = len(samples)
+    at_ms, node_id, metric, tags, value = zip(*samples, strict=True) if samples else ((),) * 5
+    columns = [
+        *(pa.repeat(pa.scalar(run[field.name], field.type), count) for field in _IDENTITY),
+        *(
+            pa.array(column, METRICS.field(name).type)
+            for name, column in zip(
+                ("at_ms", "node_id", "metric", "tags", "value"),
+                (at_ms, node_id, metric, tags, value),
+                strict=True,
+            )
+        ),
+    ]
+    return pa.Table.from_arrays(columns, schema=METRICS)
+
+
+def to_table(kind: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Rows as a table of the named kind."""
+    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[kind])
