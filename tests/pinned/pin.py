@@ -17,7 +17,7 @@ from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
 from rebalance_sim.scenarios.scenario import load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")
-LIMITS = Path(__file__).parents[2] / "scenarios" / "limits"
+LIMITS = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = range(20)
 
 

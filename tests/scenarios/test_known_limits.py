@@ -171,7 +171,7 @@ def test_the_client_of_4_1_backs_off_wildly() -> None:
 
 LIMITS = {
     file.name.removesuffix(".toml"): file
-    for file in (files("scenarios") / "limits").iterdir()
+    for file in (files("rebalance_sim.scenarios") / "known_issues").iterdir()
     if file.name.endswith(".toml")
 }
 
