@@ -96,7 +96,6 @@ class ConsumerGroup(TimelineFields):
 
     Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
     ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
-    ``is_resolving_regexes`` says that a resolution of patterns is under way (section 7.2),
     ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4),
     ``computation`` says which member computes a target for the group, if one does (section 12.3).
     Everything else is on the coordinator's timeline, if there is one (section 9.4).
@@ -123,7 +122,6 @@ class ConsumerGroup(TimelineFields):
         self.subscribed_topic_names: dict[str, int] = new_table(timeline)
         self.subscribed_regexes: dict[str, int] = new_table(timeline)
         self.resolved_regexes: dict[str, RegularExpressionValue] = new_table(timeline)
-        self.is_resolving_regexes = False
         self.server_assignors: dict[str, int] = new_table(timeline)
         self.client_assignors: dict[str, int] = new_table(timeline)
         self.computation: Computation | None = None

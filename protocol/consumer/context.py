@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.consumer.resolution import RegexResolution
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.timeline import Timeline, new_table
 from rebalance_sim.protocol.wire.topics import MetadataImage
@@ -22,6 +23,8 @@ class CoordinatorContext:
     version of the last image that brought a new topic, and ``configs`` is replaced when settings
     are altered; ``config`` are the broker's own.
     ``classic_groups`` are the coordinator's: soft state that handlers change in place.
+    ``regex_resolutions`` are those under way, by group id; a group that has gone and come again has
+    that of its predecessor, as the tasks of a broker belong to ids.
     ``timeline`` is None where nobody needs more than the newest state.
 
     ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
@@ -36,6 +39,7 @@ class CoordinatorContext:
         "image",
         "new_member_id",
         "newest_topic_version",
+        "regex_resolutions",
         "rules",
         "timeline",
     )
@@ -59,6 +63,7 @@ class CoordinatorContext:
         self.compile_regex = compile_regex
         self.timeline = timeline
         self.classic_groups: dict[str, ClassicGroup] = new_table(timeline)
+        self.regex_resolutions: dict[str, RegexResolution] = {}
 
     def take_configs(self, configs: ConfigsInForce) -> None:
         """Go by other settings from now on."""

@@ -1,8 +1,8 @@
 """Subscriptions by pattern: who has which, when patterns are resolved, what that writes.
 
 Source: consumer-group-coordinator.md, section 7.2. The coordinator matches patterns itself, in an
-operation of its own that runs after the heartbeat which asked for it. The expression engine is a
-function value of the context, so that the core needs none.
+operation of its own that runs after the heartbeat which asked for it, on the patterns and topics of
+that moment. The expression engine is a function value of the context, so that the core needs none.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.resolution import RegexResolution
 from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -18,7 +19,6 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupRegularExpression,
     GroupMetadataValue,
     Record,
-    RegularExpressionValue,
 )
 
 __all__ = [
@@ -90,13 +90,15 @@ def resolution_timer(
 ) -> ScheduleTimer | None:
     """The order to resolve the group's patterns, if this heartbeat gives cause to.
 
-    Marks the resolution as under way (soft state). Rule 7 of section 7.2.
+    What is to be resolved is written down in the context (coordinator §7.2, rule 7).
     """
     regex = updated.subscribed_topic_regex
     brings_new = regex != "" and regex not in group.subscribed_regexes
-    gone = 0 if abandoned_regex(group, member, regex) is None else 1
-    pattern_count = len(group.subscribed_regexes) - gone + (1 if brings_new else 0)
-    if not pattern_count or group.is_resolving_regexes:
+    patterns = set(group.subscribed_regexes)
+    patterns.discard(abandoned_regex(group, member, regex) or "")
+    if regex:
+        patterns.add(regex)
+    if not patterns or group.group_id in context.regex_resolutions:
         return None
     stored = group.resolved_regexes.values()
     last_ms = max((resolved.timestamp for resolved in stored), default=None)
@@ -106,34 +108,35 @@ def resolution_timer(
     refresh_ms = context.config.group_consumer_regex_refresh_interval_ms
     if (
         brings_new
-        or pattern_count != len(group.resolved_regexes)
+        or len(patterns) != len(group.resolved_regexes)
         or last_version < context.newest_topic_version
         or (last_ms is not None and now_ms > last_ms + refresh_ms)
     ):
-        group.is_resolving_regexes = True
-        return ScheduleTimer(regex_key(group.group_id), now_ms, epoch=now_ms)
+        context.regex_resolutions[group.group_id] = RegexResolution(
+            tuple(sorted(patterns)), context.image, now_ms
+        )
+        return ScheduleTimer(regex_key(group.group_id), now_ms)
     return None
 
 
-def resolve(context: CoordinatorContext, group: ConsumerGroup, *, asked_at_ms: int) -> Outcome:
-    """Match all patterns of the group against all topics: record 16 for each, and record 3 iff the
-    topics of some pattern, or the metadata hash, changed."""
-    group.is_resolving_regexes = False
-    records: list[Record] = []
-    names = set(group.subscribed_topic_names)
-    changed = False
-    for regex in sorted(group.subscribed_regexes):
-        matches = context.compile_regex(regex)
-        topics = tuple(name for name in context.image.by_name if matches(name))
-        stored = group.resolved_regexes.get(regex)
-        changed |= topics != (stored.topics if stored else ())
-        names.update(topics)
-        value = RegularExpressionValue(
-            topics=topics, version=context.image.version, timestamp=asked_at_ms
-        )
-        records.append(ConsumerGroupRegularExpression(group.group_id, regex, value))
-    if not records:
+def resolve(context: CoordinatorContext, group_id: str, group: ConsumerGroup | None) -> Outcome:
+    """A resolution is done: record 16 for each of its patterns that somebody still has, and record
+    3 iff the topics of one of them, or the metadata hash, changed. A pattern that came meanwhile is
+    not in it; the next heartbeat has it resolved. ``group`` is None if there is none any more."""
+    resolution = context.regex_resolutions.pop(group_id, None)
+    if resolution is None or group is None:
         return Outcome()
+    found = resolution.run(context.compile_regex)
+    topics_of = {regex: stored.topics for regex, stored in group.resolved_regexes.items()}
+    records: list[Record] = []
+    changed = False
+    for regex, value in found.items():
+        if regex not in group.subscribed_regexes:
+            continue
+        changed |= value.topics != topics_of.get(regex, ())
+        topics_of[regex] = value.topics
+        records.append(ConsumerGroupRegularExpression(group.group_id, regex, value))
+    names = set(group.subscribed_topic_names).union(*topics_of.values())
     new_hash = metadata_hash(names, context.image)
     rebalances: tuple[Rebalance, ...] = ()
     if changed or new_hash != group.metadata_hash:

@@ -24,9 +24,19 @@ RETRY_AFTER_FAILURE_MS = 500
 
 
 def fired(
-    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, *, epoch: int, now_ms: int
+    context: CoordinatorContext,
+    group: ConsumerGroup | None,
+    key: TimerKey,
+    *,
+    epoch: int,
+    now_ms: int,
 ) -> Outcome:
-    """``epoch`` is what the timer was armed with. Raises ProtocolBug for an unknown kind."""
+    """``epoch`` is what the timer was armed with; ``group`` is None if there is none any more.
+    Raises ProtocolBug for an unknown kind."""
+    if key.kind == "regex":
+        return resolve(context, key.group_id, group)
+    if group is None:
+        return Outcome()
     match key.kind:
         case "session":
             return _remove(context, group, key, now_ms, RebalanceCause.SESSION_TIMEOUT)
@@ -50,8 +60,6 @@ def fired(
             return _assign(context, group, key, now_ms)
         case "computation":
             return expire(context, group, now_ms)
-        case "regex":
-            return resolve(context, group, asked_at_ms=epoch)
     raise ProtocolBug(f"unknown timer {key}")
 
 

@@ -378,10 +378,8 @@ class GroupCoordinator:
         if key.kind.startswith("classic-"):
             return self._classic.fire(key, epoch=epoch, now_ms=now_ms)
         group = self.groups.get(key.group_id)
-        if group is None:
-            return Outcome()
         outcome = fired(self._context, group, key, epoch=epoch, now_ms=now_ms)
-        return self._complete(group, outcome, now_ms)
+        return outcome if group is None else self._complete(group, outcome, now_ms)
 
     def _expire(self, now_ms: int) -> Outcome:
         interval_ms = self.config.offsets_retention_check_interval_ms

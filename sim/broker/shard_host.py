@@ -363,8 +363,11 @@ class ShardHost:
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
         expired offsets), or has been put off (section 4.1). Those of classic groups are not
-        (classic-group-and-migration.md, section 2.9)."""
-        if timer.key not in self.timers.armed and not timer.key.kind.startswith("classic-"):
+        (classic-group-and-migration.md, section 2.9); nor are resolutions of patterns, whose result
+        is dropped: the next heartbeat starts another one (``CoordinatorExecutorImpl``)."""
+        kind = timer.key.kind
+        is_dropped = kind == "regex" or kind.startswith("classic-")
+        if timer.key not in self.timers.armed and not is_dropped:
             at_ms = self._clock.now_ms + TIMER_RETRY_MS
             self.timers.obey((timer._replace(at_ms=at_ms),))
 

@@ -19,6 +19,7 @@ ROWS_AT_LEAST = {
     "group_classic": 176,
     "group_consumer": 88,
     "group_migration": 87,
+    "group_regex": 9,
     "member_classic": 70,
     "member_side": 80,
     "offsets": 92,

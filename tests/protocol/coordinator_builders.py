@@ -67,7 +67,6 @@ both_versions = pytest.mark.parametrize("version", VERSIONS)
 _SOFT = {
     "metadata_refresh_deadline_ms",
     "metadata_refresh_epoch",
-    "is_resolving_regexes",
     "computation",
     "_ownership",
     "_timeline",

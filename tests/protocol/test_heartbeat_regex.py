@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from coordinator_builders import Bench, assert_refused, both_versions, parts
+from coordinator_builders import GROUP_ID, Bench, assert_refused, both_versions, parts
 
 from rebalance_sim.protocol.assignors.server import SubscriptionType
+from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 
 TOPICS = {"foo1": 1, "foo2": 1, "bar": 1}
 PAUSE_MS = 10_000
@@ -210,7 +212,7 @@ def test_within_10_s_a_second_pattern_stays_unresolved() -> None:
     assert resolution_after(bench, "A") == "16(b.*) 16(foo.*) 3"  # Any member's heartbeat will do.
 
 
-def test_only_one_resolution_is_under_way() -> None:
+def test_only_one_resolution_is_under_way_and_a_later_pattern_is_not_in_it() -> None:
     bench = bench_with()
     bench.join("K", "bar")
     bench.join("A", None, subscribed_topic_regex="foo.*")
@@ -218,7 +220,51 @@ def test_only_one_resolution_is_under_way() -> None:
     bench.join("B", None, subscribed_topic_regex="b.*")
     assert bench.timer("regex") == first
     bench.wait(0)
-    assert bench.wrote == "16(b.*) 16(foo.*) 3"
+    assert bench.wrote == "16(foo.*) 3"
+    bench.wait(PAUSE_MS + 1)
+    assert resolution_after(bench, "K") == "16(b.*) 16(foo.*) 3"
+
+
+def test_a_resolution_matches_the_topics_of_the_moment_it_was_scheduled() -> None:
+    bench = bench_with()
+    bench.join("A", None, subscribed_topic_regex="foo.*")
+    bench.set_topic("foo3", 1)
+    bench.wait(0)
+    assert bench.group.resolved_regexes["foo.*"].topics == ("foo1", "foo2")
+    bench.wait(PAUSE_MS + 1)
+    assert resolution_after(bench, "A") == "16(foo.*) 3"
+    assert bench.group.resolved_regexes["foo.*"].topics == ("foo1", "foo2", "foo3")
+
+
+def test_what_a_resolution_found_is_hashed_as_it_is_when_the_result_is_applied() -> None:
+    bench = bench_with()
+    bench.join("A", None, subscribed_topic_regex="foo.*")
+    bench.set_topic("foo1", 2)
+    bench.wait(0)
+    image = bench.shard.coordinator.image
+    assert bench.group.metadata_hash == metadata_hash(("foo1", "foo2"), image)
+
+
+def test_a_pattern_that_nobody_has_any_more_is_not_stored() -> None:
+    bench = bench_with()
+    bench.join("A", None, subscribed_topic_regex="foo.*")
+    bench.join("B", "bar")
+    bench.beat("A", subscribed_topic_regex="b.*")
+    bench.wait(0)
+    assert bench.wrote == ""
+    assert resolution_after(bench, "B") == "16(b.*) 3"
+
+
+def test_a_resolution_whose_group_is_gone_writes_nothing_and_blocks_nobody() -> None:
+    bench = bench_with()
+    bench.join("A", None, subscribed_topic_regex="foo.*")
+    bench.leave("A")
+    bench.send(DeleteGroupsRequest(group_id=GROUP_ID))
+    bench.wait(0)
+    assert bench.wrote == ""
+    bench.join("A", None, subscribed_topic_regex="foo.*")
+    bench.wait(0)
+    assert bench.wrote == "16(foo.*) 3"
 
 
 def test_once_no_pattern_is_stored_the_pause_is_over() -> None:
