@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+# Empty: take the newest versions that pyproject.toml allows.
+CONSTRAINTS := constraints.txt
 
 SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:2000
@@ -51,8 +53,8 @@ ci: test lint test-slow sweep-smoke
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# pyproject.toml alone decides what is installed; the sources are used in place.
-$(INSTALLED): pyproject.toml
+# pyproject.toml decides what is installed, constraints.txt in which version; the sources are used in place.
+$(INSTALLED): pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "make: '$(PYTHON)' is missing or older than Python 3.11: install one," \
 	       "or name it, as in make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
@@ -60,5 +62,6 @@ $(INSTALLED): pyproject.toml
 	  echo "make: $(PYTHON) cannot make virtual environments (no module ensurepip):" \
 	       "on Debian and Ubuntu, apt install python3-venv" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
+	  $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 	@touch $@
