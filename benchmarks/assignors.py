@@ -6,10 +6,10 @@ Times are the best of several calls. The column "x loop" divides them by the tim
 in the same run, that deals the same partitions out in turn: the least a computation from nothing
 has to do. Ratios compare between machines; milliseconds do not.
 
-Sizes and kinds follow assignors.md, section 12. "full" computes from nothing, "join" is one member
-more on a settled group, "same" computes a settled group again. "buckets" are five disjoint blocks
-of members and topics as in Kafka's own benchmark; there subscriptions never overlap in part, so
-"overlap" lets each member read a window of a tenth of the topics, shifted from member to member.
+Sizes and kinds follow assignors §12. "full" computes from nothing, "join" is one member more on a
+settled group, "same" computes a settled group again. "buckets" are five disjoint blocks of members
+and topics as in Kafka's own benchmark; there subscriptions never overlap in part, so "overlap" lets
+each member read a window of a tenth of the topics, shifted from member to member.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Fair comparison of what a client did with what a member did.
 
-Source: consumer-client.md, section 13. Content must be equal; order counts within one kind, not
-between kinds, because requests are stamped by the proxy and the rest by the client; times may
-differ by 150 ms.
+Source: client §13. Content must be equal; order counts within one kind, not between kinds, because
+requests are stamped by the proxy and the rest by the client; times may differ by 150 ms.
 """
 
 from __future__ import annotations
@@ -91,7 +90,7 @@ def compare(
 def _without_last_steady(
     left: list[Observed], right: list[Observed]
 ) -> tuple[list[Observed], list[Observed]]:
-    """Heartbeats drift: one more, or less, just before the leave says nothing (section 13)."""
+    """Heartbeats drift: one more, or less, just before the leave says nothing (client §13)."""
     if abs(len(left) - len(right)) != 1:
         return left, right
     longer, shorter = (left, right) if len(left) > len(right) else (right, left)

@@ -1,8 +1,8 @@
 """What reached a client from outside, as far as a trace tells, and what has to be inferred.
 
-Source: consumer-client.md, section 13. Answers and faults are recorded. Polls, metadata and
-looked-up positions are not: they are inferred here from what the client did, so that a replay
-checks content and order, hardly delays.
+Source: client §13. Answers and faults are recorded. Polls, metadata and looked-up positions are
+not: they are inferred here from what the client did, so that a replay checks content and order,
+hardly delays.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class RecordedPoll:
 
 
 def polls(process: ClientProcess) -> list[RecordedPoll]:
-    """When iterations of ``poll`` began (section 13, row "polls")."""
+    """When iterations of ``poll`` began (client §13, row "polls")."""
     blocked = _blocked_spans(process)
     found: list[RecordedPoll] = []
     last_shown_ms = -ONE_POLL_MS
@@ -295,7 +295,7 @@ class TopicName:
 
 
 def topic_names(process: ClientProcess) -> list[TopicName]:
-    """When the names of assigned topics were known (section 13, row "metadata")."""
+    """When the names of assigned topics were known (client §13, row "metadata")."""
     found: dict[str, TopicName] = {}
     for answer in _answers(process, "ConsumerGroupHeartbeat"):
         for topic in answer["body"].get("assignment") or {}:
@@ -341,7 +341,7 @@ def pattern_matches(process: ClientProcess) -> list[tuple[int, frozenset[str]]]:
 
 
 def positions(process: ClientProcess) -> list[PositionFix]:
-    """When looked-up positions became valid (section 13, row "positions")."""
+    """When looked-up positions became valid (client §13, row "positions")."""
     fixes: list[PositionFix] = []
     waiting: dict[TopicPartition, int] = {}  # partition -> id of the answer
     last_commit_ms = 0  # a commit that lacks a partition was made before its position was valid
@@ -430,7 +430,7 @@ def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartit
     """When ``poll`` returned records, and the positions after that.
 
     A callback that outlasts its ``poll`` is followed by what that ``poll`` returns, before the next
-    one begins (section 0.1): such records count from the end of the callback on.
+    one begins (client §0.1): such records count from the end of the callback on.
     """
     ends = [c.begin_ms + c.length_ms for c in callbacks(process) if c.length_ms >= POLL_TIMEOUT_MS]
     found: list[tuple[int, dict[TopicPartition, int]]] = []

@@ -1,8 +1,8 @@
 """The host that drives a member from a trace: it plays the network, the broker and the application.
 
-Source: consumer-client.md, section 13. Answers are the recorded ones, handed to the member's own
-requests; what the member asks for is recorded with its time, for the comparison. What differs by
-kind of client stands in ``java_host`` and ``librdkafka_host``.
+Source: client §13. Answers are the recorded ones, handed to the member's own requests; what the
+member asks for is recorded with its time, for the comparison. What differs by kind of client stands
+in ``java_host`` and ``librdkafka_host``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Replay of traces recorded from real clients against the member machine.
 
 A member gets the answers, faults and application calls of the trace; its requests, callbacks and
-state changes must be those of the real client (consumer-client.md, section 13).
+state changes must be those of the real client (client §13).
 """
 
 from __future__ import annotations

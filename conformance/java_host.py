@@ -1,6 +1,6 @@
 """The host of the Java client: what its application does is inferred from the trace.
 
-Source: consumer-client.md, section 13.
+Source: client §13.
 """
 
 from __future__ import annotations

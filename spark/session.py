@@ -1,4 +1,4 @@
-"""A quiet Spark context, on this machine or on a cluster (spark-sweep.md, sections 2 and 10)."""
+"""A quiet Spark context, on this machine or on a cluster (sweep §2, §10)."""
 
 from __future__ import annotations
 

@@ -31,10 +31,8 @@ class Promise:
     """One thing that must hold.
 
     ``id`` never changes: it is a key in results that are kept. ``clauses`` names the rules it comes
-    from: ``coordinator`` with a section or an id of consumer-group-coordinator.md, ``client`` of
-    consumer-client.md, ``zoo`` with a property of bug-zoo.md, ``TLA+`` with one of the model's
-    (consumer-client.md, 11.3), ``KIP-848`` with a chapter, ``classic`` with a section or an id of
-    classic-group-and-migration.md. ``broken_by`` names defects and mutants
+    from: citations of the documents in docs/reference/, ``TLA+`` with a property of the model of
+    client §11.3, ``KIP-848`` with a chapter. ``broken_by`` names defects and mutants
     that make it fire: those of the zoo, and with ``test:`` those that exist in the tests only.
     ``kinds`` are the kinds of client that it is about; if these are not all, the sentence says so.
     """

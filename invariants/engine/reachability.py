@@ -82,8 +82,8 @@ _NEVER_SEEN = {
     (ClientState.UNSUBSCRIBED, ClientState.PREPARE_LEAVING),
     (ClientState.JOINING, ClientState.FENCED),
 }
-"""Legal by the table, and never taken by a client (consumer-client.md, 1.2 and 1.3); the last one
-only where a broker fences a join, as those of 4.1 do (KAFKA-19233)."""
+"""Legal by the table, and never taken by a client (client §1.2, §1.3); the last one only where a
+broker fences a join, as those of 4.1 do (KAFKA-19233)."""
 
 
 def _client_transitions() -> Iterable[Sometimes]:

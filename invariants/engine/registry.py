@@ -206,10 +206,8 @@ def as_markdown() -> str:
         "Made from `invariants/engine/registry.py`; change that, then run"
         " `python -m rebalance_sim.invariants.engine.registry > docs/invariants.md`.",
         "",
-        "A clause names its source: `coordinator` is consumer-group-coordinator.md, `client` is"
-        " consumer-client.md, `zoo` the properties of bug-zoo.md, `TLA+` the model of"
-        " consumer-client.md, 11.3, `KIP-848` a chapter of that text, `classic` is"
-        " classic-group-and-migration.md.",
+        "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
+        " client §11.3, `KIP-848` a chapter of that text.",
         "*Full* marks promises about a state, which a full check can judge on a still picture.",
         "*Broken by* names defects and mutants that make the promise fire; `test:` ones exist in"
         " the tests only.",

@@ -99,12 +99,12 @@ COMMON_DEFECTS = (
     "sim-repeated-ack",
     "sim-retried-commit",
 )
-"""What every version has: limits of the protocol itself (coordinator reference, section 15), and
+"""What every version has: limits of the protocol itself (coordinator §15), and
 defects of clients, each of which has one version only (docs/findings.md).
-Those named ``classic-`` are of classic-group-and-migration.md: ``early-conversion``,
-``forgotten-owners``, ``unseen-growth``, ``unseen-subscription`` and ``vanished-partition`` of
-section 7.3, ``early-sync`` of 7.8, ``quiet-return`` of 2.5, ``unheard-removal`` and
-``unwatched-join`` of 7.5, ``reused-generation`` of 8.2; ``recreated-topic``: members of that
+Those named ``classic-``: ``early-conversion``, ``forgotten-owners``, ``unseen-growth``,
+``unseen-subscription`` and ``vanished-partition`` are of classic §7.3, ``early-sync`` of
+classic §7.8, ``quiet-return`` of classic §2.5, ``unheard-removal`` and ``unwatched-join`` of
+classic §7.5, ``reused-generation`` of classic §8.2; ``recreated-topic``: members of that
 protocol know topics by name."""
 
 KNOWN: tuple[KnownDefect, ...] = (

@@ -2,7 +2,7 @@
 
 A classic group is soft state, so its records say too little; what is kept here is counted from its
 members, one by one as a step touches them. A term begins with a load, and ends with the shard.
-Source: classic-group-and-migration.md, sections 1 and 10.1.
+Source: classic §1, §10.1.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ class ClientEntry:
         """A request is over. Whether the client looks at that, and it was a heartbeat.
 
         The client keeps one mark for all heartbeats: the end of any of them, also of one that a
-        leave has overtaken, means to it that nothing is in flight (consumer-client.md, 2.1, 6.1).
+        leave has overtaken, means to it that nothing is in flight (client §2.1, §6.1).
         """
         if correlation_id not in self.sent or correlation_id in self.unheeded:
             self.unheeded.discard(correlation_id)

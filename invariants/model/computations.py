@@ -1,8 +1,7 @@
 """What coordinators have asked of members that compute targets: books, kept from answers alone.
 
-Source: consumer-group-coordinator.md, sections 12.3 to 12.6 (the text of KIP-848). A coordinator
-keeps its choice of member in memory only; what can be seen of it is whom it tells, what it hands
-out, and which timer fires.
+Source: coordinator §12.3-§12.6 (the text of KIP-848). A coordinator keeps its choice of member in
+memory only; what can be seen of it is whom it tells, what it hands out, and which timer fires.
 """
 
 from __future__ import annotations
@@ -173,7 +172,7 @@ def is_fit(ledger: GroupLedger, member_id: str, *, instead_of: str | None = None
 
 def preferred_assignor(ledger: GroupLedger) -> str | None:
     """Of the assignors that all members offer, and whose metadata somebody reads, the one with the
-    lowest sum of ranks, then the first in the alphabet (12.2)."""
+    lowest sum of ranks, then the first in the alphabet (coordinator §12.2)."""
     ranks: dict[str, list[int]] = {}
     for entry in ledger.members.values():
         offers = entry.metadata.client_assignors if entry.metadata else None
@@ -198,7 +197,7 @@ def flaw_in(
     request: ConsumerGroupInstallAssignmentRequest,
     name_of: Callable[[TopicPartition], str],
 ) -> str | None:
-    """What is wrong with a result, by what it was computed from (12.6); in words."""
+    """What is wrong with a result, by what it was computed from (coordinator §12.6); in words."""
     names = [row.member_id for row in request.members]
     strangers = set(names) - {member.member_id for member in given.members}
     if strangers:

@@ -1,9 +1,8 @@
 """What is wrong for good at a shard since a batch of it could not be written.
 
-Sources: consumer-group-coordinator.md, sections 4.1 and 15 (D14): timers are set and cancelled
-while a request is handled, and stay so when its records are rolled back;
-classic-group-and-migration.md, section 7.5: the session of a classic member that joins a consumer
-group begins when its records are committed, and never if that takes too long.
+Sources: coordinator §4.1, §15, D14: timers are set and cancelled while a request is handled, and
+stay so when its records are rolled back; classic §7.5: the session of a classic member that joins a
+consumer group begins when its records are committed, and never if that takes too long.
 """
 
 from __future__ import annotations

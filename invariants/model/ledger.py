@@ -2,7 +2,7 @@
 
 This is the oracle: it shares no code with the coordinator's own replay, and keeps for each
 partition *who* holds it, where the coordinator keeps at which epoch.
-Source: consumer-group-coordinator.md, sections 3.2, 9.1 and 9.3.
+Source: coordinator §3.2, §9.1, §9.3.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class MemberEntry(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """Member epoch; 0 for a member that has only joined (section 1.2)."""
+        """Member epoch; 0 for a member that has only joined (coordinator §1.2)."""
         return 0 if self.current is None else self.current.member_epoch
 
     @property
     def state(self) -> MemberState:
-        """Reconciliation state; STABLE for a member that has only joined (section 1.2)."""
+        """Reconciliation state; STABLE for a member that has only joined (coordinator §1.2)."""
         return MemberState.STABLE if self.current is None else self.current.state
 
     @property
@@ -147,7 +147,8 @@ def _held(entry: MemberEntry | None) -> Set[TopicPartition]:
 
 
 def expected_state(*, member_count: int, is_behind: bool, settled_count: int) -> GroupState:
-    """The function of section 6.1, anew; ``is_behind``: the target lags behind the group epoch."""
+    """The function of coordinator §6.1, anew; ``is_behind``: the target lags behind the group
+    epoch."""
     if not member_count:
         return GroupState.EMPTY
     if is_behind:
@@ -205,7 +206,7 @@ class GroupLedger:
         self.instances: dict[str, str] = {}
         self._settled: dict[int, int] = {}
         self.has_instance_changed = False
-        """Whether any member ever changed its instance id (defect D2 makes that visible)."""
+        """Whether any member ever changed its instance id (coordinator D2 makes that visible)."""
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ class GroupLedger:
         return self.has_group and self.target_epoch == self.converted_epoch
 
     def state(self) -> GroupState:
-        """The function of section 6.1."""
+        """The function of coordinator §6.1."""
         return expected_state(
             member_count=len(self.members),
             is_behind=self.group_epoch > self.target_epoch,
@@ -410,7 +411,8 @@ class GroupLedger:
             self.targets[member_id] = value
 
     def _move_targets(self, change: Change) -> None:
-        # All losses before all gains: the order of two members' records means nothing (5.5).
+        # All losses before all gains: the order of two members' records means nothing
+        # (coordinator §5.5).
         owner, rivals, count = self.target_owner, self.target_rivals, self.target_count
         for member_id, (before, after) in change.targets.items():
             for partition in (before or _NOTHING) - (after or _NOTHING):

@@ -1,7 +1,7 @@
 """A group's committed offsets as its records alone give them: the newest, and the committed ones.
 
 It is opened when it is first needed, and costs nothing in a world where nobody needs it.
-Source: consumer-group-coordinator.md, sections 8.4 and 9.4.
+Source: coordinator §8.4, §9.4.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ class Books:
         self.config = view.config
         self.rules: type[ConsumerGroupRules] = view.semantics.coordinator
         self.filters_target = "KAFKA-19431" not in view.semantics.shipped_defects
-        """A member is reconciled to the target without the topics it has dropped (section 3.3)."""
+        """A member is reconciled to the target without the topics it has dropped
+        (coordinator §3.3)."""
         self.tolerates_older_commits = view.semantics.name != "kip-848"
         """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
         self.ledgers: dict[str, GroupLedger] = {}
@@ -75,19 +76,19 @@ class Books:
         by name, take them for the same."""
         self.forgotten: dict[str, frozenset[TopicPartition]] = {}
         """Member -> what its client owned while it was converted in the middle of a rebalance, and
-        the coordinator did not know of (classic-group-and-migration.md, section 7.3)."""
+        the coordinator did not know of (classic §7.3)."""
         self.readmitted: set[str] = set()
         """Classic members that a consumer group had removed and let in again under their id,
-        without a word, so that they went on with what they had (section 7.5)."""
+        without a word, so that they went on with what they had (classic §7.5)."""
         self.told_in_term: dict[tuple[str, int], int] = {}
         """Member id and generation that a JoinGroup was answered with -> leader epoch of the shard
         that did so last."""
         self.unparked: set[str] = set()
         """Members of a classic group whose parked requests were answered by a conversion that was
-        refused in the end, so that nobody has armed their sessions (section 7.3)."""
+        refused in the end, so that nobody has armed their sessions (classic §7.3)."""
         self.quiet_returns: set[int] = set()
         """Generations in which a static member came back, and no rebalance followed: whatever had
-        changed meanwhile goes unnoticed (classic-group-and-migration.md, section 2.5)."""
+        changed meanwhile goes unnoticed (classic §2.5)."""
         self.by_member_id: dict[str, ClientEntry] = {}
         """Member id -> the living client that uses it."""
         self.fetchers: dict[TopicPartition, dict[str, None]] = {}
@@ -267,7 +268,7 @@ class Books:
 
     def has_reused_generation(self, member: GroupMember) -> bool:
         """Whether a former coordinator gave a classic client the generation it is at, and the
-        acting one has used the number again (classic-group-and-migration.md, section 8.2)."""
+        acting one has used the number again (classic §8.2)."""
         shard = self.acting_shard()
         book = None if shard is None else self.classic.get(shard.name)
         told = self.told_in_term.get((member.member_id, member.member_epoch))

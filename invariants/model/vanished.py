@@ -1,7 +1,7 @@
 """Partitions that a converted group has been assigned, and that are no more.
 
-Sources: classic-group-and-migration.md, section 7.3: a conversion looks at the names of topics
-only; assignors.md, section 17: current partitions must exist.
+Sources: classic §7.3: a conversion looks at the names of topics only; assignors §17: current
+partitions must exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeGroups, the describe of classic groups.
 
-Sources: consumer-group-coordinator.md, section 6.3; classic-group-and-migration.md, section 1.3;
-and, for what stands in neither, the answers of brokers of Apache Kafka 4.1.2 and 4.3.1.
+Sources: coordinator §6.3; classic §1.3; and, for what stands in neither, the answers of brokers of
+Apache Kafka 4.1.2 and 4.3.1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A classic group: its fields, and the small changes that keep them consistent.
 
-Source: classic-group-and-migration.md, section 1. Unlike a consumer group this is *soft* state, as
-it is in Kafka: handlers change it in place, and only the end of a rebalance is written to the log.
-A load builds a group from its last record (``from_record``).
+Source: classic §1. Unlike a consumer group this is *soft* state, as it is in Kafka: handlers change
+it in place, and only the end of a rebalance is written to the log. A load builds a group from its
+last record (``from_record``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClassicGroup:
     """Read by everybody, changed by the handlers of ``protocol.classic_group`` only.
 
     ``initial_tick`` holds (delay, remaining) in ms while the join timer counts the initial delay
-    (section 1.5). ``written`` is the value of the last record that this object itself wrote,
+    (classic §1.5). ``written`` is the value of the last record that this object itself wrote,
     ``rebalance_cause`` why the last rebalance began, None before the first.
     ``first_of`` picks the next leader among several ids, where any of them would do.
     """
@@ -90,7 +90,7 @@ class ClassicGroup:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, protocols: tuple[JoinGroupProtocol, ...]) -> bool:
-        """The admission test of section 1.7. An existing member's old list still counts."""
+        """The admission test of classic §1.7. An existing member's old list still counts."""
         if self.is_empty:
             return bool(protocol_type) and bool(protocols)
         return protocol_type == self.protocol_type and any(
@@ -173,7 +173,7 @@ class ClassicGroup:
         self.apply(event, now_ms=now_ms)
 
     def start_stable(self, generation_id: int) -> None:
-        """A group that begins with members, and not by a rebalance of its own (section 7.8)."""
+        """A group that begins with members, and not by a rebalance of its own (classic §7.8)."""
         self.state = ClassicGroupState.STABLE
         self.generation_id = generation_id
         self.protocol_name = self.select_protocol()

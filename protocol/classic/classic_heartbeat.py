@@ -1,6 +1,6 @@
 """Heartbeat to a classic group.
 
-Source: classic-group-and-migration.md, section 2.7.
+Source: classic §2.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A member of a classic group as the coordinator keeps it: soft state, changed in place.
 
-Source: classic-group-and-migration.md, section 1.2.
+Source: classic §1.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What committed offsets ask of a classic group: who may commit, what may expire.
 
-Source: classic-group-and-migration.md, sections 8.4 and 8.5.
+Source: classic §8.4, §8.5.
 """
 
 from __future__ import annotations

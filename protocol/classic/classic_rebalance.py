@@ -1,6 +1,6 @@
 """The course of a rebalance: how a join phase begins, is extended, and ends.
 
-Source: classic-group-and-migration.md, section 1.5.
+Source: classic §1.5.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decisions of a classic group in which versions, or known defects, differ.
 
-Source: classic-group-and-migration.md, sections 1 and 2. ``ConsumerGroupRules`` inherits these, so
-that one object holds all rules of a coordinator; a defect of the zoo overrides one of them
+Source: classic §1, §2. ``ConsumerGroupRules`` inherits these, so that one object holds all rules of
+a coordinator; a defect of the zoo overrides one of them
 (``protocol/defects/classic_group_defects.py``).
 """
 
@@ -21,26 +21,27 @@ class ClassicGroupRules:
     """Apache Kafka 4.1 and 4.3, which do not differ here."""
 
     has_sync_deadline = True
-    """A generation whose members do not all sync in time is given up (section 2.9)."""
+    """A generation whose members do not all sync in time is given up (classic §2.9)."""
 
     rebalances_on_replacement_while_completing = True
     """A static member that returns before the leader's assignment starts another rebalance
-    (section 2.5): the assignment is keyed by its old id."""
+    (classic §2.5): the assignment is keyed by its old id."""
 
     rechecks_join_phase_without_pending = True
-    """The join phase may end when an id that it waits for expires or leaves (sections 2.8, 2.9)."""
+    """The join phase may end when an id that it waits for expires or leaves (classic §2.8,
+    §2.9)."""
 
     def first_member(self, member_ids: Collection[str]) -> str:
-        """Who leads where any member may: Kafka takes the first of a hash map (section 1.6)."""
+        """Who leads where any member may: Kafka takes the first of a hash map (classic §1.6)."""
         return min(member_ids)
 
     def requires_member_id(self, request: JoinGroupRequest) -> bool:
-        """A dynamic member learns its id before it becomes a member (section 2.3)."""
+        """A dynamic member learns its id before it becomes a member (classic §2.3)."""
         return (
             request.group_instance_id is None
             and request.api_version >= _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
         )
 
     def knows_skip_assignment(self, request: JoinGroupRequest) -> bool:
-        """The client understands ``skip_assignment`` (section 2.5)."""
+        """The client understands ``skip_assignment`` (classic §2.5)."""
         return request.api_version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT

@@ -1,8 +1,8 @@
 """The states of a classic group, as one table.
 
-Source: classic-group-and-migration.md, sections 1.3 and 1.4. Every change of state goes through
-``TRANSITIONS``; a pair that is not in it raises IllegalTransition. The generation moves with the
-state and nowhere else: it grows by one exactly when a join phase ends.
+Source: classic §1.3, §1.4. Every change of state goes through ``TRANSITIONS``; a pair that is not
+in it raises IllegalTransition. The generation moves with the state and nowhere else: it grows by
+one exactly when a join phase ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JoinGroup to a classic group.
 
-Source: classic-group-and-migration.md, sections 2.2 to 2.5.
+Source: classic §2.2-§2.5.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Join:
     new_member_id: Callable[[], str]
 
     def generate_id(self) -> str:
-        """Section 1.2: the instance id or the client id, and something unique."""
+        """classic §1.2: the instance id or the client id, and something unique."""
         return f"{self.request.group_instance_id or self.client_id}-{self.new_member_id()}"
 
 
@@ -78,7 +78,7 @@ def _has_room(op: Operation, group: ClassicGroup, member_id: str) -> bool:
     return member_id in group.members or len(group.members) < limit
 
 
-# -- section 2.3: without a member id ------------------------------------------------------
+# -- classic §2.3: without a member id -----------------------------------------------------
 
 
 def _join_new(op: Operation, group: ClassicGroup, arrival: Join) -> None:
@@ -118,7 +118,7 @@ def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: st
     rebalance_or_complete(op, group, RebalanceCause.MEMBER_JOINED)
 
 
-# -- section 2.4: with a member id ---------------------------------------------------------
+# -- classic §2.4: with a member id --------------------------------------------------------
 
 
 def _join_existing(op: Operation, group: ClassicGroup, arrival: Join) -> None:

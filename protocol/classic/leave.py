@@ -1,6 +1,6 @@
 """Members that go: LeaveGroup, sessions that end, generations that are not synced.
 
-Source: classic-group-and-migration.md, sections 2.8 and 2.9.
+Source: classic §2.8, §2.9.
 """
 
 from __future__ import annotations

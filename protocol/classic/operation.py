@@ -31,17 +31,17 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
-    """The timer that removes a silent member, or an id that nobody has used (section 2.9)."""
+    """The timer that removes a silent member, or an id that nobody has used (classic §2.9)."""
     return TimerKey("classic-session", group_id, member_id)
 
 
 def join_key(group_id: str) -> TimerKey:
-    """The timer that ends the join phase (section 1.5)."""
+    """The timer that ends the join phase (classic §1.5)."""
     return TimerKey("classic-join", group_id)
 
 
 def sync_key(group_id: str) -> TimerKey:
-    """The timer that ends the wait for SyncGroups; its epoch is the generation (section 2.9)."""
+    """The timer that ends the wait for SyncGroups; its epoch is the generation (classic §2.9)."""
     return TimerKey("classic-sync", group_id)
 
 

@@ -1,6 +1,6 @@
 """A static member returns without its member id, and takes the place of its predecessor.
 
-Source: classic-group-and-migration.md, section 2.5.
+Source: classic §2.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SyncGroup to a classic group, and what follows when the leader's assignment is committed.
 
-Source: classic-group-and-migration.md, section 2.6.
+Source: classic §2.6.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 - ``rules``, ``defects``: the decisions in which versions and known defects differ.
 - ``computing``: a target for the whole group, where the group has client-side assignors.
 
-Source of all rules: consumer-client.md; of the last one, consumer-group-coordinator.md, section 12.
+Source of all rules: docs/reference/consumer-client.md; of the last one, coordinator §12.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a member's word sets in motion, by whichever protocol it came: steps H7 to H11.
+"""What a member's word sets in motion, by whichever protocol it came: coordinator H7-H11.
 
 A heartbeat and a classic JoinGroup both end in an updated member value; from there on they share
-this. Sources: consumer-group-coordinator.md, sections 2.4 to 2.10 and 4.3;
-classic-group-and-migration.md, section 7.5.
+this. Sources: coordinator §2.4-§2.10, §4.3; classic §7.5.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["METADATA_REFRESH_INTERVAL_MS", "Advance", "is_at_rest"]
 
 METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
-"""Effectively never: what triggers a refresh is a change of topics (section 7.3)."""
+"""Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
 
 def is_at_rest(group: ConsumerGroup, member: Member, now_ms: int) -> bool:
@@ -107,14 +106,15 @@ class Advance:
         self.target_epoch = group.target_assignment_epoch
         self.target = group.target_of(replaced_id or member.member_id)
 
-    # -- H7 --------------------------------------------------------------------------------
+    # -- coordinator H7 --------------------------------------------------------------------
 
     def note_subscription(self) -> None:
         """Has the subscription changed, and does that raise the group epoch at once?
 
-        A pattern raises it only if its topics are known already, or if it is dropped (7.2). A
-        pattern that nobody has any more gets its tombstone. What is said to client-side assignors
-        raises it too (12.1). Raises GroupError for a bad pattern or assignors that do not fit.
+        A pattern raises it only if its topics are known already, or if it is dropped
+        (coordinator §7.2). A pattern that nobody has any more gets its tombstone. What is said to
+        client-side assignors raises it too (coordinator §12.1). Raises GroupError for a bad pattern
+        or assignors that do not fit.
         """
         before, after = self.stored, self.member
         if after is before:
@@ -140,7 +140,7 @@ class Advance:
             bump = bump or self._context.rules.asks_for_assignment(*offered)
         self.is_bumped, self.is_subscription_changed = bump, changed
 
-    # -- H8, H9 ----------------------------------------------------------------------------
+    # -- coordinator H8, H9 ----------------------------------------------------------------
 
     def refresh_metadata(self) -> None:
         """Look at topics and subscriptions again, if there is cause to; raise the group epoch."""
@@ -165,7 +165,7 @@ class Advance:
             value = GroupMetadataValue(epoch=self.group_epoch, metadata_hash=new_hash)
             self.records.append(ConsumerGroupMetadata(group.group_id, value))
         # Soft state, by design not part of any record: a rolled-back write shows as an epoch that
-        # the group never reached, and so counts as expired (section 7.3).
+        # the group never reached, and so counts as expired (coordinator §7.3).
         group.metadata_refresh_deadline_ms = self._now_ms + METADATA_REFRESH_INTERVAL_MS
         group.metadata_refresh_epoch = self.group_epoch
 
@@ -201,7 +201,7 @@ class Advance:
         )
         return subscription_type(names, regexes, len(group.members) + (0 if is_known else 1))
 
-    # -- H10 -------------------------------------------------------------------------------
+    # -- coordinator H10 -------------------------------------------------------------------
 
     def assign(self) -> None:
         """Compute a new target if the epoch has outrun the stored one, and it is time to.
@@ -231,21 +231,22 @@ class Advance:
         self.target = new_target.assignment[self.member.member_id]
 
     def _may_assign(self) -> bool:
-        """Section 4.3: has the assignment interval passed since the last target?"""
+        """coordinator §4.3: has the assignment interval passed since the last target?"""
         last_ms = self._group.target_assignment_timestamp
         if last_ms is None:
             return True
         interval_ms = self._context.assignment_interval_ms(self._group.group_id)
         return self._now_ms - last_ms >= interval_ms
 
-    # -- H11 -------------------------------------------------------------------------------
+    # -- coordinator H11 -------------------------------------------------------------------
 
     def reconcile(
         self, owned: frozenset[TopicPartition] | None, *, forces_subscription: bool
     ) -> Member:
         """The member after this request, one step nearer to its target; record 8 if that differs.
 
-        ``forces_subscription``: whatever it no longer subscribes to goes at once (section 3.4).
+        ``forces_subscription``: whatever it no longer subscribes to goes at once
+        (coordinator §3.4).
         """
         after = self._reconciled(owned, forces_subscription)
         if after is not self.member:

@@ -1,6 +1,6 @@
 """A consumer group as it is at the last committed offset, for read operations.
 
-Source: consumer-group-coordinator.md, section 9.4. A view over the group, not a copy of it.
+Source: coordinator §9.4. A view over the group, not a copy of it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class CommittedGroup:
 
     @property
     def state(self) -> GroupState:
-        """Section 6.1."""
+        """coordinator §6.1."""
         target_epoch = self.target_assignment_epoch
         return group_state(
             member_count=len(self.members),

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe and ListGroups rows of a consumer group.
 
-Source: consumer-group-coordinator.md, sections 6.2 and 6.3. Both show committed state only.
+Source: coordinator §6.2, §6.3. Both show committed state only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """State of one consumer group, and how each record changes it.
 
-Sources: consumer-group-coordinator.md, sections 1.1 (fields), 3.2 (ownership map), 6.1 (states) and
-9.3 (replay). Nothing here decides anything: handlers make records, this file applies them.
+Sources: coordinator §1.1 (fields), coordinator §3.2 (ownership map), coordinator §6.1 (states) and
+coordinator §9.3 (replay). Nothing here decides anything: handlers make records, this file applies
+them.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["NOBODY", "ConsumerGroup", "GroupState", "group_state", "subscription_type"]
 
 NOBODY = -1
-"""Partition epoch of a partition without owner. -2 is a valid owner epoch (section 1.3)."""
+"""Partition epoch of a partition without owner. -2 is a valid owner epoch (coordinator §1.3)."""
 
 _EMPTY: frozenset[TopicPartition] = frozenset()
 
 
 class GroupState(Enum):
-    """Section 6.1; the value is the name in responses."""
+    """coordinator §6.1; the value is the name in responses."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -51,7 +52,7 @@ class GroupState(Enum):
 def group_state(
     *, member_count: int, group_epoch: int, target_epoch: int, stable_count: int
 ) -> GroupState:
-    """Section 6.1. ``stable_count``: how many members are STABLE at the target epoch."""
+    """coordinator §6.1. ``stable_count``: how many members are STABLE at the target epoch."""
     if not member_count:
         return GroupState.EMPTY
     if group_epoch > target_epoch:
@@ -64,8 +65,8 @@ def subscription_type(
 ) -> SubscriptionType:
     """Whether all members subscribe alike, from the numbers of subscribers.
 
-    Without patterns: every subscribed topic has all members as subscribers (section 1.1). With
-    patterns: all members have the same one, and none has a topic name (section 7.2).
+    Without patterns: every subscribed topic has all members as subscribers (coordinator §1.1). With
+    patterns: all members have the same one, and none has a topic name (coordinator §7.2).
     """
     counts = names.values()
     if regexes:
@@ -78,7 +79,7 @@ def subscription_type(
 
 
 def recount(counts: dict[str, int], before: Sequence[str], after: Sequence[str]) -> None:
-    """Take ``before`` away and add ``after``; a count of 0 deletes the key (section 1.1)."""
+    """Take ``before`` away and add ``after``; a count of 0 deletes the key (coordinator §1.1)."""
     if before == after:
         return
     for key in before:
@@ -95,10 +96,11 @@ class ConsumerGroup(TimelineFields):
     """Hard and derived state of a group. Changed by ``replay`` only, read by everybody.
 
     Soft state, not rebuilt from the log: ``metadata_refresh_deadline_ms`` and
-    ``metadata_refresh_epoch`` steer when topic metadata is looked at again (section 7.3),
-    ``awaited_rejoins`` are the classic members whose join timer runs (migration, section 7.4),
-    ``computation`` says which member computes a target for the group, if one does (section 12.3).
-    Everything else is on the coordinator's timeline, if there is one (section 9.4).
+    ``metadata_refresh_epoch`` steer when topic metadata is looked at again (coordinator §7.3),
+    ``awaited_rejoins`` are the classic members whose join timer runs (migration, classic §7.4),
+    ``computation`` says which member computes a target for the group, if one does
+    (coordinator §12.3). Everything else is on the coordinator's timeline, if there is one
+    (coordinator §9.4).
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class ConsumerGroup(TimelineFields):
 
     @property
     def state(self) -> GroupState:
-        """The function of section 6.1, in constant time."""
+        """The function of coordinator §6.1, in constant time."""
         target_epoch = self.target_assignment_epoch
         return group_state(
             member_count=len(self.members),
@@ -162,7 +164,7 @@ class ConsumerGroup(TimelineFields):
         """The member mapped to this instance id, if any.
 
         Raises GroupError(UNKNOWN_MEMBER_ID) where the mapping outlived the member: one that took a
-        second instance id leaves its first one behind (section 2.7).
+        second instance id leaves its first one behind (coordinator §2.7).
         """
         holder_id = self.static_members.get(instance_id)
         if holder_id is None:
@@ -201,7 +203,7 @@ class ConsumerGroup(TimelineFields):
         return self.target_assignment.get(member_id, _EMPTY)
 
     def request_metadata_refresh(self) -> None:
-        """Let the next heartbeat of any member compare topic metadata again (section 7.3)."""
+        """Let the next heartbeat of any member compare topic metadata again (coordinator §7.3)."""
         self.metadata_refresh_deadline_ms = 0
         self.metadata_refresh_epoch = 0
 
@@ -211,7 +213,7 @@ class ConsumerGroup(TimelineFields):
         """Apply one record.
 
         ``strict`` (live operation) raises ReplayError where a record does not fit; a load from a
-        compacted log passes False and takes the record at its word (section 9.3).
+        compacted log passes False and takes the record at its word (coordinator §9.3).
         """
         match record:
             case ConsumerGroupCurrentMemberAssignment():
@@ -309,7 +311,7 @@ class ConsumerGroup(TimelineFields):
 
     def rebuild_maps(self) -> None:
         """Derive the ownership map and the inverted target anew, after a load in which compaction
-        may have hidden the record that released a partition (section 9.3)."""
+        may have hidden the record that released a partition (coordinator §9.3)."""
         self.inverted_target.clear()
         for member_id in sorted(self.target_assignment):
             self.inverted_target.update(dict.fromkeys(self.target_assignment[member_id], member_id))
@@ -380,7 +382,7 @@ class ConsumerGroup(TimelineFields):
 
     def _map_instance(self, old: Member | None, new: Member | None) -> None:
         # A member that changed its instance id stays mapped under the former one too, as long
-        # as it lives (section 2.7); the mapping goes only with the member.
+        # as it lives (coordinator §2.7); the mapping goes only with the member.
         if new is None:
             if old is not None and self.static_members.get(old.instance_id or "") == old.member_id:
                 del self.static_members[old.instance_id or ""]
@@ -394,14 +396,14 @@ def given(name: str | None) -> tuple[str, ...]:
 
 
 class OwnershipRules:
-    """How a member update changes the ownership map (section 3.2).
+    """How a member update changes the ownership map (coordinator §3.2).
 
     ``update`` is the code's own detector of double ownership: live, it raises ReplayError when it
     adds over an existing entry or removes one of another epoch.
     """
 
     removes_in_order = True
-    """A member's current assignment and target go before the member (section 9.3)."""
+    """A member's current assignment and target go before the member (coordinator §9.3)."""
 
     def update(
         self,

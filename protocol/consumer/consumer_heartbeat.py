@@ -1,7 +1,7 @@
-"""One regular heartbeat, step by step (H1 to H13).
+"""One regular heartbeat, step by step (coordinator H1-H13).
 
-Source: consumer-group-coordinator.md, sections 2.4 to 2.9. Handlers change nothing: they return
-records, and read the group as it stood before the request plus their own updated member value.
+Source: coordinator §2.4-§2.9. Handlers change nothing: they return records, and read the group as
+it stood before the request plus their own updated member value.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _with_client_side(
     timers: tuple[TimerCommand, ...],
     now_ms: int,
 ) -> tuple[ConsumerGroupHeartbeatResponse, tuple[TimerCommand, ...]]:
-    """Sections 12.3 and 12.7. Nothing can fail any more: a member that is told here is told."""
+    """coordinator §12.3, §12.7. Nothing can fail any more: a member that is told here is told."""
     should_compute, more = tell(context, group, after, now_ms)
     metadata = None
     if response.assignment is not None:
@@ -107,8 +107,8 @@ def _timers(
     after: Member,
     now_ms: int,
 ) -> tuple[TimerCommand, ...]:
-    """Sections 4.1 and 7.2, and H12. Nothing can fail any more: a resolution that is ordered here
-    is marked as under way."""
+    """coordinator §4.1, §7.2, H12. Nothing can fail any more: a resolution that is ordered here is
+    marked as under way."""
     session = ScheduleTimer(
         session_key(group.group_id, after.member_id),
         now_ms + context.session_timeout_ms(group.group_id),
@@ -126,7 +126,7 @@ def _timers(
     return (*timers, session)
 
 
-# -- H4, H5: who is it ---------------------------------------------------------------------
+# -- coordinator H4, H5: who is it ---------------------------------------------------------
 
 
 def _resolve(
@@ -193,7 +193,7 @@ def _check_epoch(
     )
 
 
-# -- H6: what it tells about itself --------------------------------------------------------
+# -- coordinator H6: what it tells about itself --------------------------------------------
 
 
 def _merge(
@@ -223,7 +223,7 @@ def _merge(
     if request.subscribed_topic_regex is not None:
         regex = request.subscribed_topic_regex
     server_assignor, client_assignors = member.server_assignor, member.client_assignors
-    if request.server_assignor is not None:  # The two exclude each other (section 12.1).
+    if request.server_assignor is not None:  # The two exclude each other (coordinator §12.1).
         server_assignor, client_assignors = request.server_assignor, ()
     if request.client_assignors is not None and request.client_assignors != client_assignors:
         client_assignors = request.client_assignors
@@ -245,7 +245,7 @@ def _merge(
     return member if updated == member else updated
 
 
-# -- H13 -----------------------------------------------------------------------------------
+# -- coordinator H13 -----------------------------------------------------------------------
 
 
 def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand:

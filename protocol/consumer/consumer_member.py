@@ -1,7 +1,7 @@
 """A member of a consumer group as the coordinator stores it.
 
-Source: consumer-group-coordinator.md, section 1.2. Members are immutable values; an update makes a
-new value, and "did it change?" is equality over all fields.
+Source: coordinator §1.2. Members are immutable values; an update makes a new value, and "did it
+change?" is equality over all fields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Member:
     ``classic_metadata`` is None for a member that uses the consumer protocol. ``assigned`` and
     ``pending_revocation`` map each partition to its assignment epoch. Names are sorted and without
     repetition. ``client_assignors`` are those that the member offers, most preferred first, and
-    ``assignment_metadata`` what such an assignor gave it at its present epoch (section 12).
+    ``assignment_metadata`` what such an assignor gave it at its present epoch (coordinator §12).
     """
 
     member_id: str
@@ -52,7 +52,8 @@ class Member:
     assignment_metadata: AssignmentMetadata | None = None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Section 3.1: has the member reached this target epoch with nothing left to wait for?"""
+        """coordinator §3.1: has the member reached this target epoch with nothing left to wait
+        for?"""
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def metadata(self) -> MemberMetadataValue:
@@ -111,7 +112,7 @@ class Member:
         )
 
     def without_current_assignment(self) -> Member:
-        """What the tombstone of record 8 leaves behind (section 9.3)."""
+        """What the tombstone of record 8 leaves behind (coordinator §9.3)."""
         return replace(
             self,
             member_epoch=-1,

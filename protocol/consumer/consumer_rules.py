@@ -1,10 +1,10 @@
 """The decisions in which versions of the consumer group protocol differ, each a small method.
 
 ``ConsumerGroupRules`` are the clean rules of Apache Kafka 4.3, ``Kafka41Rules`` those of 4.1
-(consumer-group-coordinator.md, section 16 lists the differences); the KIP's text is in
-``kip848.py``. A shipped version is the clean rules plus the defects known in it: mixins over these
-classes (``defects.py``), put together in ``protocol/versions/semantics.py``. Nothing else in the
-core asks which version is simulated.
+(coordinator §16 lists the differences); the KIP's text is in ``kip848.py``. A shipped version is
+the clean rules plus the defects known in it: mixins over these classes (``defects.py``), put
+together in ``protocol/versions/semantics.py``. Nothing else in the core asks which version is
+simulated.
 """
 
 from __future__ import annotations
@@ -58,52 +58,52 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     """
 
     initial_group_epoch = 1
-    """Group and target epoch of a group that nobody has joined (section 1.1)."""
+    """Group and target epoch of a group that nobody has joined (coordinator §1.1)."""
 
     writes_assignment_epochs = True
-    """Record 8 carries an assignment epoch for each partition (section 9.1)."""
+    """Record 8 carries an assignment epoch for each partition (coordinator §9.1)."""
 
     writes_assignment_timestamp = True
-    """Record 6 carries the time of the computation (section 9.1)."""
+    """Record 6 carries the time of the computation (coordinator §9.1)."""
 
     writes_topic_id_of_offsets = True
-    """Record 1 carries the topic id (section 8.4)."""
+    """Record 1 carries the topic id (coordinator §8.4)."""
 
     takes_topic_ids_of_offsets = True
     """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
 
     deletes_offsets_with_group = True
-    """Section 8.6: the offsets of a group go before the group does."""
+    """coordinator §8.6: the offsets of a group go before the group does."""
 
     checks_epoch_of_fetch = True
-    """Section 8.2: a signed offset fetch must carry the member's epoch."""
+    """coordinator §8.2: a signed offset fetch must carry the member's epoch."""
 
     has_assignment_interval = True
-    """There is a least time between two targets of a group (KIP-1263, section 4.3)."""
+    """There is a least time between two targets of a group (KIP-1263, coordinator §4.3)."""
 
     describes_pending_revocation = True
-    """ConsumerGroupDescribe shows what is being revoked as assigned (section 6.3)."""
+    """ConsumerGroupDescribe shows what is being revoked as assigned (coordinator §6.3)."""
 
     assigns_in_heartbeat = True
     """The target is computed by the heartbeat that finds it outdated, and the sender is reconciled
-    at once; otherwise by an operation of the coordinator's own (section 13, row 10)."""
+    at once; otherwise by an operation of the coordinator's own (coordinator §13, row 10)."""
 
     removes_fenced_member = False
-    """An epoch mismatch also removes the member (section 13, row 7)."""
+    """An epoch mismatch also removes the member (coordinator §13, row 7)."""
 
     reports_pending = False
-    """Responses carry the assigned partitions that are not free yet (section 13, row 1)."""
+    """Responses carry the assigned partitions that are not free yet (coordinator §13, row 1)."""
 
     refuses_non_positive_rebalance_timeout = False
-    """A join must bring a rebalance timeout above 0 (section 13, row 6)."""
+    """A join must bring a rebalance timeout above 0 (coordinator §13, row 6)."""
 
     notices_topics_itself = False
     """A change of topics, and a load, are looked at by the coordinator itself and not by the next
-    heartbeat (section 13, rows 11 and 12)."""
+    heartbeat (coordinator §13, rows 11 and 12)."""
 
     tolerates_compacted_log = True
     """A log may begin with any record, and hold tombstones of what it no longer names (KAFKA-17306,
-    section 9.3)."""
+    coordinator §9.3)."""
 
     replaces_simple_group = True
     """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
@@ -114,7 +114,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     # -- who may come in -------------------------------------------------------------------
 
     def is_refused_for_size(self, group: ConsumerGroup, request: Joiner, max_size: int) -> bool:
-        """H2, section 2.4: an id that is no member finds the group full.
+        """coordinator H2, §2.4: an id that is no member finds the group full.
 
         A static member that returns under a new id takes the seat of its predecessor.
         """
@@ -123,11 +123,11 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
         return request.instance_id is None or request.instance_id not in group.static_members
 
     def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """Section 2.7: a static join while another member id holds the instance is refused."""
+        """coordinator §2.7: a static join while another member id holds the instance is refused."""
         return holder.member_id != request.member_id
 
     def accepts_epoch(self, member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
-        """H5, section 2.8: is the received epoch the member's, or one that a lost response
+        """coordinator H5, §2.8: is the received epoch the member's, or one that a lost response
         explains?"""
         received = request.member_epoch
         if received == member.member_epoch:
@@ -160,7 +160,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
         return owned
 
     def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
-        """Section 3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
+        """coordinator §3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
         return group.epoch_of(partition) == NOBODY or partition in member.pending_revocation
 
     def revoking_epoch(self, member: Member) -> int | None:
@@ -170,7 +170,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def target_in_force(
         self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
     ) -> frozenset[TopicPartition]:
-        """The target reduced to topics that the member subscribes to now (section 3.3)."""
+        """The target reduced to topics that the member subscribes to now (coordinator §3.3)."""
         if all(p.topic_id in subscribed_topic_ids for p in target):
             return target
         return frozenset(p for p in target if p.topic_id in subscribed_topic_ids)
@@ -178,17 +178,17 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def gives_up(
         self, member: Member, subscribed_topic_ids: frozenset[str]
     ) -> frozenset[TopicPartition] | None:
-        """What a member that has just changed its subscription loses at once (section 3.4)."""
+        """What a member that has just changed its subscription loses at once (coordinator §3.4)."""
         return frozenset(p for p in member.assigned if p.topic_id not in subscribed_topic_ids)
 
     # -- leaving ---------------------------------------------------------------------------
 
     def bumps_on_leave(self) -> bool:
-        """Section 4.2: a removed member raises the group epoch."""
+        """coordinator §4.2: a removed member raises the group epoch."""
         return True
 
     def removal_tombstones(self, group_id: str, member_id: str) -> Sequence[Record]:
-        """Section 4.2: current assignment, target, member, in this order."""
+        """coordinator §4.2: current assignment, target, member, in this order."""
         return (
             ConsumerGroupCurrentMemberAssignment(group_id, member_id, None),
             ConsumerGroupTargetAssignmentMember(group_id, member_id, None),
@@ -196,7 +196,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
         )
 
     def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
-        """Section 4.5: a temporary leave resets all assignment epochs to 0."""
+        """coordinator §4.5: a temporary leave resets all assignment epochs to 0."""
         return dict.fromkeys(member.assigned, 0)
 
     # -- target ----------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
         return with_request
 
     def notices_metadata(self, group: ConsumerGroup, metadata_hash: int) -> bool:
-        """H8: have the subscribed topics changed since the hash was stored?"""
+        """coordinator H8: have the subscribed topics changed since the hash was stored?"""
         return metadata_hash != group.metadata_hash
 
     def follow_up(
@@ -231,8 +231,8 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def accepts_commit(
         self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
     ) -> bool:
-        """Section 8.1: the epoch is current, or older but not than the assignment epoch of any of
-        these partitions (KIP-1251)."""
+        """coordinator §8.1: the epoch is current, or older but not than the assignment epoch of any
+        of these partitions (KIP-1251)."""
         if epoch >= member.member_epoch:
             return epoch == member.member_epoch
         for partition in partitions:
@@ -244,29 +244,30 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def offset_expires(
         self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
     ) -> bool:
-        """Section 8.5: the retention is over, and nobody subscribes to the topic. An expiry time of
-        the offset's own counts instead of the retention: the host of the decision looks at it."""
+        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
+        time of the offset's own counts instead of the retention: the host of the decision looks at
+        it."""
         return not is_subscribed and age_ms >= retention_ms
 
     # -- configuration ---------------------------------------------------------------------
 
     def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
-        """Section 10.2: settings that were altered count from the next heartbeat on."""
+        """coordinator §10.2: settings that were altered count from the next heartbeat on."""
         return told
 
     # -- timers ----------------------------------------------------------------------------
 
     def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
-        """Section 4.1: the timer runs anew when a revocation is written, not when it idles."""
+        """coordinator §4.1: the timer runs anew when a revocation is written, not when it idles."""
         return after is not before
 
     def arms_session_timers_on_load(self) -> bool:
-        """Section 9.5: every member gets a full session after a load."""
+        """coordinator §9.5: every member gets a full session after a load."""
         return True
 
 
 class Kafka41Rules(Kafka41MigrationRules, ConsumerGroupRules):
-    """Apache Kafka 4.1 without its known defects (section 16)."""
+    """Apache Kafka 4.1 without its known defects (coordinator §16)."""
 
     initial_group_epoch = 0
     writes_assignment_epochs = False

@@ -85,7 +85,8 @@ class CoordinatorContext:
         return self.configs.assignment_interval_ms(group_id)
 
     def topic_ids(self, names: Iterable[str]) -> frozenset[str]:
-        """Ids of the topics that exist under these names; unknown names are skipped (5.2)."""
+        """Ids of the topics that exist under these names; unknown names are skipped
+        (coordinator §5.2)."""
         by_name = self.image.by_name
         return frozenset(by_name[name].topic_id for name in names if name in by_name)
 
@@ -98,7 +99,7 @@ def no_regex_engine(pattern: str) -> Callable[[str], bool]:
 def metadata_hash(names: Iterable[str], image: MetadataImage) -> int:
     """A 64-bit hash over name, id and partition count of all existing topics of these names.
 
-    0 if none of them exists (section 1.1). The function is our own, as only equality matters.
+    0 if none of them exists (coordinator §1.1). The function is our own, as only equality matters.
     """
     digest = blake2b(digest_size=8)
     found = False

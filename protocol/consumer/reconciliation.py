@@ -1,8 +1,8 @@
 """The reconciliation state machine: revoke before assign, as one table.
 
-Sources: consumer-group-coordinator.md, sections 3.1 to 3.5. A member moves towards its target only
-in its own heartbeat. ``TRANSITIONS`` says for each state and situation what comes next; a pair that
-is not in the table cannot happen, and raises IllegalTransition if it does.
+Sources: coordinator §3.1-§3.5. A member moves towards its target only in its own heartbeat.
+``TRANSITIONS`` says for each state and situation what comes next; a pair that is not in the table
+cannot happen, and raises IllegalTransition if it does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Situation(Enum):
-    """What a heartbeat meets; the conditions of the table in section 3.5."""
+    """What a heartbeat meets; the conditions of the table in coordinator §3.5."""
 
     RECONCILED = "at the target, nothing to do"
     NOT_ACKNOWLEDGED = "still holds what it was told to revoke"
@@ -52,7 +52,7 @@ class Effect(Enum):
 
 class Transition(NamedTuple):
     """Next state and effect. Entering UNREVOKED (re)starts the rebalance timer; every other
-    written result cancels it (section 4.1)."""
+    written result cancels it (coordinator §4.1)."""
 
     next_state: MemberState
     effect: Effect
@@ -91,8 +91,9 @@ class Reconciliation:
     = not reported). ``is_free`` asks the ownership map. ``gives_up`` holds the partitions of
     ``assigned`` whose topic the member has just unsubscribed from, or is None where this request
     does not change the subscription or the version waits for the target. ``revoking_epoch`` is the
-    epoch a member carries on when an acknowledged revocation is followed by another (section 3.4).
-    ``target_metadata`` comes with the target and is the member's when it has reached that.
+    epoch a member carries on when an acknowledged revocation is followed by another
+    (coordinator §3.4). ``target_metadata`` comes with the target and is the member's when it has
+    reached that.
     """
 
     member: Member
@@ -130,7 +131,7 @@ def reconcile(step: Reconciliation) -> Member:
 
 
 def situation_of(step: Reconciliation) -> Situation:
-    """Which row of section 3.5 applies (sections 3.3 and 3.4)."""
+    """Which row of coordinator §3.5 applies (coordinator §3.3, §3.4)."""
     member = step.member
     if member.is_reconciled_to(step.target_epoch):
         return _unsubscribed(step) or Situation.RECONCILED
@@ -173,8 +174,8 @@ def _unsubscribed(step: Reconciliation) -> Situation | None:
 
 def _stay(step: Reconciliation, situation: Situation) -> Member:
     """Nothing changes, as a rule."""
-    # An oddity of 4.3 (section 3.4): whoever now subscribes to no name, and has nothing, has its
-    # record rewritten all the same when only the previous epoch differs. The section says "no
+    # An oddity of 4.3 (coordinator §3.4): whoever now subscribes to no name, and has nothing, has
+    # its record rewritten all the same when only the previous epoch differs. The section says "no
     # existing topic"; a broker looks at the names, whether such topics exist or not.
     member = step.member
     if (

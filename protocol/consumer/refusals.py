@@ -1,6 +1,6 @@
 """Refusals that several handlers word alike.
 
-Source: consumer-group-coordinator.md, section 2.12.
+Source: coordinator §2.12.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ __all__ = ["fenced_instance", "group_is_full", "unknown_instance", "unknown_memb
 
 
 def unknown_member(member_id: str, group_id: str) -> GroupError:
-    """Section 2.12: the refusal of a member id that the group does not know."""
+    """coordinator §2.12: the refusal of a member id that the group does not know."""
     return GroupError(
         ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
     )
 
 
 def unknown_instance(instance_id: str) -> GroupError:
-    """Section 2.12: the refusal of an instance id that nobody holds."""
+    """coordinator §2.12: the refusal of an instance id that nobody holds."""
     return GroupError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 
 def fenced_instance(member_id: str, instance_id: str, holder_id: str) -> GroupError:
-    """Section 2.12: the instance id is held by another member id."""
+    """coordinator §2.12: the instance id is held by another member id."""
     return GroupError(
         ErrorCode.FENCED_INSTANCE_ID,
         f"Static member {member_id} with instance id {instance_id} "
@@ -32,7 +32,7 @@ def fenced_instance(member_id: str, instance_id: str, holder_id: str) -> GroupEr
 
 
 def group_is_full(max_size: int) -> GroupError:
-    """Section 2.4, H2: the group takes no more members."""
+    """coordinator §2.4, H2: the group takes no more members."""
     return GroupError(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         f"The consumer group has reached its maximum capacity of {max_size} members.",

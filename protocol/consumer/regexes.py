@@ -1,8 +1,8 @@
 """Subscriptions by pattern: who has which, when patterns are resolved, what that writes.
 
-Source: consumer-group-coordinator.md, section 7.2. The coordinator matches patterns itself, in an
-operation of its own that runs after the heartbeat which asked for it, on the patterns and topics of
-that moment. The expression engine is a function value of the context, so that the core needs none.
+Source: coordinator §7.2. The coordinator matches patterns itself, in an operation of its own that
+runs after the heartbeat which asked for it, on the patterns and topics of that moment. The
+expression engine is a function value of the context, so that the core needs none.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def regex_key(group_id: str) -> TimerKey:
 
 
 def check_regex(context: CoordinatorContext, group: ConsumerGroup, regex: str) -> None:
-    """V12: a pattern that no member has yet must compile. Raises GroupError if it does not."""
+    """coordinator V12: a pattern that no member has yet must compile. Raises GroupError if it does
+    not."""
     if not regex or regex in group.subscribed_regexes:
         return
     try:

@@ -1,6 +1,6 @@
 """Members that go: fencing, leaving for good, leaving for a while, static replacement.
 
-Source: consumer-group-coordinator.md, sections 4.2 and 4.4 to 4.6.
+Source: coordinator §4.2, §4.4-§4.6.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
 
 
 def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> Record:
-    """Section 4.5: pending revocations are released, the assigned partitions stay owned."""
+    """coordinator §4.5: pending revocations are released, the assigned partitions stay owned."""
     away = replace(
         member,
         member_epoch=STATIC_LEAVE_EPOCH,
@@ -107,10 +107,11 @@ def remove_members(
     cause: RebalanceCause,
     response: Response | None = None,
 ) -> Outcome:
-    """Remove members (timer expiry, or leave for good) and raise the group epoch (section 4.2).
+    """Remove members (timer expiry, or leave for good) and raise the group epoch
+    (coordinator §4.2).
 
     No target is computed here; the next heartbeat of any member does that. A group in which only
-    classic members remain is converted instead (classic-group-and-migration.md, section 7.8).
+    classic members remain is converted instead (classic §7.8).
     """
     if group.classic_member_count and can_downgrade(context, group, members):
         op = Operation(context.config, context.rules, now_ms=now_ms)
@@ -143,7 +144,8 @@ def remove_members(
 def replace_static_member(
     context: CoordinatorContext, group: ConsumerGroup, old: Member, new_id: str
 ) -> tuple[Member, tuple[Record, ...]]:
-    """The returning member as a copy of its predecessor, and the records that swap them (4.6)."""
+    """The returning member as a copy of its predecessor, and the records that swap them
+    (coordinator §4.6)."""
     copy = replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
     group_id = group.group_id
     with_epochs = context.rules.writes_assignment_epochs
@@ -165,7 +167,7 @@ def replace_static_member(
 
 
 def group_tombstones(group_id: str) -> tuple[Record, ...]:
-    """Section 8.6: an empty group goes by tombstones 6, 4, 3."""
+    """coordinator §8.6: an empty group goes by tombstones 6, 4, 3."""
     return (
         ConsumerGroupTargetAssignmentMetadata(group_id, None),
         ConsumerGroupPartitionMetadata(group_id),

@@ -1,6 +1,6 @@
 """Computing a new target assignment and its records.
 
-Source: consumer-group-coordinator.md, section 5.
+Source: coordinator §5.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def compute_target(
     """The target for ``group_epoch`` and its records: one 7 per changed member, then 6.
 
     ``updated`` is the sender with this request's fields, laid over the stored members;
-    ``replaced_id`` the static predecessor whose place it takes (section 5.4).
-    Raises GroupError(UNKNOWN_SERVER_ERROR) when the assignor fails (section 5.6).
+    ``replaced_id`` the static predecessor whose place it takes (coordinator §5.4).
+    Raises GroupError(UNKNOWN_SERVER_ERROR) when the assignor fails (coordinator §5.6).
     """
     members = dict(group.members)
     current = group.target_assignment
@@ -104,7 +104,7 @@ def _install(
     result: Mapping[str, frozenset[TopicPartition]],
     ids: Mapping[str, MemberSpec],
 ) -> NewTarget:
-    """Section 5.5: records for what differs from the stored target; 6 always."""
+    """coordinator §5.5: records for what differs from the stored target; 6 always."""
     records: list[Record] = []
     assignment: dict[str, frozenset[TopicPartition]] = {}
     for member_id in ids:
@@ -134,7 +134,8 @@ def preferred_assignor(
     updated: Member | None = None,
     stored: Member | None = None,
 ) -> str:
-    """The most frequently named assignor (section 5.3); nobody named one: the first configured.
+    """The most frequently named assignor (coordinator §5.3); nobody named one: the first
+    configured.
 
     ``stored`` is what the group holds of the sender ``updated`` so far. Ties go to the first of
     this list: the stored votes (uniform, range, then others as configured), without the sender's

@@ -1,7 +1,6 @@
 """What happens when a timer of a consumer group fires.
 
-Sources: consumer-group-coordinator.md, sections 4.1, 4.2, 7.2, 12.3 and 13;
-classic-group-and-migration.md, section 7.7.
+Sources: coordinator §4.1, §4.2, §7.2, §12.3, §13; classic §7.7.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMeta
 __all__ = ["RETRY_AFTER_FAILURE_MS", "fired"]
 
 RETRY_AFTER_FAILURE_MS = 500
-"""When an operation of a timer that failed is tried again (section 4.1)."""
+"""When an operation of a timer that failed is tried again (coordinator §4.1)."""
 
 
 def fired(
@@ -92,8 +91,8 @@ def _assign(
     context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
 ) -> Outcome:
     """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
-    again after a while, as a timer whose write fails is (section 4.1). A group with a client-side
-    assignor has one of its members compute (section 12.3)."""
+    again after a while, as a timer whose write fails is (coordinator §4.1). A group with a
+    client-side assignor has one of its members compute (coordinator §12.3)."""
     if group.group_epoch <= group.target_assignment_epoch or not group.members:
         return Outcome()
     if group.client_assignors or group.computation is not None:

@@ -1,6 +1,6 @@
 """Keys of the timers that a consumer group keeps for each member.
 
-Sources: consumer-group-coordinator.md, section 4.1; classic-group-and-migration.md, section 7.7.
+Sources: coordinator §4.1; classic §7.7.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Request validation of ConsumerGroupHeartbeat, in the coordinator's order.
 
-Source: consumer-group-coordinator.md, sections 2.2 (rules V1 to V12) and 2.12 (messages).
+Source: coordinator §2.2, V1-V12, §2.12 (messages).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def validate_heartbeat(
     assignors: Iterable[str],
     refuses_non_positive_rebalance_timeout: bool = False,
 ) -> None:
-    """Raise GroupError for the first broken rule of V1 to V11; V12 belongs to the regex engine."""
+    """Raise GroupError for the first broken rule of coordinator V1-V11; coordinator V12 belongs to
+    the regex engine."""
     if not request.group_id.strip():
         raise _invalid("GroupId can't be empty.")
     if request.instance_id is not None and not request.instance_id.strip():

@@ -1,6 +1,6 @@
 """Known defects of classic groups, each one replaced rule.
 
-Source: bug-zoo.md, "Classic and cooperative protocol, static membership", as far as the coordinator
+Source: defects, "Classic and cooperative protocol, static membership", as far as the coordinator
 has them; one section per name.
 """
 

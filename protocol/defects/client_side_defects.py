@@ -1,7 +1,7 @@
 """Mutants of what a coordinator does about client-side assignors, each one replaced rule.
 
-Source: consumer-group-coordinator.md, section 12; no broker was ever shipped with it, so there are
-no real defects. A mutant is put in front of the rules by ``Semantics.with_defects``.
+Source: coordinator §12; no broker was ever shipped with it, so there are no real defects. A mutant
+is put in front of the rules by ``Semantics.with_defects``.
 """
 
 from __future__ import annotations

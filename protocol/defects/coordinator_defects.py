@@ -1,8 +1,8 @@
 """Known coordinator defects and mutants of the bug zoo, each one replaced rule.
 
-Source: bug-zoo.md, one section per name. A defect is a mixin put in front of a version's rules by
-``Semantics.with_defects``. Those that a shipped version has by itself are named in
-``protocol/versions/semantics.py``; all others are off by default.
+Source: docs/reference/defects.md, one section per name. A defect is a mixin put in front of a
+version's rules by ``Semantics.with_defects``. Those that a shipped version has by itself are named
+in ``protocol/versions/semantics.py``; all others are off by default.
 """
 
 from __future__ import annotations

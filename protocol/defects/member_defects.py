@@ -1,7 +1,7 @@
 """Known client defects and mutants: each a mixin that overrides decisions of ``MemberRules``.
 
-Sources: bug-zoo.md (KIP-848 client; mut-ack-before-stop); consumer-client.md, section 12, right
-column (``mut-client-*``) and Appendix A (behaviour that later releases changed). Off by default.
+Sources: defects, "KIP-848 client"; defects, "mut-ack-before-stop"; client §12, right column
+(``mut-client-*``), and client Appendix A (behaviour that later releases changed). Off by default.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class WildJitter(MemberRules):
 
 
 class KeepsLeaveEpoch(MemberRules):
-    """C2: the epoch of a leave is not reset when the member joins again."""
+    """client C2: the epoch of a leave is not reset when the member joins again."""
 
     def epoch_to_join_with(self, member_epoch: int) -> int:
         """The join is another leave."""
@@ -192,7 +192,7 @@ class KeepsLeaveEpoch(MemberRules):
 
 
 class AdoptsLateAnswers(MemberRules):
-    """C2: answers count in every state."""
+    """client C2: answers count in every state."""
 
     def heeds_answers_in(self, state: ClientState) -> bool:
         """A member that is out takes an epoch over."""
@@ -200,7 +200,7 @@ class AdoptsLateAnswers(MemberRules):
 
 
 class KeepsIdentityOnFence(MemberRules):
-    """C4: a fenced member goes on signing its commits."""
+    """client C4: a fenced member goes on signing its commits."""
 
     def keeps_identity_on_fence(self) -> bool:
         """With the epoch that was fenced."""
@@ -208,7 +208,7 @@ class KeepsIdentityOnFence(MemberRules):
 
 
 class ClearsIdOnFence(MemberRules):
-    """C5: a fenced member forgets its id."""
+    """client C5: a fenced member forgets its id."""
 
     def member_id_after_fence(self, member_id: str) -> str:
         """It has none."""
@@ -216,7 +216,7 @@ class ClearsIdOnFence(MemberRules):
 
 
 class RejoinsBeforeLost(MemberRules):
-    """C6: a fenced member joins again before its partitions are given up."""
+    """client C6: a fenced member joins again before its partitions are given up."""
 
     def rejoins_before_lost_callback(self) -> bool:
         """The callback comes later, if the application polls."""
@@ -224,7 +224,7 @@ class RejoinsBeforeLost(MemberRules):
 
 
 class AcknowledgesBeforeApply(MemberRules):
-    """C7: the ack overtakes the taking over of the new set."""
+    """client C7: the ack overtakes the taking over of the new set."""
 
     def acknowledges_before_assigned_callback(self) -> bool:
         """STABLE, with the old set still assigned."""
@@ -232,7 +232,7 @@ class AcknowledgesBeforeApply(MemberRules):
 
 
 class SecondReconciliation(MemberRules):
-    """C8: a new target starts a second reconciliation beside the first."""
+    """client C8: a new target starts a second reconciliation beside the first."""
 
     def starts_second_reconciliation(self) -> bool:
         """Both run to their ends."""
@@ -240,7 +240,7 @@ class SecondReconciliation(MemberRules):
 
 
 class ReportsTarget(MemberRules):
-    """C10: heartbeats report the target as owned."""
+    """client C10: heartbeats report the target as owned."""
 
     def assignment_to_report(
         self, current: LocalAssignment, target: LocalAssignment
@@ -250,7 +250,7 @@ class ReportsTarget(MemberRules):
 
 
 class FetchesDuringCallback(MemberRules):
-    """C11: added partitions are fetched before onPartitionsAssigned has returned."""
+    """client C11: added partitions are fetched before onPartitionsAssigned has returned."""
 
     def waits_for_assigned_callback(self) -> bool:
         """No mark is set."""
@@ -258,7 +258,7 @@ class FetchesDuringCallback(MemberRules):
 
 
 class RevokesTwice(MemberRules):
-    """C13: onPartitionsRevoked runs twice for the same partitions."""
+    """client C13: onPartitionsRevoked runs twice for the same partitions."""
 
     def revoked_callback_count(self) -> int:
         """In one reconciliation."""
@@ -266,7 +266,7 @@ class RevokesTwice(MemberRules):
 
 
 class RevokesOnFence(MemberRules):
-    """C14: onPartitionsRevoked, instead of onPartitionsLost, runs after a fence."""
+    """client C14: onPartitionsRevoked, instead of onPartitionsLost, runs after a fence."""
 
     def callback_of_loss(self) -> CallbackKind:
         """The member has no identity to commit with."""
@@ -274,7 +274,7 @@ class RevokesOnFence(MemberRules):
 
 
 class KeepsSentFields(MemberRules):
-    """C18: after a failure the next heartbeat repeats nothing."""
+    """client C18: after a failure the next heartbeat repeats nothing."""
 
     def resets_sent_fields_on_failure(self) -> bool:
         """What got lost stays lost."""
@@ -282,7 +282,7 @@ class KeepsSentFields(MemberRules):
 
 
 class SignsAtCreation(MemberRules):
-    """C22: a commit carries the identity of the moment in which it was asked for."""
+    """client C22: a commit carries the identity of the moment in which it was asked for."""
 
     def identity_of_commit(
         self, at_creation: CommitIdentity | None, at_sending: CommitIdentity | None
@@ -292,7 +292,7 @@ class SignsAtCreation(MemberRules):
 
 
 class CommitsUndelivered(MemberRules):
-    """C23: the position of a record that is still to be delivered is committed."""
+    """client C23: the position of a record that is still to be delivered is committed."""
 
     def offset_to_commit(self, partition: PartitionState) -> int:
         """One too far."""
@@ -300,7 +300,7 @@ class CommitsUndelivered(MemberRules):
 
 
 class CommitsReleased(MemberRules):
-    """C24: automatic commits still hold partitions that were given up."""
+    """client C24: automatic commits still hold partitions that were given up."""
 
     def forgets_released_positions(self) -> bool:
         """Their last positions are kept."""
@@ -308,7 +308,7 @@ class CommitsReleased(MemberRules):
 
 
 class LeaveNeedsSuccess(MemberRules):
-    """C28: a failed leave heartbeat does not complete ``unsubscribe`` or ``close``."""
+    """client C28: a failed leave heartbeat does not complete ``unsubscribe`` or ``close``."""
 
     def failure_completes_leave(self) -> bool:
         """They wait for their timeout."""

@@ -1,6 +1,6 @@
 """Known defects of the migration between the protocols, each one replaced rule.
 
-Source: bug-zoo.md, "Migration between protocols"; one section per name.
+Source: defects, "Migration between protocols"; one section per name.
 """
 
 from __future__ import annotations

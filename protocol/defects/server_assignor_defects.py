@@ -1,7 +1,7 @@
 """Known defects of the assignors, each a subclass that replaces one rule.
 
-Source: bug-zoo.md, section "Assignors". ``assignors_with_defects`` builds the list of a broker
-that has some of them.
+Source: defects, "Assignors". ``assignors_with_defects`` builds the list of a broker that has some
+of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a broker answers in a coordinator's place: which code, and in what shape.
 
-Sources: consumer-group-coordinator.md, sections 9.5 and 9.6; classic-group-and-migration.md,
-section 2.1.
+Sources: coordinator §9.5, §9.6; classic §2.1.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _REPORTED: Mapping[WriteError, ErrorCode] = {
 
 def reported(error: WriteError, request: Any) -> ErrorCode:
     """The code that a client is told: what could not wait is another coordinator's to an offset
-    fetch, and nobody's to all other requests (section 9.6)."""
+    fetch, and nobody's to all other requests (coordinator §9.6)."""
     code = _REPORTED[error]
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and isinstance(request, OffsetFetchRequest):
         return ErrorCode.NOT_COORDINATOR

@@ -102,7 +102,7 @@ class Shard:
         self._apply(self.coordinator.update_image(image, now_ms=self.now_ms))
 
     def restart(self) -> None:
-        """Lose memory and timers; load the whole log into a new coordinator (section 9.5).
+        """Lose memory and timers; load the whole log into a new coordinator (coordinator §9.5).
 
         Topics and dynamic settings are kept, as they live outside the group log.
         """

@@ -1,6 +1,6 @@
 """The four classic requests, whatever kind of group they meet; and timers of classic groups.
 
-Source: classic-group-and-migration.md, sections 2.1, 2.2 and 8.
+Source: classic §2.1, §2.2, §8.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ClassicRequests:
         client_id: str,
         client_host: str,
     ) -> Outcome:
-        """Section 2.2: a consumer group with members, a classic group, or a new one."""
+        """classic §2.2: a consumer group with members, a classic group, or a new one."""
         if not request.group_id:
             return Outcome(_refused_join(ErrorCode.INVALID_GROUP_ID, request))
         config = self._context.config
@@ -138,7 +138,7 @@ class ClassicRequests:
         return classic
 
     def sync(self, request: SyncGroupRequest, *, token: Token, now_ms: int) -> Outcome:
-        """Section 2.6, or 7.6 in a consumer group."""
+        """classic §2.6, or classic §7.6 in a consumer group."""
         group = self._groups.get(request.group_id)
         if group is not None:
             return mixed.sync(self._context, group, request, now_ms=now_ms)
@@ -150,7 +150,7 @@ class ClassicRequests:
         return op.outcome()
 
     def heartbeat(self, request: HeartbeatRequest, *, now_ms: int) -> Outcome:
-        """Section 2.7, or 7.6 in a consumer group."""
+        """classic §2.7, or classic §7.6 in a consumer group."""
         group = self._groups.get(request.group_id)
         if group is not None:
             return mixed.heartbeat(self._context, group, request, now_ms=now_ms)
@@ -161,7 +161,7 @@ class ClassicRequests:
         return op.outcome(heartbeat(op, classic, request))
 
     def leave(self, request: LeaveGroupRequest, *, now_ms: int) -> Outcome:
-        """Section 2.8, or 7.6 in a consumer group."""
+        """classic §2.8, or classic §7.6 in a consumer group."""
         group = self._groups.get(request.group_id)
         if group is not None:
             return mixed.leave(self._context, group, request, now_ms=now_ms)
@@ -231,7 +231,7 @@ class ClassicRequests:
         return op.outcome()
 
     def on_loaded(self, *, now_ms: int) -> list[TimerCommand]:
-        """Section 8.2: full sessions for all; a group that has grown too large starts over."""
+        """classic §8.2: full sessions for all; a group that has grown too large starts over."""
         op = self._operation(now_ms)
         for group_id in sorted(self._classic):
             group = self._classic[group_id]

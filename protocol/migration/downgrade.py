@@ -1,6 +1,6 @@
 """A consumer group in which only classic members remain becomes a classic group again.
 
-Source: classic-group-and-migration.md, section 7.8.
+Source: classic §7.8.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decisions about groups with members of both protocols in which versions, or known defects,
 differ.
 
-Source: classic-group-and-migration.md, section 7. ``ConsumerGroupRules`` inherits these.
+Source: classic §7. ``ConsumerGroupRules`` inherits these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class MigrationRules:
 
     converts_in_first_join_phase = False
     """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
-    fails with UNKNOWN_SERVER_ERROR (section 7.3)."""
+    fails with UNKNOWN_SERVER_ERROR (classic §7.3)."""
 
     converts_members_without_assignment = True
     """A member that never synced has no assignment, and is converted all the same (KAFKA-17733)."""
@@ -31,7 +31,7 @@ class MigrationRules:
 
     def first_converted(self, member_ids: Collection[str]) -> str:
         """Who leads the classic group that a consumer group becomes: Kafka adds its members in the
-        order of a hash map, and the first one leads (section 7.8)."""
+        order of a hash map, and the first one leads (classic §7.8)."""
         return min(member_ids)
 
     def takes_over_instance(self, holder: Member) -> bool:
@@ -60,7 +60,7 @@ class MigrationRules:
     def rebalances_after_replacement(
         self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
     ) -> bool:
-        """Does the replacement that converts a group back also start a rebalance (section 7.8)?
+        """Does the replacement that converts a group back also start a rebalance (classic §7.8)?
 
         ``group_epoch`` and ``is_changed``: after, and because of, this join.
         """

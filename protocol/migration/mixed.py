@@ -2,7 +2,7 @@
 
 A classic member is translated onto the engine of the consumer protocol: its generation is its
 member epoch, its SyncGroup fetches what it may use now. Nothing is parked. Source:
-classic-group-and-migration.md, sections 7.4 to 7.7.
+classic §7.4-§7.7.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def join(
     client_id: str,
     client_host: str,
 ) -> Outcome:
-    """Section 7.5. A refusal carries no member id."""
+    """classic §7.5. A refusal carries no member id."""
     try:
         _check_admission(context, group, request)
         if not request.member_id and context.rules.requires_member_id(request):
@@ -212,7 +212,7 @@ def _downgrade(
     former: Member,
     is_changed: bool,
 ) -> Member:
-    """Section 7.8, second trigger. If a rebalance follows, there is nothing to reconcile for."""
+    """classic §7.8, second trigger. If a rebalance follows, there is nothing to reconcile for."""
     rebalances = context.rules.rebalances_after_replacement(
         group, group_epoch=advance.group_epoch, is_changed=is_changed
     )
@@ -261,7 +261,7 @@ def join_committed(group: ConsumerGroup, done: MixedJoin, *, now_ms: int) -> Out
 def sync(
     context: CoordinatorContext, group: ConsumerGroup, request: SyncGroupRequest, *, now_ms: int
 ) -> Outcome:
-    """Section 7.6: the partitions that the member may use now, not its target."""
+    """classic §7.6: the partitions that the member may use now, not its target."""
     try:
         member, metadata = _classic_member(group, request)
         first = metadata.supported_protocols[0]
@@ -292,7 +292,7 @@ def sync(
 def heartbeat(
     context: CoordinatorContext, group: ConsumerGroup, request: HeartbeatRequest, *, now_ms: int
 ) -> Outcome:
-    """Section 7.6: the way in which a classic member learns that it must rejoin."""
+    """classic §7.6: the way in which a classic member learns that it must rejoin."""
     try:
         member, metadata = _classic_member(group, request)
     except GroupError as error:
@@ -332,7 +332,7 @@ def _find(group: ConsumerGroup, identity: MemberIdentity) -> Member:
 
 
 def _must_rejoin(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> bool:
-    """Section 7.4. A member that waits is called only when *all* it waits for is free."""
+    """classic §7.4. A member that waits is called only when *all* it waits for is free."""
     if context.rules.is_behind(group, member) or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and all(
@@ -364,7 +364,7 @@ def _session(
 def leave(
     context: CoordinatorContext, group: ConsumerGroup, request: LeaveGroupRequest, *, now_ms: int
 ) -> Outcome:
-    """Section 7.6: members of either protocol; one epoch for the whole batch."""
+    """classic §7.6: members of either protocol; one epoch for the whole batch."""
     leaving: dict[str, Member] = {}
     answers: list[MemberResponse] = []
     for identity in request.members:

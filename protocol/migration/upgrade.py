@@ -1,6 +1,6 @@
 """A member of the consumer protocol joins a classic group: the group is converted.
 
-Source: classic-group-and-migration.md, section 7.3.
+Source: classic §7.3.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _records(
 
 
 def _timers(classic: ClassicGroup, now_ms: int) -> list[TimerCommand]:
-    """Those of the classic group are left to fire without effect (section 7.3, step 5): if the
+    """Those of the classic group are left to fire without effect (classic §7.3, step 5): if the
     conversion cannot be written, the group still needs them."""
     return [
         ScheduleTimer(

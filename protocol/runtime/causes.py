@@ -1,4 +1,4 @@
-"""Why a group rebalances: the causes of classic-group-and-migration.md, section 6, by name.
+"""Why a group rebalances: the causes of classic §6, by name.
 
 A coordinator names one whenever a classic group enters PreparingRebalance, and whenever the epoch
 of a consumer group rises; hosts count them (``Outcome.rebalances``). What only a client can know,
@@ -34,7 +34,7 @@ class RebalanceCause(Enum):
     """A pattern matches other topics than before."""
     SUBSCRIPTION_CHANGED = "subscription_changed"
     PARTITIONS_REVOKED = "partitions_revoked"
-    """The second rebalance of cooperative members (section 3.5)."""
+    """The second rebalance of cooperative members (classic §3.5)."""
     ENFORCED = "enforced"
     """The application asked for it."""
     ASSIGNORS_CHANGED = "assignors_changed"

@@ -2,7 +2,7 @@
 
 One instance holds the groups of one partition of the offsets topic. It is pure: the host owns the
 log, the clock and the network (``protocol/hosting/minimal_shard.py`` is the smallest host).
-Sources: consumer-group-coordinator.md, sections 2.3, 2.5, 4.1, 8.6, 9.3 and 9.5.
+Sources: coordinator §2.3, §2.5, §4.1, §8.6, §9.3, §9.5.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage, Topic
 __all__ = ["EXPIRY_KEY", "GroupCoordinator"]
 
 EXPIRY_KEY = TimerKey("expiry", "")
-"""The shard-wide job that deletes empty groups (section 8.5)."""
+"""The shard-wide job that deletes empty groups (coordinator §8.5)."""
 
 
 _MIGRATION = Rebalance("consumer", RebalanceCause.MIGRATION)
@@ -131,7 +131,7 @@ class GroupCoordinator:
     @property
     def simple_groups(self) -> frozenset[str]:
         """Ids of the classic groups that exist only because somebody without membership committed
-        an offset (section 8.1)."""
+        an offset (coordinator §8.1)."""
         return frozenset(i for i, group in self.classic_groups.items() if group.is_simple)
 
     @property
@@ -192,7 +192,7 @@ class GroupCoordinator:
         return self._complete(group_of_members, outcome, now_ms)
 
     def read(self, request: ReadRequest) -> Response:
-        """Answer a read operation from what is committed (section 9.4).
+        """Answer a read operation from what is committed (coordinator §9.4).
 
         The host may let the answer go at once. Where nothing is uncommitted, this is the newest
         state.
@@ -229,7 +229,8 @@ class GroupCoordinator:
     def write_failed(
         self, on_commit: object, error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """They are not, as far as the host can tell; ``error`` is for the clients (section 9.6).
+        """They are not, as far as the host can tell; ``error`` is for the clients
+        (coordinator §9.6).
 
         ``is_undone``: nothing of them is in the log, and the host has rolled them back. A write
         that only took too long may still be committed, and what it did stays.
@@ -290,7 +291,7 @@ class GroupCoordinator:
         return self._complete(group, outcome, now_ms)
 
     def _find(self, request: ConsumerGroupHeartbeatRequest, conversion: Operation) -> ConsumerGroup:
-        """Section 2.5, for an id that no consumer group has.
+        """coordinator §2.5, for an id that no consumer group has.
 
         A fresh or converted group stays outside ``groups`` until its records are replayed.
         """
@@ -345,7 +346,7 @@ class GroupCoordinator:
         return replace(outcome, records=outcome.records + records, timers=outcome.timers + timers)
 
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
-        """Section 10.2. The settings live outside the group log; the host shows them to every
+        """coordinator §10.2. The settings live outside the group log; the host shows them to every
         later coordinator of the group."""
         configs = self._context.configs
         current = configs.groups.get(request.group_id, GroupConfig())
@@ -369,7 +370,7 @@ class GroupCoordinator:
     def fire(self, key: TimerKey, *, epoch: int = 0, now_ms: int) -> Outcome:
         """An armed timer has expired. ``epoch`` is what it was armed with.
 
-        A timer whose group or member is gone does nothing (section 4.1).
+        A timer whose group or member is gone does nothing (coordinator §4.1).
         """
         if key.kind == "expiry":
             return self._expire(now_ms)
@@ -391,9 +392,9 @@ class GroupCoordinator:
     def replay(self, record: Record, *, strict: bool = True, offset: int | None = None) -> None:
         """Apply one record; the only way in which hard state changes.
 
-        ``strict`` is False during a load (section 9.3). ``offset`` is that of a record which is not
-        committed yet, for a coordinator that keeps history. Raises ProtocolBug where a live record
-        contradicts the state it meets.
+        ``strict`` is False during a load (coordinator §9.3). ``offset`` is that of a record which
+        is not committed yet, for a coordinator that keeps history. Raises ProtocolBug where a live
+        record contradicts the state it meets.
         """
         self._store.replay(record, strict=strict, offset=offset)
 
@@ -402,16 +403,16 @@ class GroupCoordinator:
         self._store.commit_to(offset)
 
     def revert_to(self, offset: int) -> None:
-        """Undo everything from ``offset`` on, which could not be written (section 9.4).
+        """Undo everything from ``offset`` on, which could not be written (coordinator §9.4).
 
-        Soft state and timers stay as they are (section 15, D14). Raises ValueError for a
+        Soft state and timers stay as they are (coordinator §15, D14). Raises ValueError for a
         coordinator that keeps no history.
         """
         self._store.revert_to(offset)
 
     def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
         """Take a new metadata image. Groups subscribed to a changed name look at it at their next
-        heartbeat (section 7.3); versions that look themselves ask for a timer."""
+        heartbeat (coordinator §7.3); versions that look themselves ask for a timer."""
         old, self._context.image = self._context.image, image
         names = {*old.by_name, *image.by_name}
         changed = {n for n in names if old.by_name.get(n) != image.by_name.get(n)}
@@ -433,11 +434,12 @@ class GroupCoordinator:
         return tuple(timers)
 
     def update_configs(self, configs: ConfigsInForce) -> None:
-        """Take altered settings (section 10.2). Timers that are running are not adjusted."""
+        """Take altered settings (coordinator §10.2). Timers that are running are not adjusted."""
         self._context.take_configs(configs)
 
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
-        """Timers of a freshly loaded shard: full timeouts for every member, expiry (9.5)."""
+        """Timers of a freshly loaded shard: full timeouts for every member, expiry
+        (coordinator §9.5)."""
         rules = self._context.rules
         expiry_ms = self.config.offsets_retention_check_interval_ms
         timers: list[TimerCommand] = [ScheduleTimer(EXPIRY_KEY, now_ms + expiry_ms)]
@@ -469,7 +471,7 @@ class GroupCoordinator:
 
     def on_unloaded(self, *, now_ms: int) -> tuple[Completion, ...]:
         """Another broker takes over: what parked requests are answered. The host drops this
-        instance, and its timers, afterwards (migration, section 8.2)."""
+        instance, and its timers, afterwards (migration, classic §8.2)."""
         return self._classic.on_unloaded(now_ms=now_ms)
 
 

@@ -1,8 +1,8 @@
 """Configuration of a coordinator, with Kafka's names, defaults and start-up checks.
 
-Source: consumer-group-coordinator.md, section 10; bounds of the assignment interval, the words of
-refusals, and which settings are dynamic at all as brokers say (Apache Kafka 4.1.2 and 4.3.1). All
-times are milliseconds.
+Source: coordinator §10; bounds of the assignment interval, the words of refusals, and which
+settings are dynamic at all as brokers say (Apache Kafka 4.1.2 and 4.3.1). All times are
+milliseconds.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ _DYNAMIC = ("group_consumer_assignment_interval_ms",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Dynamic settings of one group; None means the broker's value (section 10.2)."""
+    """Dynamic settings of one group; None means the broker's value (coordinator §10.2)."""
 
     consumer_session_timeout_ms: int | None = None
     consumer_heartbeat_interval_ms: int | None = None
@@ -144,7 +144,7 @@ class GroupConfig:
 class ConfigsInForce:
     """What a broker goes by: its own settings, and those of groups by group id.
 
-    They live outside the group log: they survive a group, and may precede it (section 10.2).
+    They live outside the group log: they survive a group, and may precede it (coordinator §10.2).
     """
 
     broker: CoordinatorConfig

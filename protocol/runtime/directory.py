@@ -1,6 +1,6 @@
 """What concerns groups of every kind: listing, deletion, expiry.
 
-Source: consumer-group-coordinator.md, sections 6.2, 8.5 and 8.6.
+Source: coordinator §6.2, §8.5, §8.6.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class Directory:
         states = {state.strip().lower() for state in request.states_filter}
         types = {kind.lower() for kind in request.types_filter}
         rows = [list_row(CommittedGroup(group)) for group in committed(self._store.groups).values()]
-        # The state of a classic group is not in its records: the live one is shown (6.2).
+        # The state of a classic group is not in its records: the live one is shown
+        # (coordinator §6.2).
         rows += [_classic_row(group) for group in committed(self._store.classic_groups).values()]
         return ListGroupsResponse(
             groups=tuple(

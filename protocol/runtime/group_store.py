@@ -1,6 +1,6 @@
 """The groups and offsets of one shard, and how records change them.
 
-Sources: consumer-group-coordinator.md, sections 9.3 (replay) and 9.4 (committed state, rollback).
+Sources: coordinator §9.3 (replay) and coordinator §9.4 (committed state, rollback).
 """
 
 from __future__ import annotations

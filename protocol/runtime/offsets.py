@@ -1,7 +1,7 @@
 """Committed offsets: who may commit and fetch, what is stored, when it expires.
 
-Source: consumer-group-coordinator.md, section 8. Offsets are stored by the *name* of the topic, so
-a recreated topic can inherit them (defect D13).
+Source: coordinator §8. Offsets are stored by the *name* of the topic, so a recreated topic can
+inherit them (coordinator D13).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OffsetStore:
         return self._by_group.get(group_id, {})
 
     def committed_of_group(self, group_id: str) -> GroupOffsets:
-        """The same at the last committed offset of the log (section 9.4)."""
+        """The same at the last committed offset of the log (coordinator §9.4)."""
         return committed(committed(self._by_group).get(group_id, {}))
 
     def committed_count(self) -> int:
@@ -91,7 +91,8 @@ class OffsetStore:
         *,
         now_ms: int,
     ) -> Outcome:
-        """Section 8.1. The whole request is refused, or each partition is stored on its own."""
+        """coordinator §8.1. The whole request is refused, or each partition is stored on its
+        own."""
         errors: dict[TopicPartition, ErrorCode] = {}
         known: dict[TopicPartition, Topic] = {}
         metadata = request.metadata
@@ -191,8 +192,8 @@ class OffsetStore:
     def fetch(
         self, request: OffsetFetchRequest, group: ConsumerGroup | None
     ) -> OffsetFetchResponse:
-        """Section 8.2, for a request that requires stable offsets: the newest state is shown, and
-        the host lets the answer go when that is committed.
+        """coordinator §8.2, for a request that requires stable offsets: the newest state is shown,
+        and the host lets the answer go when that is committed.
 
         ``group`` is None for a group that checks nobody: a classic one, or none at all.
         """
@@ -201,7 +202,7 @@ class OffsetStore:
     def fetch_committed(
         self, request: OffsetFetchRequest, group: CommittedGroup | None
     ) -> OffsetFetchResponse:
-        """Section 8.2, for any other request: a read at the last committed offset."""
+        """coordinator §8.2, for any other request: a read at the last committed offset."""
         return self._fetch(request, group, self.committed_of_group(request.group_id))
 
     def _fetch(
@@ -250,7 +251,7 @@ class OffsetStore:
     def delete(
         self, request: OffsetDeleteRequest, group: ConsumerGroup | ClassicGroup | None
     ) -> Outcome:
-        """Section 8.3: topics that somebody subscribes to keep their offsets."""
+        """coordinator §8.3: topics that somebody subscribes to keep their offsets."""
         if group is None:
             return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         if isinstance(group, ClassicGroup):
@@ -279,13 +280,13 @@ class OffsetStore:
     # -- tombstones ------------------------------------------------------------------------
 
     def tombstones_of_group(self, group_id: str) -> list[Record]:
-        """Forget every offset of a group that is deleted (section 8.6)."""
+        """Forget every offset of a group that is deleted (coordinator §8.6)."""
         if not self._context.rules.deletes_offsets_with_group:
             return []
         return [OffsetCommit(group_id, t, p, None) for t, p in sorted(self.of_group(group_id))]
 
     def tombstones_of_topic(self, topic_name: str) -> list[Record]:
-        """Forget every offset of a topic that is deleted (section 8.4)."""
+        """Forget every offset of a topic that is deleted (coordinator §8.4)."""
         return [
             OffsetCommit(group_id, topic, partition, None)
             for group_id in self.group_ids()
@@ -296,7 +297,7 @@ class OffsetStore:
     def expired(
         self, group_id: str, group: ConsumerGroup | ClassicGroup | None, *, now_ms: int
     ) -> list[Record]:
-        """Tombstones of offsets whose retention is over (section 8.5).
+        """Tombstones of offsets whose retention is over (coordinator §8.5).
 
         Topics that the group subscribes to are spared. The base is the time of the commit; in a
         classic group that has lost its members, the time at which it did.

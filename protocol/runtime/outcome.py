@@ -2,13 +2,13 @@
 
 The host owns log, clock and network. It must replay ``records`` into the coordinator before the
 next call, and may release ``response`` only when they are committed
-(consumer-group-coordinator.md, section 9.4).
+(coordinator §9.4).
 
-A classic group answers differently (classic-group-and-migration.md, sections 2 and 8.3). Its
-JoinGroup and SyncGroup can be *parked*: the host passes a token with the request, and the answer
-comes under that token among the ``completions`` of this outcome or of a later one. Completions
-leave at once; what must wait for a commit is announced by ``on_commit`` instead, which the host
-hands back to ``committed`` or ``write_failed`` of the coordinator, and obeys what comes of it.
+A classic group answers differently (classic §2, §8.3). Its JoinGroup and SyncGroup can be *parked*:
+the host passes a token with the request, and the answer comes under that token among the
+``completions`` of this outcome or of a later one. Completions leave at once; what must wait for a
+commit is announced by ``on_commit`` instead, which the host hands back to ``committed`` or
+``write_failed`` of the coordinator, and obeys what comes of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Token = Hashable
 
 
 class TimerKey(NamedTuple):
-    """Identity of a timer: scheduling an existing key replaces it (section 4.1)."""
+    """Identity of a timer: scheduling an existing key replaces it (coordinator §4.1)."""
 
     kind: str
     group_id: str

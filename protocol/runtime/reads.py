@@ -1,6 +1,6 @@
 """Read operations: they show what is committed, and wait for nothing.
 
-Source: consumer-group-coordinator.md, sections 6.2, 6.3, 8.2 and 9.4.
+Source: coordinator §6.2, §6.3, §8.2, §9.4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ ReadRequest = (
 def is_read(request: object) -> TypeGuard[ReadRequest]:
     """Whether this is a read operation.
 
-    An offset fetch that requires stable offsets is a write without records instead (section 8.2).
+    An offset fetch that requires stable offsets is a write without records instead
+    (coordinator §8.2).
     """
     if isinstance(request, OffsetFetchRequest):
         return not request.require_stable

@@ -1,9 +1,9 @@
 """State at the last committed offset beside the newest state, and the way back.
 
-Source: consumer-group-coordinator.md, section 9.4: operations work on the newest state, reads on
-that of the last committed offset, and a batch that cannot be written is undone. Every change of an
-uncommitted record keeps what was there before, by key: a read of one key costs one look-up, nothing
-is ever copied, and where everything is committed there is nothing to look up.
+Source: coordinator §9.4: operations work on the newest state, reads on that of the last committed
+offset, and a batch that cannot be written is undone. Every change of an uncommitted record keeps
+what was there before, by key: a read of one key costs one look-up, nothing is ever copied, and
+where everything is committed there is nothing to look up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The protocol as the accepted text of KIP-848 has it, where that differs from shipped brokers.
 
-Source: consumer-group-coordinator.md, section 13 ("KIP text versus trunk"). The coordinator
-computes targets on its own, joins are not reconciled at once, responses name pending partitions,
-a member with a wrong epoch is removed.
+Source: coordinator §13 ("KIP text versus trunk"). The coordinator computes targets on its own,
+joins are not reconciled at once, responses name pending partitions, a member with a wrong epoch is
+removed.
 
 When a released partition passes to its next owner is told in two ways by the KIP's own case
 studies: ``Kip848Rules`` lets it pass at the release (eager), ``LazyKip848Rules`` at the receiver's
@@ -53,11 +53,11 @@ class Kip848Rules(Kafka41Rules):
     def accepts_commit(
         self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
     ) -> bool:
-        """A commit must carry the member's epoch (row 22)."""
+        """A commit must carry the member's epoch (coordinator §13, row 22)."""
         return epoch == member.member_epoch
 
     def revoking_epoch(self, member: Member) -> int | None:
-        """The old epoch stays until the target is reached (row 13)."""
+        """The old epoch stays until the target is reached (coordinator §13, row 13)."""
         return None
 
     def follow_up(

@@ -1,8 +1,8 @@
 """Which protocol is simulated: one value that names the rules of coordinator and member.
 
 ``kafka-4.3`` is the default; ``kafka-4.1`` and ``kip-848`` are the other two. A value may carry
-known defects and mutants (bug-zoo.md) by name: each is a mixin class put in front of the rules, so
-that a defect which is off costs nothing.
+known defects and mutants (docs/reference/defects.md) by name: each is a mixin class put in front of
+the rules, so that a defect which is off costs nothing.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ _SHIPPED_IN_4_1 = (
     "KAFKA-19431",
     "KAFKA-20066",
     "KAFKA-20640",
-    # Of the client: bug-zoo.md for the first; the second stands in the byte code of 4.1.2.
+    # Of the client: docs/reference/defects.md for the first; the second stands in the byte code of
+    # 4.1.2.
     "KAFKA-20332",
     "KAFKA-19813",
 )

@@ -1,8 +1,8 @@
 """What concerns client-side assignors in requests, responses and records, as frozen values.
 
-Only the text of KIP-848 has them (consumer-group-coordinator.md, section 12); no broker was ever
-shipped with any of this. As in ``messages.py``, what a coordinator must refuse can be expressed,
-as long as it fits the fields of the wire.
+Only the text of KIP-848 has them (coordinator §12); no broker was ever shipped with any of this. As
+in ``messages.py``, what a coordinator must refuse can be expressed, as long as it fits the fields
+of the wire.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
 ]
 
 CLASSIC_METADATA_VERSION = -1
-"""Version that marks the user data of a classic member (section 12.4)."""
+"""Version that marks the user data of a classic member (coordinator §12.4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAssignor:
-    """One assignor that a member offers, with the member's metadata for it (section 12.1).
+    """One assignor that a member offers, with the member's metadata for it (coordinator §12.1).
 
     ``reason`` other than 0 asks for a new assignment; it says why the metadata was updated. Raises
     ValueError for a number that does not fit its field.
@@ -54,7 +54,7 @@ class ClientAssignor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentMetadata:
-    """What an assignor tells a member beside its partitions (section 12.7).
+    """What an assignor tells a member beside its partitions (coordinator §12.7).
 
     ``error`` is the assignor's own, 0 for success, and the same for all members of one assignment.
     Raises ValueError for a number that does not fit its field.
@@ -71,7 +71,7 @@ class AssignmentMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupPrepareAssignmentRequest:
-    """The chosen member asks for what its assignor needs (section 12.5)."""
+    """The chosen member asks for what its assignor needs (coordinator §12.5)."""
 
     group_id: str
     member_id: str
@@ -125,7 +125,8 @@ class InstalledMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupInstallAssignmentRequest:
-    """The chosen member hands in what it computed from the group at ``group_epoch`` (12.6).
+    """The chosen member hands in what it computed from the group at ``group_epoch``
+    (coordinator §12.6).
 
     Raises ValueError for an ``error`` that does not fit its field.
     """

@@ -1,7 +1,7 @@
 """Requests and responses of the classic group protocol, as frozen values.
 
 Field names are Kafka's in snake case. An empty ``member_id`` means "I have none yet". Source:
-classic-group-and-migration.md, section 2.
+classic §2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The value of record 2: a classic group as its log keeps it.
 
-Source: classic-group-and-migration.md, section 8.1.
+Source: classic §8.1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests and responses of the consumer group protocol, as frozen values.
 
 Field names are Kafka's in snake case. ``None`` is null on the wire and means "unchanged" in a
-heartbeat request (consumer-group-coordinator.md, section 1.4). What a *coordinator* must refuse
-(empty ids, epochs below -2) can be expressed here, because a conforming coordinator answers it.
+heartbeat request (coordinator §1.4). What a *coordinator* must refuse (empty ids, epochs below -2)
+can be expressed here, because a conforming coordinator answers it.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class ConsumerGroupHeartbeatRequest:
     """Api key 68. ``topic_partitions`` is the owned list: None means "not reported".
 
     ``topics_without_partitions``: topics that the owned list names with no partition. No client
-    sends such, but a broker looks at them (section 2.8).
+    sends such, but a broker looks at them (coordinator §2.8).
 
-    ``client_assignors``, most preferred first, exist in the KIP's text only (section 12.1).
+    ``client_assignors``, most preferred first, exist in the KIP's text only (coordinator §12.1).
     """
 
     group_id: str
@@ -95,7 +95,7 @@ class ConsumerGroupHeartbeatRequest:
 
     @property
     def is_full(self) -> bool:
-        """Whether the answer must carry the assignment (section 2.9)."""
+        """Whether the answer must carry the assignment (coordinator §2.9)."""
         return self.member_epoch == JOIN_EPOCH or (
             self.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
             and (self.subscribed_topic_names is not None or self.subscribed_topic_regex is not None)
@@ -107,9 +107,9 @@ class ConsumerGroupHeartbeatRequest:
 class ConsumerGroupHeartbeatResponse:
     """Answer to api key 68. An error answer carries nothing but code and message.
 
-    The last three fields exist in the KIP's text only: ``pending_topic_partitions`` (section 13,
-    row 1); ``should_compute_assignment`` and ``assignment_metadata``, which is None unless a
-    client-side assignor made the assignment (sections 12.3 and 12.7).
+    The last three fields exist in the KIP's text only: ``pending_topic_partitions``
+    (coordinator §13, row 1); ``should_compute_assignment`` and ``assignment_metadata``, which is
+    None unless a client-side assignor made the assignment (coordinator §12.3, §12.7).
     """
 
     error_code: ErrorCode = ErrorCode.NONE
@@ -150,7 +150,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupDescribeResponse:
-    """One described group; on an error all other fields are empty (section 6.3)."""
+    """One described group; on an error all other fields are empty (coordinator §6.3)."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -164,7 +164,7 @@ class ConsumerGroupDescribeResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListGroupsRequest:
-    """Api key 16. Empty filters let everything pass (section 6.2)."""
+    """Api key 16. Empty filters let everything pass (coordinator §6.2)."""
 
     states_filter: tuple[str, ...] = ()
     types_filter: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ class DeleteGroupsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteGroupsResponse:
-    """Answer to DeleteGroups for one group (section 8.6)."""
+    """Answer to DeleteGroups for one group (coordinator §8.6)."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.NONE
@@ -207,7 +207,7 @@ class DeleteGroupsResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterGroupConfigRequest:
     """IncrementalAlterConfigs for the resource GROUP: Kafka's dotted name -> value, None deletes
-    the setting (section 10.2)."""
+    the setting (coordinator §10.2)."""
 
     group_id: str
     configs: Mapping[str, int | None]
@@ -223,7 +223,8 @@ class AlterGroupConfigResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorResponse:
-    """What a broker answers when no coordinator core handled the request (section 2.1, 9.5)."""
+    """What a broker answers when no coordinator core handled the request (coordinator §2.1,
+    §9.5)."""
 
     error_code: ErrorCode
     error_message: str | None = None

@@ -2,7 +2,7 @@
 
 On the wire these are bytes inside JoinGroup and SyncGroup. A classic coordinator carries them
 unread and compares them, so two values here are equal exactly if their bytes would be: the order of
-topics and of owned partitions counts. Source: classic-group-and-migration.md, section 3.4.
+topics and of owned partitions counts. Source: classic §3.4.
 """
 
 from __future__ import annotations

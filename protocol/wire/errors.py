@@ -1,6 +1,6 @@
 """Error codes of the group APIs, and the exception by which a handler refuses a request.
 
-Codes and names are Kafka's (consumer-group-coordinator.md, section 1.5).
+Codes and names are Kafka's (coordinator §1.5).
 """
 
 from __future__ import annotations

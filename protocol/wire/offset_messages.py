@@ -1,7 +1,7 @@
 """Requests and responses for committed offsets, as frozen values.
 
 Field names are Kafka's in snake case. Offsets are keyed by partition instead of nested by topic.
-One group per OffsetFetch, as consumers send it (consumer-client.md, section 7).
+One group per OffsetFetch, as consumers send it (client §7).
 
 Up to version 9 of OffsetCommit and OffsetFetch topics are *named* on the wire, from version 10 on
 they stand there by id. ``wire_topics`` says as what the topics of a request stand there: topic id
@@ -45,7 +45,7 @@ class OffsetCommitRequest:
 
     ``metadata``: partition -> free text, for those that have any. ``api_version`` 9 is the first
     that members of the consumer protocol may use. ``retention_time_ms`` counts in versions 2 to 4
-    only (section 8.4).
+    only (coordinator §8.4).
     """
 
     group_id: str

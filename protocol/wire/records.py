@@ -1,8 +1,8 @@
 """Records of the group log: the only way in which coordinator state changes.
 
-Types 1 to 8 and 16 of consumer-group-coordinator.md, section 9.1. Each record class is one type; a
-tombstone is the same class with ``value`` None. ``to_dict`` spells a record as the recorded broker
-traces do (topic ids stay ids).
+Types 1 to 8 and 16 of coordinator §9.1. Each record class is one type; a tombstone is the same
+class with ``value`` None. ``to_dict`` spells a record as the recorded broker traces do (topic ids
+stay ids).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ VALUE_FIELDS = frozenset({"value", "metadata"})
 
 
 class MemberState(IntEnum):
-    """State byte of record 8 (section 3.1)."""
+    """State byte of record 8 (coordinator §3.1)."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -66,7 +66,7 @@ class MemberMetadataValue:
     """What a member told about itself; everything but epochs and assignments.
 
     ``classic_member_metadata`` is None for a member that uses the consumer protocol,
-    ``client_assignors`` for one that offers none (section 12.7).
+    ``client_assignors`` for one that offers none (coordinator §12.7).
     """
 
     instance_id: str | None
@@ -94,7 +94,7 @@ class CurrentAssignmentValue:
     """Epochs, state and both partition sets of a member; each partition with its assignment epoch.
 
     ``with_epochs`` says whether the simulated version writes the assignment epochs (4.3);
-    ``metadata`` is what a client-side assignor gave the member at this epoch (section 12.7).
+    ``metadata`` is what a client-side assignor gave the member at this epoch (coordinator §12.7).
     """
 
     member_epoch: int
@@ -118,7 +118,7 @@ class RegularExpressionValue:
 
 class OffsetCommitValue(NamedTuple):
     """A committed offset. ``expire_timestamp`` is None unless the commit asked for a retention;
-    ``topic_id`` is None where the simulated version does not store it (section 8.4)."""
+    ``topic_id`` is None where the simulated version does not store it (coordinator §8.4)."""
 
     offset: int
     commit_timestamp: int
@@ -176,7 +176,7 @@ class ConsumerGroupMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupPartitionMetadata:
-    """Record 4: written as a tombstone only (section 8.6)."""
+    """Record 4: written as a tombstone only (coordinator §8.6)."""
 
     type_id: ClassVar[int] = 4
     group_id: str

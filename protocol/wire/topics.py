@@ -1,7 +1,7 @@
 """Topics as a coordinator and a client know them: ids, names, partition counts.
 
 Members subscribe by name; assignments, owned lists and targets use topic ids
-(consumer-group-coordinator.md, section 7.1).
+(coordinator §7.1).
 """
 
 from __future__ import annotations

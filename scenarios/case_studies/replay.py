@@ -8,12 +8,11 @@ coordinator has armed. After each step the coordinator's state is projected to t
   chapter shows from the moment the member has reached the target epoch.
 
 A member that comes back with the other protocol, and loses nothing by it, is a static one here:
-only those keep their place in real groups (classic-group-and-migration.md, section 7.9).
+only those keep their place in real groups (classic §7.9).
 
 One thing is not compared. The chapter lets an old target name a removed member until the next
-target is computed; brokers, and we, drop its share with the member (section 4.2 of
-consumer-group-coordinator.md). Nothing depends on it: the share of a member that is gone is given
-to nobody.
+target is computed; brokers, and we, drop its share with the member (coordinator §4.2). Nothing
+depends on it: the share of a member that is gone is given to nobody.
 """
 
 from __future__ import annotations
@@ -175,8 +174,7 @@ class CaseStudyReplay:
         )
 
     def _classic_state(self, member: Member) -> str:
-        """What brokers do not store, but a timer and the epochs tell (section 7.4 of
-        classic-group-and-migration.md)."""
+        """What brokers do not store, but a timer and the epochs tell (classic §7.4)."""
         if sync_key(GROUP_ID, member.member_id) in self.shard.timers:
             return "CompletingRebalance"
         is_behind = member.member_epoch < self.group.target_assignment_epoch

@@ -29,8 +29,8 @@ _COMPONENTS = ("coordinator", "client", "assignor", "broker")
 class Defect:
     """One defect.
 
-    ``properties`` are clauses of which a run has to report one: S1 to S9 and L1 to L8 of
-    bug-zoo.md, C1 to C30 of consumer-client.md. Where no promise breaks, ``measured`` is the metric
+    ``properties`` are clauses of which a run has to report one: defects S1-S9,
+    L1-L8, client C1-C28. Where no promise breaks, ``measured`` is the metric
     that the defect makes larger; where nothing shows at all, ``unobserved`` says why.
     """
 
@@ -49,8 +49,7 @@ class Defect:
 
     def is_shown_by(self, promise: Promise) -> bool:
         """Whether a run that breaks this promise has shown the defect."""
-        clauses = {_clause(name) for name in self.properties}
-        return self.id in promise.broken_by or not clauses.isdisjoint(promise.clauses)
+        return self.id in promise.broken_by or not set(self.properties).isdisjoint(promise.clauses)
 
     def __post_init__(self) -> None:
         if self.component not in _COMPONENTS:
@@ -61,11 +60,6 @@ class Defect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Register:
     defect: tuple[Defect, ...]
-
-
-def _clause(name: str) -> str:
-    """A property as promises cite it."""
-    return f"client {name}" if name.startswith("C") else f"zoo {name}"
 
 
 def zoo_scenario(defect_id: str, *, with_defect: bool = True) -> Scenario:

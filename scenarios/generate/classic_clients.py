@@ -1,7 +1,7 @@
 """Drawing who of a scenario speaks the classic protocol, how, and who changes over.
 
 Every draw comes from a stream of its own, so that nothing else of a seed depends on it. Source:
-classic-group-and-migration.md, sections 2.10, 3.1 and 7.2.
+classic §2.10, §3.1, §7.2.
 """
 
 from __future__ import annotations

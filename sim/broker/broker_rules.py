@@ -2,7 +2,7 @@
 
 The coordinator core and the member have rules of their own (``protocol/versions/semantics.py``).
 What stands here is the runtime around the core: when an answer may go, when a shard is given up
-(consumer-group-coordinator.md, sections 9.4 and 9.5; bug-zoo.md, part "Failover").
+(coordinator §9.4, §9.5; defects, "Failover, log replay, coordinator change").
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class BrokerRules:
     """A load takes a record that contradicts an earlier one for an error."""
 
     reverts_failed_batches = True
-    """Memory goes back to where it was before a batch that could not be written (section 9.4)."""
+    """Memory goes back to where it was before a batch that could not be written
+    (coordinator §9.4)."""
 
     unload_delay_ms = 0
     """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
@@ -43,7 +44,7 @@ class BrokerRules:
 
         ``end_offset`` is the end of the log after the operation, ``own_writes_end`` the end of what
         this shard has written itself since its load (0 if nothing). An answer without records
-        waits too, so that it never shows what is not committed (section 9.4, step 5).
+        waits too, so that it never shows what is not committed (coordinator §9.4, step 5).
         """
         return end_offset
 

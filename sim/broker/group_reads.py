@@ -1,7 +1,7 @@
 """How a broker answers what concerns several groups: describe and list.
 
-Source: consumer-group-coordinator.md, sections 6.2 and 6.3. Each group lives in one partition of
-``__consumer_offsets``, and each partition that the broker coordinates answers for its own.
+Source: coordinator §6.2, §6.3. Each group lives in one partition of ``__consumer_offsets``, and
+each partition that the broker coordinates answers for its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers that wait for their commit.
 
-Source: consumer-group-coordinator.md, section 9.4: an answer goes when the high watermark has
-reached what it waits for, or as an error when that takes too long, or can never happen.
+Source: coordinator §9.4: an answer goes when the high watermark has reached what it waits for, or
+as an error when that takes too long, or can never happen.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["Answer", "Asked", "HeldAnswers"]
 class Asked:
     """A request that a shard has taken, and where its answer goes.
 
-    It stands for itself as the token of a parked request (classic-group-and-migration.md, section
-    2), and is forgotten when nobody is going to answer it any more.
+    It stands for itself as the token of a parked request (classic §2), and is forgotten when nobody
+    is going to answer it any more.
     """
 
     __slots__ = ("connection", "correlation_id", "is_answered", "operation", "request")

@@ -1,8 +1,8 @@
 """One broker's replica of the offsets partition: records with leader epochs, and a high watermark.
 
-Source: consumer-group-coordinator.md, sections 9.3 to 9.5. Offsets count records from 0. Two
-replicas that have the same leader epoch at an offset were given the same record there, and the same
-log before it; compaction leaves holes, in each replica by itself.
+Source: coordinator §9.3-§9.5. Offsets count records from 0. Two replicas that have the same leader
+epoch at an offset were given the same record there, and the same log before it; compaction leaves
+holes, in each replica by itself.
 """
 
 from __future__ import annotations

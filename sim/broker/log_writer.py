@@ -1,9 +1,9 @@
 """How the records of a shard's operations get into its log: one by one, or gathered in batches.
 
-Source: consumer-group-coordinator.md, section 9.4, steps 3 and 4. Records are in force in memory as
-soon as they are added. A batch is written as a whole when its time has come
-(``group.coordinator.append.linger.ms``), or when the next operation does not fit; nothing of it is
-written if that fails, and memory goes back to where it was before the batch.
+Source: coordinator §9.4, steps 3 and 4. Records are in force in memory as soon as they are added. A
+batch is written as a whole when its time has come (``group.coordinator.append.linger.ms``), or when
+the next operation does not fit; nothing of it is written if that fails, and memory goes back to
+where it was before the batch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The topic ``__consumer_offsets``: which partition a group lives in, and where replicas stand.
 
-Source: consumer-group-coordinator.md, section 9.4 (one state machine for each partition that a
-broker leads); the rule for groups was read off the logs of a broker (Apache Kafka 4.3.1).
+Source: coordinator §9.4 (one state machine for each partition that a broker leads); the rule for
+groups was read off the logs of a broker (Apache Kafka 4.3.1).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """About how many bytes a record, and a batch of them, takes in the log.
 
-Lengths of Kafka's encoding of keys and values (consumer-group-coordinator.md, section 9.1), near
-enough for the question whether a batch is full: strings and lists with their lengths, numbers of
-fixed width, topic ids of 16 bytes.
+Lengths of Kafka's encoding of keys and values (coordinator §9.1), near enough for the question
+whether a batch is full: strings and lists with their lengths, numbers of fixed width, topic ids of
+16 bytes.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def record_bytes(record: Record) -> int:
 
 def _classic_member(member: ClassicMemberValue) -> int:
     """A member of a classic group, with its subscription and its assignment in their own
-    encoding (classic-group-and-migration.md, sections 1.7 and 8.1)."""
+    encoding (classic §1.7, §8.1)."""
     texts = (member.member_id, member.group_instance_id, member.client_id, member.client_host)
     size = 8 + sum(_text(text or "") for text in texts)
     for embedded in (member.subscription, member.assignment):

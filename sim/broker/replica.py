@@ -2,7 +2,7 @@
 
 It holds what belongs to the partition there: the log, replication, the coordinator shard, and who
 leads, as far as this broker has heard. Everything is decided partition by partition: a broker may
-lead one, follow in another, and still be loading a third (consumer-group-coordinator.md, 9.4, 9.5).
+lead one, follow in another, and still be loading a third (coordinator §9.4, §9.5).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each replica has one ``Replication``, which is at work while its broker believes that it leads. A
 follower that has heard of the leader's epoch cuts off what the leader does not have, and fetches
 from then on. The high watermark is the least offset that all in-sync replicas have reached
-(consumer-group-coordinator.md, section 9.4).
+(coordinator §9.4).
 """
 
 from __future__ import annotations

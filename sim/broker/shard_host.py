@@ -1,8 +1,7 @@
 """A coordinator shard on one broker: load, requests, timers, answers that wait for their commit.
 
-Sources: consumer-group-coordinator.md, sections 4.1, 9.4 and 9.5; for classic groups also
-classic-group-and-migration.md, sections 2 and 8. The core (``protocol.runtime.coordinator``) is
-pure; what it wants is done here.
+Sources: coordinator §4.1, §9.4, §9.5; for classic groups also classic §2, §8. The core
+(``protocol.runtime.coordinator``) is pure; what it wants is done here.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ __all__ = ["ShardHost", "ShardState"]
 
 
 TIMER_RETRY_MS = 500
-"""How long after a failed write the operation of a timer is tried again (section 4.1)."""
+"""How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
 
 
 _MAY_BE_PARKED = (JoinGroupRequest, SyncGroupRequest)
 
 
 class ShardState(Enum):
-    """States of section 9.5; a shard that was given up is CLOSED."""
+    """States of coordinator §9.5; a shard that was given up is CLOSED."""
 
     INITIAL = "initial"
     LOADING = "loading"
@@ -174,14 +173,14 @@ class ShardHost:
             self._replica.replication.on_append()
 
     def _turn_away(self, asked: Asked) -> None:
-        """Only who sends a classic heartbeat is not to be alarmed by a load (section 2.1)."""
+        """Only who sends a classic heartbeat is not to be alarmed by a load (coordinator §2.1)."""
         if self.state is ShardState.LOADING and type(asked.request) is HeartbeatRequest:
             self._release(asked, HeartbeatResponse())
         else:
             self._refuse(asked, self.refusal())
 
     def refusal(self) -> ErrorCode:
-        """What a shard that is not active answers (section 9.5)."""
+        """What a shard that is not active answers (coordinator §9.5)."""
         if self.state is ShardState.LOADING:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
@@ -199,7 +198,7 @@ class ShardHost:
         return rows
 
     def _read(self, request: ReadRequest) -> Any:
-        """A read waits for nothing (section 9.4)."""
+        """A read waits for nothing (coordinator §9.4)."""
         self._check_history(request)
         response = self.coordinator.read(request)
         self.operation_count = operation = self.operation_count + 1
@@ -292,7 +291,7 @@ class ShardHost:
         self._release(asked, error_answer(asked.request, code))
 
     def _fail(self, answer: Answer, error: WriteError) -> None:
-        """What an operation wrote is lost, or was not committed in time (section 9.6)."""
+        """What an operation wrote is lost, or was not committed in time (coordinator §9.6)."""
         asked = answer.asked
         code = reported(error, None if asked is None else asked.request)
         if answer.on_commit is not None:
@@ -310,7 +309,7 @@ class ShardHost:
     def _take(self, outcome: Outcome, *, is_atomic: bool = True) -> WriteError | None:
         """Obey an outcome's timers and write its records; or say why those could not be written.
 
-        The timers stay so even then (section 15, D14).
+        The timers stay so even then (coordinator §15, D14).
         """
         if outcome.timers:
             self.timers.obey(outcome.timers)
@@ -362,9 +361,9 @@ class ShardHost:
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
-        expired offsets), or has been put off (section 4.1). Those of classic groups are not
-        (classic-group-and-migration.md, section 2.9); nor are resolutions of patterns, whose result
-        is dropped: the next heartbeat starts another one (``CoordinatorExecutorImpl``)."""
+        expired offsets), or has been put off (coordinator §4.1). Those of classic groups are not
+        (classic §2.9); nor are resolutions of patterns, whose result is dropped: the next heartbeat
+        starts another one (``CoordinatorExecutorImpl``)."""
         kind = timer.key.kind
         is_dropped = kind == "regex" or kind.startswith("classic-")
         if timer.key not in self.timers.armed and not is_dropped:

@@ -1,8 +1,7 @@
 """How a shard reads its log when it becomes the coordinator.
 
-Source: consumer-group-coordinator.md, section 9.5. A load reads the log piece by piece, and the log
-may be compacted meanwhile; here it has two pieces: what it has read as it begins, and the rest as
-it ends.
+Source: coordinator §9.5. A load reads the log piece by piece, and the log may be compacted
+meanwhile; here it has two pieces: what it has read as it begins, and the rest as it ends.
 """
 
 from __future__ import annotations

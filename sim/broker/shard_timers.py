@@ -1,7 +1,7 @@
 """The timers of a shard.
 
-Source: consumer-group-coordinator.md, section 4.1. A timer that moves back costs no event: it is
-looked at when it was due first, and waits on from there.
+Source: coordinator §4.1. A timer that moves back costs no event: it is looked at when it was due
+first, and waits on from there.
 """
 
 from __future__ import annotations

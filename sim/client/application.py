@@ -1,8 +1,8 @@
 """The application thread of a client process: it polls, makes calls, and is kept by callbacks.
 
-Source: consumer-client.md, sections 0.1 and 6.1. No event is made for a ``poll`` that would only
-restart the poll timer. With a data plane the batch that a ``poll`` hands out keeps the application
-as well: it is back at ``poll`` when that is processed, and whatever it is to do waits until then.
+Source: client §0.1, §6.1. No event is made for a ``poll`` that would only restart the poll timer.
+With a data plane the batch that a ``poll`` hands out keeps the application as well: it is back at
+``poll`` when that is processed, and whatever it is to do waits until then.
 """
 
 from __future__ import annotations

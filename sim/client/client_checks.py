@@ -8,7 +8,7 @@ from rebalance_sim.protocol.clients.common.kinds import EVERY_KIND, LIBRDKAFKA_C
 __all__ = ["DEFAULT_ASSIGNORS", "check_assignors", "check_kind", "default_assignors"]
 
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
-"""``partition.assignment.strategy`` as Kafka has it (classic-group-and-migration.md, 2.10)."""
+"""``partition.assignment.strategy`` as Kafka has it (classic §2.10)."""
 
 _DEFAULT_OF_LIBRDKAFKA = ("range", "roundrobin")
 

@@ -1,8 +1,8 @@
 """The connections of one client process: set up, backed off, timed out.
 
-Source: consumer-client.md, section 2.4. A request to a broker waits while a connection is being
-set up, fails at once while the broker is in reconnect backoff, and fails with everything else in
-flight when one of them has waited for too long: usually the oldest, for ``request_timeout_ms``.
+Source: client §2.4. A request to a broker waits while a connection is being set up, fails at once
+while the broker is in reconnect backoff, and fails with everything else in flight when one of them
+has waited for too long: usually the oldest, for ``request_timeout_ms``.
 """
 
 from __future__ import annotations

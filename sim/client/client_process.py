@@ -1,7 +1,7 @@
 """One client process: an application thread and a network thread around a pure member.
 
-Source: consumer-client.md, section 0.1. The process hands events to the member and carries out
-what it wants; ``application.py`` has what the application does.
+Source: client §0.1. The process hands events to the member and carries out what it wants;
+``application.py`` has what the application does.
 """
 
 from __future__ import annotations

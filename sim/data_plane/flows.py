@@ -5,7 +5,7 @@ has, at most what a fetch may bring, and what the buffer has room for. Then the 
 processes as much as its rate allows, in equal shares; what one partition leaves of its share goes
 to the others (max-min fair). Nothing is done for each millisecond, though: while all shares stay
 the same everything moves along straight lines, and only where a line ends are new ones drawn.
-Sources: consumer-client.md, section 8; a fluid in place of single fetches and batches is our own.
+Sources: client §8; a fluid in place of single fetches and batches is our own.
 
 All is counted in whole parts of a record, so a stretch of time may be cut anywhere, and gives the
 same. ``tests/sim/test_flows.py`` holds this against one that does go millisecond by millisecond,

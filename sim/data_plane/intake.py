@@ -1,8 +1,8 @@
 """What one client process takes in: partitions it fetches, its buffer, and the batch in hand.
 
-Source: consumer-client.md, section 8. A partition flows from when it has a position and may be
-handed out; it is fetched while it is fetchable and its leader can be reached. What is buffered of
-one that may not be handed out any more is dropped, but for what the application has got already.
+Source: client §8. A partition flows from when it has a position and may be handed out; it is
+fetched while it is fetchable and its leader can be reached. What is buffered of one that may not be
+handed out any more is dropped, but for what the application has got already.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The lag of a partition is what its log has and its present consumer has not processed; while it has
 none, what its last one had not. It counts from a partition's first consumer on. All of it is
-integrated along the lines of ``flows.py``. Source: classic-group-and-migration.md, section 9.2,
-for what counts as a move; lag is the consumer's, not that of committed offsets.
+integrated along the lines of ``flows.py``. Source: classic §9.2, for what counts as a move; lag is
+the consumer's, not that of committed offsets.
 """
 
 from __future__ import annotations

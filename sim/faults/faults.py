@@ -382,9 +382,9 @@ class RollingMigration(At):
     """A rolling deployment that gives clients another library, or another setting of it: of kind
     ``to_kind`` from then on, and, if that speaks the classic protocol, with these ``assignors``.
 
-    So a group passes from the classic protocol to the consumer protocol (classic-group-and-
-    migration.md, section 7), back, or from eager to cooperative rebalances (section 3.1).
-    ``clients`` empty means all; otherwise as ``ClientBounce``.
+    So a group passes from the classic protocol to the consumer protocol (classic §7), back, or from
+    eager to cooperative rebalances (classic §3.1). ``clients`` empty means all; otherwise as
+    ``ClientBounce``.
     """
 
     to_kind: str

@@ -5,7 +5,7 @@ What can go wrong is that it breaks (``reset``), that it cannot be set up, and t
 pass for a while: then TCP holds the bytes. Reordering happens across connections only.
 
 A broker handles one request of a connection at a time and answers in order, so a held answer holds
-those behind it (consumer-client.md, section 2.4).
+those behind it (client §2.4).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The group coordinator's own metrics, one broker process's worth.
 
-Source: consumer-group-coordinator.md, section 11. Names are Kafka's in snake case. Gauges show
-committed state and are computed when they are read; meters count when an operation is processed,
-and begin anew with the process.
+Source: coordinator §11. Names are Kafka's in snake case. Gauges show committed state and are
+computed when they are read; meters count when an operation is processed, and begin anew with the
+process.
 
 Not here, because nothing in the simulator stands behind them: a broker handles an event at once and
 without a queue, so there is no ``event_queue_size``, ``event_queue_time_ms``,

@@ -1,8 +1,8 @@
 """How long a group epoch waits for its target assignment, and for all members to be there.
 
 With an assignment interval a target waits for the next one that is due, and one target serves all
-epochs that have come up meanwhile (consumer-group-coordinator.md, section 4.3; KIP-1263). Fewer
-targets and longer delays are the two sides of that, so both are measured here.
+epochs that have come up meanwhile (coordinator §4.3; KIP-1263). Fewer targets and longer delays are
+the two sides of that, so both are measured here.
 """
 
 from __future__ import annotations

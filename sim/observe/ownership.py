@@ -1,7 +1,7 @@
 """Who may fetch what in a group, integrated over time.
 
 A partition has an owner while some client may fetch it, as that client sees it, and no callback
-about it is running. Source of the definitions: classic-group-and-migration.md, section 9.
+about it is running. Source of the definitions: classic §9.
 """
 
 from __future__ import annotations

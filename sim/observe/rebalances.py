@@ -5,7 +5,7 @@ An episode of a group begins when its coordinator begins to rebalance it (a clas
 PreparingRebalance, the epoch of a consumer group rises: ``Outcome.rebalances``). It ends when the
 group is stable, or empty, its members know of the last generation or epoch, and none of them is
 busy with it, callbacks included. Whatever begins meanwhile is part of it. Source:
-classic-group-and-migration.md, section 9.2.
+classic §9.2.
 
 While nothing of this goes on, nobody has to tell anything: ``is_watching`` is false.
 """

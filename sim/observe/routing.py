@@ -92,7 +92,7 @@ class Router:
             shard = _shard(step)
             group_ids = dict.fromkeys(record.group_id for record in step.records)
             self._note(shard, shard.log_end_offset - len(step.records), group_ids)
-        # A timer of the whole shard has no group (consumer-group-coordinator.md, section 8.5).
+        # A timer of the whole shard has no group (coordinator §8.5).
         return self._only(step.event.group_id) if step.event.group_id else self._of_shard(step)
 
     def _of_load(self, step: Step) -> Collection[Checker]:

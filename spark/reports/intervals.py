@@ -3,8 +3,8 @@
 Whatever the distribution is, the number of observations below its median is binomial with 1/2. So
 an interval between two of the sorted observations covers the median with a probability that is
 known exactly, without a model and without drawing anything: the same numbers give the same
-interval. Source: David and Nagaraja, "Order Statistics" (2003), section 7.1. Ties and whole numbers
-make it cover more often, not less.
+interval. Source: David and Nagaraja, "Order Statistics" (2003), 7.1. Ties and whole numbers make it
+cover more often, not less.
 """
 
 from __future__ import annotations

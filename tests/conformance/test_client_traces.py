@@ -29,7 +29,7 @@ JAVA = sorted((FOLDER / "java").glob("*.json"))
 TWO_MEMBERS = FOLDER / "java" / "two_members.json"
 
 # An interval commit left with a poll that slipped in between two answers of one instant
-# (consumer-client.md, section 13): the one commit that cannot be met.
+# (client §13): the one commit that cannot be met.
 ONE_COMMIT_SHORT = {"fenced_after_partition"}
 
 Edit = Callable[[dict[str, Any]], None]
@@ -53,7 +53,7 @@ def test_a_recorded_java_consumer_is_met(path: Path) -> None:
 
 
 def test_all_traces_together_hold_what_the_reference_counts() -> None:
-    """671 transitions (section 1.2), of consumer-protocol clients alone."""
+    """671 transitions (client §1.2), of consumer-protocol clients alone."""
     reports = [replay(path) for path in JAVA]
     assert len(reports) == 37
     assert sum(r.states_total for r in reports) == 671
@@ -229,7 +229,7 @@ def requests(items: list[Observed], api: str) -> list[Observed]:
 
 
 def test_searches_and_retries_keep_their_distance() -> None:
-    """Section 13: search answer to search >= 80 ms, loading to retry >= 80 % of the backoff."""
+    """client §13: search answer to search >= 80 ms, loading to retry >= 80 % of the backoff."""
     trace = load_client_trace(FOLDER / "java" / "coordinator_restart.json")
     for process in trace.processes:
         items = drive(process)

@@ -61,7 +61,7 @@ def recorded(change: Callable[[Any], Any]) -> Change:
     return falsify
 
 
-# -- H3 to H5, H8, H10 -----------------------------------------------------------------------
+# -- classic H3-H5, H8, H10 ------------------------------------------------------------------
 
 
 @mutant
@@ -166,7 +166,7 @@ def hybrid_timer_of_consumer() -> ClassicWorld:
     return bench
 
 
-# -- H6 to H9, H13 ---------------------------------------------------------------------------
+# -- classic H6-H9, H13 ----------------------------------------------------------------------
 
 
 def classic(**config: Any) -> ClassicWorld:

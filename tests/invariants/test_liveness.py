@@ -46,7 +46,7 @@ def test_there_is_no_verdict_without_a_calm():
 
 
 def test_a_ghost_is_late_after_the_longest_session_and_not_before(calm):
-    """L3: a crashed member's timer should have removed it."""
+    """defects L3: a crashed member's timer should have removed it."""
     crash(calm, "a")
     liveness = calm.checker.liveness
     start_ms = calm.now_ms
@@ -58,7 +58,7 @@ def test_a_ghost_is_late_after_the_longest_session_and_not_before(calm):
 
 
 def test_a_load_in_the_calm_starts_the_bounds_anew(calm):
-    """L4: after a failover all timers start from zero."""
+    """coordinator L4: after a failover all timers start from zero."""
     crash(calm, "a")
     bound_ms = calm.checker.liveness.ghost_bound_ms
     due_ms = calm.now_ms + bound_ms
@@ -69,7 +69,7 @@ def test_a_load_in_the_calm_starts_the_bounds_anew(calm):
 
 
 def test_partitions_of_a_ghost_are_worked_on_by_nobody(calm):
-    """L2 of the zoo, with the reason."""
+    """defects L2, with the reason."""
     crash(calm, "a")
     reasons = {stuck.reason for stuck in calm.checker.liveness.verdict(FOREVER_MS)}
     assert "is held by id-a, which no living client uses" in reasons
@@ -96,7 +96,7 @@ def test_a_waiting_client_says_what_it_waits_for_and_since_when(calm):
 
 
 def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
-    """L2 of the coordinator reference: the deadline must not move away."""
+    """coordinator L2: the deadline must not move away."""
     world = FALSIFIED["test:moving-deadline"]()
     limit_ms = 300_000 + world.checker.liveness.slack_ms
     assert "liveness.revocation_bounded" not in late(world, world.now_ms + limit_ms)
@@ -104,13 +104,13 @@ def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
 
 
 def test_an_unserved_group_is_late(calm):
-    """L6: no coordinator is active."""
+    """defects L6: no coordinator is active."""
     calm.shard.is_active = False
     assert late(calm)[0] == "liveness.group_served"
 
 
 def test_a_leave_that_never_ends_is_late(calm):
-    """C28: unsubscribe blocks for ever."""
+    """client C28: unsubscribe blocks for ever."""
     calm.holds_heartbeats = True
     calm.tell("a", Unsubscribe())
     assert calm.member("a").leave_is_pending

@@ -43,7 +43,7 @@ def test_the_full_check_finds_a_second_holder_without_the_books():
 
 
 def test_a_lost_entry_of_the_ownership_map_is_found_by_the_next_step_that_writes():
-    """C3: the partition looks free although it is held."""
+    """coordinator C3: the partition looks free although it is held."""
     world = settled()
     lost = TopicPartition(ORDERS.topic_id, parts_of(world, "a")[0])
     del world.group.current_partition_epoch[lost]
@@ -52,7 +52,7 @@ def test_a_lost_entry_of_the_ownership_map_is_found_by_the_next_step_that_writes
 
 
 def test_a_heartbeat_without_an_owned_list_releases_nothing():
-    """C9."""
+    """coordinator C9."""
     world = settled()
     mine = parts_of(world, "a")
     write_for(world, "a", current("a", 3, mine[1:]), None)
@@ -60,7 +60,7 @@ def test_a_heartbeat_without_an_owned_list_releases_nothing():
 
 
 def test_an_owned_list_without_the_partition_releases_it():
-    """The other half of C9."""
+    """The other half of coordinator C9."""
     world = settled()
     mine = parts_of(world, "a")
     kept = frozenset(TopicPartition(ORDERS.topic_id, n) for n in mine[1:])
@@ -69,7 +69,7 @@ def test_an_owned_list_without_the_partition_releases_it():
 
 
 def test_a_grant_of_a_topic_that_is_not_subscribed_is_found():
-    """S6, on a falsified outcome."""
+    """defects S6, on a falsified outcome."""
 
     def with_payments(outcome: Outcome) -> Outcome:
         payments = {TopicPartition("id-payments", 0): 4}

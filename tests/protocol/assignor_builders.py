@@ -23,7 +23,7 @@ Counts = Mapping[str, int]
 
 
 def parts(text: str) -> frozenset[TopicPartition]:
-    """Partitions in the notation of assignors.md, section 11: ``"a[0-2,5] b[1]"``."""
+    """Partitions in the notation of assignors §11: ``"a[0-2,5] b[1]"``."""
     found: set[TopicPartition] = set()
     for topic_id, ranges in re.findall(r"(\w+)\[([\d,-]+)\]", text):
         for piece in ranges.split(","):
@@ -60,7 +60,7 @@ def group(
 
 
 def stated_type(members: Iterable[MemberSpec]) -> SubscriptionType:
-    """Section 1.3: homogeneous if everybody subscribes to the same topics."""
+    """assignors §1.3: homogeneous if everybody subscribes to the same topics."""
     same = len({m.subscribed_topic_ids for m in members}) <= 1
     return HOMOGENEOUS if same else HETEROGENEOUS
 

@@ -1,6 +1,6 @@
 """The heterogeneous algorithm word for word, with a scan for each choice.
 
-Written from assignors.md, sections 6.1 to 6.4, to judge the fast one. Fractions instead of floats.
+Written from assignors §6.1-§6.4, to judge the fast one. Fractions instead of floats.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random groups for property-based tests of the assignors (assignors.md, section 13)."""
+"""Random groups for property-based tests of the assignors (assignors §13)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Random scripts for classic members of any library, and what holds for them all afterwards.
 
-Sources: classic-group-and-migration.md, section 10.1 (C10, C13), on the client's side.
+Sources: classic §10.1 (classic C10, C13), on the client's side.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ acts = st.one_of(
     names.map(lambda n: if_alive(n, lambda story: story.resume(n))),
     names.map(lambda n: if_alive(n, lambda story: story.unsubscribe(n))),
     names.map(lambda n: if_alive(n, lambda story: story.subscribe(n, "foo"))),
-    # Not the static member: one that comes back with other topics keeps its share (section 2.5).
+    # Not the static member: one that comes back with other topics keeps its share (classic §2.5).
     st.sampled_from("BCD").map(
         lambda n: if_alive(n, lambda story: story.subscribe(n, "foo", "bar"))
     ),
@@ -118,7 +118,7 @@ quiet_acts = st.one_of(
     st.sampled_from([0, 50, 1_500]).map(set_callback_ms),
 )
 """Nothing is lost, and nobody stays away from a rebalance: whoever does, and is static, is carried
-along with what it said long ago, and works on what others are given (C9)."""
+along with what it said long ago, and works on what others are given (classic C9)."""
 quiet_steps = st.lists(
     st.tuples(quiet_acts, st.sampled_from([1, 300, 1_500, 4_000, 12_000])), max_size=20
 )
@@ -140,7 +140,7 @@ def play(story: ClassicStory, script: Script, on_step: Callable[[], None]) -> No
 
 
 class Generations:
-    """What each generation assigned to whom, and C10 between one and the next."""
+    """What each generation assigned to whom, and classic C10 between one and the next."""
 
     def __init__(self, story: ClassicStory) -> None:
         self.story = story

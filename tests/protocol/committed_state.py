@@ -48,8 +48,8 @@ def keeper(bench: Bench) -> GroupCoordinator:
 
 
 def assert_reads_and_reverts_at_every_batch(bench: Bench) -> None:
-    """C15, C19: at each offset the state is that of the log up to it, seen from beyond and after
-    going back."""
+    """coordinator C15, C19: at each offset the state is that of the log up to it, seen from beyond
+    and after going back."""
     records = list(bench.shard.records())
     ends = [0, *accumulate(len(batch) for _, batch in bench.shard.batches)]
     forwards, backwards = keeper(bench), keeper(bench)

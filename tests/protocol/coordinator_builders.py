@@ -1,7 +1,7 @@
 """A coordinator on a bench: short ways to send requests and to read what they wrote.
 
-Topic ids are the topics' names. ``wrote`` spells the records of the last operation as section 9.2
-does: ``"5A 3 7A 6 8A"``, ``†`` for a tombstone.
+Topic ids are the topics' names. ``wrote`` spells the records of the last operation as
+coordinator §9.2 does: ``"5A 3 7A 6 8A"``, ``†`` for a tombstone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ __all__ = [
 GROUP_ID = "group"
 VERSIONS = ("kafka-4.1", "kafka-4.3")
 FIRST_EPOCH = {"kafka-4.1": 1, "kafka-4.3": 2, "kip-848": 1}
-"""Epoch that the first join of a group gets (section 1.1)."""
+"""Epoch that the first join of a group gets (coordinator §1.1)."""
 
 both_versions = pytest.mark.parametrize("version", VERSIONS)
 
@@ -103,7 +103,8 @@ def join_request(member_id: str = "A", **fields: Any) -> ConsumerGroupHeartbeatR
 
 
 def assert_refused(response: Any, code: str, message: str | None = None) -> None:
-    """An error answer carries nothing but code and message (section 1.4); None = any message."""
+    """An error answer carries nothing but code and message (coordinator §1.4); None = any
+    message."""
     assert response.error_code.name == code
     if message is None:
         message = response.error_message
@@ -370,7 +371,8 @@ def load(semantics: Semantics, records: Iterable[Record], *, strict: bool) -> Gr
 
 
 def recount(group: ConsumerGroup) -> dict[str, Any]:
-    """The derived state, counted anew from members and target alone (sections 1.1, 3.2, 6.1)."""
+    """The derived state, counted anew from members and target alone (coordinator §1.1, §3.2,
+    §6.1)."""
     members = group.members.values()
 
     def count(values: Iterable[str | None]) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Each known defect of an assignor breaks the property that its report names, and only its own.
 
-Source: bug-zoo.md, section "Assignors".
+Source: defects, "Assignors".
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_kafka_18688_moves_partitions_on_unchanged_input() -> None:
 
 
 def needless_moves_of_joins(assignor: Assignor, rng: random.Random) -> int:
-    """Moves beyond the P // M that each newcomer's share makes necessary (section 5.4)."""
+    """Moves beyond the P // M that each newcomer's share makes necessary (assignors §5.4)."""
     target: Target = {}
     count = 0
     for _ in range(8):

@@ -1,4 +1,4 @@
-"""The worked examples of assignors.md, section 11, and the figures of section 6.5.
+"""The worked examples of assignors §11, and the figures of assignors §6.5.
 
 The expectations were produced by Kafka's own classes, not by this code.
 """
@@ -27,7 +27,7 @@ from rebalance_sim.protocol.defects.server_assignor_defects import MovesExtraToF
 RANGE = RangeAssignor()
 UNIFORM = UniformAssignor()
 UNIFORM_4_0 = MovesExtraToFirst()
-"""The rule of section 5.2, marked [T] in the reference."""
+"""The rule of assignors §5.2, marked [T] in the reference."""
 
 
 def test_r1_range_remainders_add_up() -> None:
@@ -79,7 +79,7 @@ U1_RESULT_4_0 = targets(m1="alpha[0-2]", m2="alpha[3] beta[0]", m3="beta[1-2]")
 
 
 def u1_members(*member_ids: str) -> dict[str, str]:
-    """The [T] result of U1 as texts, empty for a newcomer."""
+    """The [T] result of assignors U1 as texts, empty for a newcomer."""
     held = {"m1": "alpha[0-2]", "m2": "alpha[3] beta[0]", "m3": "beta[1-2]"}
     return {member_id: held.get(member_id, "") for member_id in member_ids}
 
@@ -203,7 +203,7 @@ def test_h5_a_giver_without_stock_is_replaced_by_the_last_one() -> None:
 
 
 def test_the_last_candidate_takes_the_position_of_a_giver_without_stock() -> None:
-    """By hand from section 6.4: order m, x, y, z. z and y give one each; x, just as loaded, has
+    """By hand from assignors §6.4: order m, x, y, z. z and y give one each; x, just as loaded, has
     nothing of hot, so z takes its position; now y stands behind z and gives the third."""
     spec = group(
         {
@@ -240,7 +240,7 @@ def chain(member_count: int, partition_count: int) -> tuple[dict[str, str], dict
 def test_a_chain_of_overlapping_subscriptions_reaches_the_round_limit_at_the_stated_size(
     member_count: int, partition_count: int
 ) -> None:
-    """Section 6.5 lists these as the first sizes among 5, 10, 20, 30, 50, 100, 200, 500, ..."""
+    """assignors §6.5 lists these as the first sizes among 5, 10, 20, 30, 50, 100, 200, 500, ..."""
     tried = [5, 10, 20, 30, 50, 100, 200, 500, 1000, 2000, 5000]
     for count in tried[: tried.index(partition_count) + 1]:
         topics_of, counts = chain(member_count, count)

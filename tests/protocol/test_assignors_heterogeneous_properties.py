@@ -1,4 +1,4 @@
-"""Properties 24 to 31 of assignors.md, section 13: uniform in heterogeneous groups."""
+"""Properties 24 to 31 of assignors §13: uniform in heterogeneous groups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ checked = settings(max_examples=60, deadline=None)
 
 
 def assert_locally_balanced(spec: GroupSpec, target: Target, counts: dict[str, int]) -> None:
-    """Section 6.5."""
+    """assignors §6.5."""
     sizes = loads(target)
     for topic_id in counts:
         readers = subscribers(spec, topic_id)
@@ -54,7 +54,7 @@ class TestUniformHeterogeneous:
     def test_24_25_settled_result_is_locally_balanced(self, case: Case) -> None:
         spec = heterogeneous(case.spec)
         outcome = assign_heterogeneous(spec, case.counts)
-        assert outcome.is_settled, "groups of this size need 7 rounds at most (section 6.5)"
+        assert outcome.is_settled, "groups of this size need 7 rounds at most (assignors §6.5)"
         target = {m: outcome.targets.get(m, frozenset()) for m in spec.members}
         assert_locally_balanced(spec, target, dict(case.counts))
         sizes = loads(target)

@@ -1,4 +1,4 @@
-"""Random histories of a group: joins, leaves, subscriptions, topics (assignors.md, section 13)."""
+"""Random histories of a group: joins, leaves, subscriptions, topics (assignors §13)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class GroupHistory(RuleBasedStateMachine):
     @precondition(lambda self: any(m.instance_id is not None for m in self.members.values()))
     @rule(data=st.data(), new_id=ids)
     def static_bounce(self, data: st.DataObject, new_id: str) -> None:
-        """The new id inherits the target of the old one (section 1.3); range moves nothing."""
+        """The new id inherits the target of the old one (assignors §1.3); range moves nothing."""
         static = [m for m, s in self.members.items() if s.instance_id is not None]
         old_id = data.draw(st.sampled_from(sorted(static)))
         if new_id in self.members:
@@ -122,7 +122,8 @@ class GroupHistory(RuleBasedStateMachine):
         return data.draw(st.sampled_from(sorted(self.members)))
 
     def spec(self, past: Target) -> GroupSpec:
-        """Names that do not resolve are skipped; they count for the kind of group (1.3)."""
+        """Names that do not resolve are skipped; they count for the kind of group
+        (assignors §1.3)."""
         stated = group(self.members).subscription_type
         resolved = {
             m: replace(

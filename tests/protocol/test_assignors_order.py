@@ -1,4 +1,4 @@
-"""The order in which members are visited (assignors.md, section 2)."""
+"""The order in which members are visited (assignors §2)."""
 
 from __future__ import annotations
 

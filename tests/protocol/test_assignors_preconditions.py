@@ -1,4 +1,4 @@
-"""What inconsistent input does, and how it is named (assignors.md, section 17)."""
+"""What inconsistent input does, and how it is named (assignors §17)."""
 
 from __future__ import annotations
 

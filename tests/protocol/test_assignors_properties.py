@@ -1,4 +1,4 @@
-"""The properties of assignors.md, section 13, numbered as there.
+"""The properties of assignors §13, numbered as there.
 
 Numbers 24 to 31 stand in test_assignors_heterogeneous_properties.py.
 """
@@ -67,7 +67,7 @@ def kept_count(spec: GroupSpec, target: Target) -> dict[str, int]:
 
 
 def still_held_count(spec: GroupSpec) -> dict[str, int]:
-    """c_i of section 5.4: current partitions of topics that are still subscribed."""
+    """c_i of assignors §5.4: current partitions of topics that are still subscribed."""
     return {
         m: sum(tp.topic_id in s.subscribed_topic_ids for tp in s.current)
         for m, s in spec.members.items()
@@ -205,7 +205,7 @@ class TestBothAssignors:
 
 
 def range_members(case: Case) -> list[str]:
-    """Section 3.1 word for word: static members by instance id, then the others by id."""
+    """assignors §3.1 word for word: static members by instance id, then the others by id."""
     members = case.spec.members
     static = sorted((s.instance_id, m) for m, s in members.items() if s.instance_id is not None)
     return [m for _, m in static] + sorted(m for m, s in members.items() if s.instance_id is None)

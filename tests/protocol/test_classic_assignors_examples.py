@@ -1,4 +1,4 @@
-"""The worked examples of classic-group-and-migration.md, section 5."""
+"""The worked examples of classic §5."""
 
 from __future__ import annotations
 

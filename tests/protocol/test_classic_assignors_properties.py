@@ -1,4 +1,4 @@
-"""What classic client assignors promise for any group (classic-group-and-migration.md, 5, 10.1)."""
+"""What classic client assignors promise for any group (classic §5, §10.1)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ def test_lists_are_disjoint_and_hold_only_what_members_subscribe_to(name: str, s
 @checked
 @given(seed=st.integers(0, 2**32))
 def test_everything_is_given_out_but_what_somebody_has_still(name: str, seed: int) -> None:
-    """C11: cooperative-sticky leaves out what is transferring, and no other assignor anything."""
+    """classic C11: cooperative-sticky leaves out what is transferring, and no other assignor
+    anything."""
     assignor = CLASSIC_ASSIGNORS[name]
     for counts, members, result in story(assignor, seed):
         missing = wanted(counts, members).difference(*shares(result).values())
@@ -149,7 +150,7 @@ def test_the_order_of_the_member_list_does_not_matter(name: str, seed: int) -> N
 @checked
 @given(seed=st.integers(0, 2**32))
 def test_cooperative_sticky_never_revokes_and_assigns_in_one_round(seed: int) -> None:
-    """C10, C11: nobody gets what another member that is still there claims to own."""
+    """classic C10, C11: nobody gets what another member that is still there claims to own."""
     for _, members, result in story(COOPERATIVE, seed):
         claims = owned(members)
         for member_id, share in shares(result).items():

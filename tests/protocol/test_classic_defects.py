@@ -1,7 +1,7 @@
 """Each defect of classic groups, migration and load shows in a short history, and without its
 switch it does not.
 
-The histories follow "Minimal sequence" of bug-zoo.md.
+The histories follow "Minimal sequence" of docs/reference/defects.md.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_a_join_or_sync_without_a_token_is_a_mistake_of_the_host() -> None:
 
 
 def test_joins_at_0_1000_and_2500_ms_form_generation_1_at_6_seconds() -> None:
-    """The worked example of section 1.5, with a delay of 3 s."""
+    """The worked example of classic §1.5, with a delay of 3 s."""
     bench = ClassicBench(delay_ms=3_000)
     for at_ms, name in ((0, "A"), (1_000, "B"), (2_500, "C")):
         bench.wait(at_ms - bench.shard.now_ms)

@@ -1,4 +1,4 @@
-"""The table of classic-group-and-migration.md, section 4.3, cell by cell on a member in hand."""
+"""The table of classic §4.3, cell by cell on a member in hand."""
 
 from __future__ import annotations
 

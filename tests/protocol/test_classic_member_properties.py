@@ -1,6 +1,6 @@
 """Whatever happens to classic members, they own nothing together, and settle when it is over.
 
-Properties C9, C10 and C13 of classic-group-and-migration.md, section 10.1, on the client's side.
+Properties classic C9, C10, C13, on the client's side.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def assert_exclusive(story: ClassicStory) -> None:
     for name, process in story.processes.items():
         member = process.member
         if process.is_alive and not member.config.is_cooperative:
-            # C9: whoever has asked to be in the next generation has given everything up.
+            # classic C9: whoever has asked to be in the next generation has given everything up.
             assert not (member.classic_state.is_rebalancing and member.assigned), name
         if (
             not process.is_alive

@@ -31,7 +31,7 @@ LEGAL = {
     (COMPLETING, DEAD): 0,
     (STABLE, DEAD): 0,
 }
-"""From, to, and growth of the generation, as section 1.4 has them."""
+"""From, to, and growth of the generation, as classic §1.4 has them."""
 
 
 def test_the_table_holds_exactly_the_legal_transitions() -> None:

@@ -1,4 +1,4 @@
-"""Which assignor a group uses, and which member computes (sections 12.1 to 12.4)."""
+"""Which assignor a group uses, and which member computes (coordinator §12.1-§12.4)."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_a_failover_forgets_the_choice_and_makes_it_anew() -> None:
     assert bench.timer("computation") is None
 
 
-# -- members of the classic protocol (section 12.4) ----------------------------------------
+# -- members of the classic protocol (coordinator §12.4) -----------------------------------
 
 
 def join_classic(bench: ComputingBench, user_data: bytes | None) -> str:

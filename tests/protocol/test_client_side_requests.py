@@ -1,5 +1,5 @@
 """ConsumerGroupPrepareAssignment, ConsumerGroupInstallAssignment, and what members are told of it
-(sections 12.5 to 12.7)."""
+(coordinator §12.5-§12.7)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Each coordinator defect of the zoo changes what it says, in a short history made by hand.
 
-The histories follow "Minimal sequence" of bug-zoo.md. Without the switch the clean rules of 4.3 do
-it right.
+The histories follow "Minimal sequence" of docs/reference/defects.md. Without the switch the clean
+rules of 4.3 do it right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Group states, list, describe, delete, dynamic settings (sections 6, 8.6, 10.2)."""
+"""Group states, list, describe, delete, dynamic settings (coordinator §6, §8.6, §10.2)."""
 
 from __future__ import annotations
 

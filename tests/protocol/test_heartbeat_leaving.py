@@ -1,4 +1,4 @@
-"""Leaving for good, leaving for a while, coming back (sections 4.2 and 4.4 to 4.6)."""
+"""Leaving for good, leaving for a while, coming back (coordinator §4.2, §4.4-§4.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is it: group, capacity, dynamic and static members, epochs (sections 2.5 to 2.8)."""
+"""Who is it: group, capacity, dynamic and static members, epochs (coordinator §2.5-§2.8)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_group_of_offsets_only_gives_way_to_a_join_and_keeps_its_offsets() -> 
     assert bench.shard.coordinator.simple_groups == set()
 
 
-# -- H2 capacity ---------------------------------------------------------------------------
+# -- coordinator H2 capacity ---------------------------------------------------------------
 
 FULL = "The consumer group has reached its maximum capacity of 2 members."
 
@@ -81,7 +81,7 @@ def test_a_full_group_takes_nobody_else_but_serves_its_members(version: str) -> 
 
 
 def test_a_static_member_finds_its_seat_taken_only_by_the_shipped_defect() -> None:
-    """KAFKA-20601 (D11): the clean rules look for the predecessor first."""
+    """KAFKA-20601 (coordinator D11): the clean rules look for the predecessor first."""
     shipped = SEMANTICS["kafka-4.3"]
     clean = replace(shipped, coordinator=ConsumerGroupRules)
     for semantics, is_refused in ((shipped, True), (clean, False)):
@@ -169,7 +169,8 @@ def test_a_rejoin_counts_as_acknowledgement_and_keeps_the_stored_assignment() ->
 def test_a_static_join_is_refused_while_somebody_holds_the_instance_id() -> None:
     bench = Bench()
     bench.join("A", instance_id="i")
-    for joining in ("B", "A"):  # Even the holder itself: PR-23542 is in every release (D2).
+    # Even the holder itself: PR-23542 is in every release (coordinator D2).
+    for joining in ("B", "A"):
         assert_refused(
             bench.join(joining, instance_id="i"),
             "UNRELEASED_INSTANCE_ID",
@@ -308,7 +309,7 @@ def test_a_fence_neither_removes_the_member_nor_prolongs_its_session() -> None:
 
 
 def test_an_idle_heartbeat_in_unreleased_uses_up_the_allowance_for_a_lost_response() -> None:
-    """D4: the accepted retry rewrites the previous epoch, so a second loss fences."""
+    """coordinator D4: the accepted retry rewrites the previous epoch, so a second loss fences."""
     bench = Bench()
     bench.join("A")
     bench.join("B")

@@ -1,4 +1,4 @@
-"""Subscriptions by pattern: rules 1 to 7 of section 7.2."""
+"""Subscriptions by pattern: rules 1 to 7 of coordinator §7.2."""
 
 from __future__ import annotations
 

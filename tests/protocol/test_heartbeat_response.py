@@ -1,4 +1,4 @@
-"""What a heartbeat answers and what it bumps (sections 2.4, 2.9, 2.10)."""
+"""What a heartbeat answers and what it bumps (coordinator §2.4, §2.9, §2.10)."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_missing_assignor_does_not_withdraw_a_vote() -> None:
 
 @both_versions
 def test_without_names_the_first_join_bumps_on_4_1_only(version: str) -> None:
-    """Section 7.2: on 4.3 both epochs are 1 from the start."""
+    """coordinator §7.2: on 4.3 both epochs are 1 from the start."""
     bench = Bench(version)
     response = bench.join("A", "")
     assert (response.member_epoch, response.assignment) == (1, frozenset())

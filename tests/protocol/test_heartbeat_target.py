@@ -1,4 +1,4 @@
-"""Which assignor computes the target, and what happens when it fails (sections 5.3 to 5.6)."""
+"""Which assignor computes the target, and what happens when it fails (coordinator §5.3-§5.6)."""
 
 from __future__ import annotations
 

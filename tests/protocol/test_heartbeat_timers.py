@@ -1,4 +1,4 @@
-"""Timers, fencing by timers, and the assignment interval (sections 4.1 to 4.3)."""
+"""Timers, fencing by timers, and the assignment interval (coordinator §4.1-§4.3)."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_a_grown_topic_bumps_at_once_and_is_assigned_later() -> None:
 
 
 def test_an_unsubscribed_topic_is_given_up_within_the_interval() -> None:
-    """Section 3.4; the answer shows the smaller assignment, an empty one included."""
+    """coordinator §3.4; the answer shows the smaller assignment, an empty one included."""
     bench = Bench(
         "kafka-4.3", topics={"foo": 1, "bar": 1}, group_consumer_assignment_interval_ms=1_000
     )

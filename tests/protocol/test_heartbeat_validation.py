@@ -1,4 +1,4 @@
-"""What a heartbeat is refused for before anything is looked up (sections 2.2 and 2.12)."""
+"""What a heartbeat is refused for before anything is looked up (coordinator §2.2, §2.12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the text of KIP-848 differs from shipped brokers (section 13)."""
+"""Where the text of KIP-848 differs from shipped brokers (coordinator §13)."""
 
 from __future__ import annotations
 

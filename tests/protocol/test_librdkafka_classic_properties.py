@@ -1,7 +1,7 @@
 """Whatever happens to librdkafka's classic members, they own nothing together, and settle.
 
-The same as for Java's, from the same scripts: properties C9, C10 and C13 of
-classic-group-and-migration.md, section 10.1, on the client's side.
+The same as for Java's, from the same scripts: properties classic C9, C10, C13, on the client's
+side.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def assert_exclusive(story: LibrdkafkaClassicStory) -> None:
     for name, process in story.processes.items():
         member = process.member
         if process.is_alive and not member.config.is_cooperative:
-            # C9: whoever has asked to be in the next generation has given everything up.
+            # classic C9: whoever has asked to be in the next generation has given everything up.
             assert not (member.join_state is JoinState.WAIT_JOIN and member.assigned), name
         if (
             not process.is_alive

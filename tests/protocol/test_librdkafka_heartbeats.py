@@ -1,6 +1,6 @@
 """A librdkafka member's heartbeats: what they say, when they come, and the way to the coordinator.
 
-Source: consumer-client.md, section 10.1.
+Source: client §10.1.
 """
 
 from __future__ import annotations

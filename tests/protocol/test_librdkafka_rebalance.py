@@ -1,6 +1,6 @@
 """How a librdkafka member takes over, gives up, commits, leaves, and ends.
 
-Source: consumer-client.md, section 10.1.
+Source: client §10.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Commits and offset fetches of a member (consumer-client.md, sections 7 and 8; Appendix B)."""
+"""Commits and offset fetches of a member (client §7, §8, Appendix B)."""
 
 from __future__ import annotations
 

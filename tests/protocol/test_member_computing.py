@@ -1,5 +1,5 @@
 """A member that offers client-side assignors, and computes a target when it is told to
-(consumer-group-coordinator.md, sections 12.3 and 12.5 to 12.7)."""
+(coordinator §12.3, §12.5-§12.7)."""
 
 from __future__ import annotations
 

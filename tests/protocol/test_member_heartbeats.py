@@ -1,4 +1,4 @@
-"""When a member sends heartbeats, and what they contain (consumer-client.md, sections 2 and 3)."""
+"""When a member sends heartbeats, and what they contain (client §2, §3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fencing, fatal errors, poll expiry and leaving (consumer-client.md, 1.3, 5, 6; Appendix B)."""
+"""Fencing, fatal errors, poll expiry and leaving (client §1.3, §5, §6, Appendix B)."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ def test_a_join_may_overtake_the_answer_to_the_leave_of_a_poll_expiry() -> None:
 
 
 def test_an_old_answer_that_arrives_after_the_rejoin_began_is_adopted() -> None:
-    """Section 6.1: inferred from the code, and to be kept reachable."""
+    """client §6.1: inferred from the code, and to be kept reachable."""
     story = Story(max_poll_interval_ms=INTERVAL_MS + 1_000)
     story.stabilise(0)
     story.wait(INTERVAL_MS)

@@ -1,4 +1,4 @@
-"""Reconciliation stories (consumer-client.md, section 4; Appendix B by number)."""
+"""Reconciliation stories (client §4, Appendix B by number)."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_36_a_smaller_target_before_the_next_poll_shrinks_the_lookup() -> None:
 
 
 def test_a_newer_target_during_a_slow_first_callback_waits_for_the_poll_after_the_next() -> None:
-    """The end of the callback and the poll after it come before the managers (section 0.1)."""
+    """The end of the callback and the poll after it come before the managers (client §0.1)."""
     story = Story()
     story.join()
     story.answer(partitions(0, 1))
@@ -328,7 +328,7 @@ def test_fetching_stops_when_the_reconciliation_begins_and_starts_after_the_call
     assert story.member.fetchable == partitions(0, 1)
     retarget(story, 1, 2)
     assert story.member.fetchable == partitions(0, 1)
-    story.poll()  # R3 and the commit
+    story.poll()  # client R3 and the commit
     assert story.member.fetchable == partitions(1)
     assert set(story.member.assigned) == partitions(0, 1)
     story.answer_commit()
@@ -359,7 +359,7 @@ def test_positions_survive_in_kept_partitions_and_begin_anew_in_returned_ones() 
 
 
 def test_unresolved_targets_are_acknowledged_round_trip_by_round_trip() -> None:
-    """The ack storm of Appendix A: only the first of these heartbeats carries partitions."""
+    """The ack storm of client Appendix A: only the first of these heartbeats carries partitions."""
     story = Story(metadata={})
     story.join()
     story.answer(partitions(0))

@@ -24,7 +24,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, Pro
 
 S = ClientState
 
-# consumer-client.md, section 1.2, as the reference prints it: target <- sources.
+# client §1.2, as the reference prints it: target <- sources.
 REFERENCE = {
     "JOINING": "UNSUBSCRIBED FENCED STALE",
     "RECONCILING": "JOINING STABLE ACKNOWLEDGING RECONCILING",
@@ -216,7 +216,7 @@ def test_no_history_leads_out_of_the_table_or_breaks_what_states_mean(
 
 
 def _check(story: Story) -> None:
-    """Invariants C2, C4, C7, C8, C11 of section 12, as far as one member alone can tell."""
+    """client C2, C4, C7, C8, C11, as far as one member alone can tell."""
     member = story.member
     identity = member.commit_identity
     assert (identity is not None) == (member.member_epoch > 0 and member.state is not S.FATAL)

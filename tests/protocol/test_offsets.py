@@ -1,4 +1,4 @@
-"""Committed offsets: commit, fetch, delete, expire (section 8)."""
+"""Committed offsets: commit, fetch, delete, expire (coordinator §8)."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def test_a_recreated_topic_takes_the_offsets_of_its_predecessor_along() -> None:
 
 
 def test_a_shard_that_was_not_there_leaks_offsets_to_the_recreated_topic() -> None:
-    """D13: offsets are keyed by the topic's name."""
+    """coordinator D13: offsets are keyed by the topic's name."""
     bench = Bench()
     bench.commit("", -1, {"foo-0": 9})
     later = Bench(topics={})

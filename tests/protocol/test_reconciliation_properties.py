@@ -1,4 +1,4 @@
-"""What every reconciliation step keeps: revoke before assign (sections 3.3 and 14.1)."""
+"""What every reconciliation step keeps: revoke before assign (coordinator §3.3, §14.1)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_nothing_is_let_go_that_the_member_may_still_hold(step: Reconciliation) 
 def test_assigned_and_pending_stay_disjoint_and_pending_means_unrevoked(
     step: Reconciliation,
 ) -> None:
-    """C2 and C6."""
+    """coordinator C2, C6."""
     after = reconcile(step)
     assert after.assigned.keys().isdisjoint(after.pending_revocation)
     if after.pending_revocation:
@@ -112,7 +112,8 @@ def test_assigned_and_pending_stay_disjoint_and_pending_means_unrevoked(
 
 @given(steps())
 def test_epochs_rise_to_the_target_epoch_at_most(step: Reconciliation) -> None:
-    """C5; the previous epoch is the one before the step wherever anything is written."""
+    """coordinator C5; the previous epoch is the one before the step wherever anything is
+    written."""
     before, after = step.member, reconcile(step)
     assert before.member_epoch <= after.member_epoch <= step.target_epoch
     if after is not before:

@@ -1,4 +1,4 @@
-"""The reconciliation table, row by row (consumer-group-coordinator.md, sections 3.3 to 3.6)."""
+"""The reconciliation table, row by row (coordinator §3.3-§3.6)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def step(
 
 
 def outcome(given: Reconciliation) -> tuple[MemberState, int, int, str, str]:
-    """State, epoch, previous epoch, assigned, pending: the columns of section 3.5."""
+    """State, epoch, previous epoch, assigned, pending: the columns of coordinator §3.5."""
     after = reconcile(given)
     return (
         after.state,
@@ -140,7 +140,7 @@ def test_a_member_ends_in_the_state_that_the_table_names(
     assert (after is given.member) is (transition.effect is Effect.NOTHING)
 
 
-# -- section 3.5, row by row ---------------------------------------------------------------
+# -- coordinator §3.5, row by row ----------------------------------------------------------
 
 ROWS = {
     "STABLE, e = TE: unchanged": (
@@ -308,7 +308,7 @@ def test_kept_partitions_keep_their_assignment_epoch_and_granted_ones_get_the_ta
     assert dict(returned.assigned) == {("foo", 0): TE}
 
 
-# -- section 3.6 ---------------------------------------------------------------------------
+# -- coordinator §3.6 ----------------------------------------------------------------------
 
 
 @both_versions

@@ -1,4 +1,4 @@
-"""``to_dict`` spells every record without loss (section 9.1)."""
+"""``to_dict`` spells every record without loss (coordinator §9.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State is what the log says: random histories of a shard (sections 9.2, 9.3, 14.1)."""
+"""State is what the log says: random histories of a shard (coordinator §9.2, §9.3, §14.1)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ORDERS = re.compile(
     """,
     re.VERBOSE,
 )
-"""Section 9.2; the further 8 of the KIP's rules are those promoted by a release."""
+"""coordinator §9.2; the further 8 of the KIP's rules are those promoted by a release."""
 
 
 class RandomHistory(RuleBasedStateMachine):
@@ -262,7 +262,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     @invariant()
     def a_replay_of_the_log_gives_the_same_state(self) -> None:
-        """C18, in live strictness and as a load."""
+        """coordinator C18, in live strictness and as a load."""
         live = state_of(self.bench.shard.coordinator)
         for strict in (True, False):
             replayed = load(self.bench.semantics, self.bench.shard.records(), strict=strict)
@@ -270,7 +270,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     @invariant()
     def derived_state_equals_a_recount(self) -> None:
-        """C1, C3, C12, C14, C15."""
+        """coordinator C1, C3, C12, C14, C15."""
         for group in self.bench.shard.coordinator.groups.values():
             counted = recount(group)
             assert counted.pop("state") == group.state.value
@@ -281,7 +281,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     @invariant()
     def members_keep_their_promises(self) -> None:
-        """C2, C5, C6, C13."""
+        """coordinator C2, C5, C6, C13."""
         for group in self.bench.shard.coordinator.groups.values():
             assert group.target_assignment.keys() <= group.members.keys()
             for member in group.members.values():
@@ -294,7 +294,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     @invariant()
     def epochs_never_go_back(self) -> None:
-        """C4."""
+        """coordinator C4."""
         if not self.has_group():
             self.epochs_seen = (0, 0)
             return
@@ -318,7 +318,7 @@ class RandomHistory(RuleBasedStateMachine):
 
     @invariant()
     def every_member_has_its_timers(self) -> None:
-        """C23."""
+        """coordinator C23."""
         for group in self.bench.shard.coordinator.groups.values():
             for member in group.members.values():
                 assert self.bench.timer("session", member.member_id) is not None

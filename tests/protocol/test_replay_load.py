@@ -1,4 +1,5 @@
-"""Loading what compaction left over, strictness, and the same log under any hash seed (9.3)."""
+"""Loading what compaction left over, strictness, and the same log under any hash seed
+(coordinator §9.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed state beside the newest one, and the way back (section 9.4)."""
+"""Committed state beside the newest one, and the way back (coordinator §9.4)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def rolls(world: WorldSpec) -> list[RollingMigration]:
 
 
 def is_cooperative(client: ClientSpec) -> bool:
-    """Whether every assignor it has can do it (section 3.1)."""
+    """Whether every assignor it has can do it (classic §3.1)."""
     return all(CLASSIC_ASSIGNORS[name].supports_cooperative for name in client.assignors)
 
 

@@ -35,8 +35,10 @@ name = "b"
 topics = ["orders"]
 """)
 
-EXCLUSIVE = Promise(id="ownership.exclusive", sentence="One owner at a time.", clauses=("S1",))
-CONVERGES = Promise(id="liveness.converges", sentence="It comes to rest.", clauses=("L1",))
+EXCLUSIVE = Promise(
+    id="ownership.exclusive", sentence="One owner at a time.", clauses=("defects S1",)
+)
+CONVERGES = Promise(id="liveness.converges", sentence="It comes to rest.", clauses=("defects L1",))
 
 
 class Calm:

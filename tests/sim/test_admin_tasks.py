@@ -1,4 +1,4 @@
-"""Administrators at work: groups and offsets deleted, set and listed (sections 8.2 to 8.6)."""
+"""Administrators at work: groups and offsets deleted, set and listed (coordinator §8.2-§8.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of several operations: what goes together, what fails together (section 9.4)."""
+"""Batches of several operations: what goes together, what fails together (coordinator §9.4)."""
 
 from __future__ import annotations
 
@@ -421,7 +421,7 @@ def story_of_a_leave(*planned: Fault) -> Watched:
 
 
 def test_a_timer_that_went_with_a_failed_batch_is_a_known_limit() -> None:
-    """D14: nobody looks after the session of b any more."""
+    """coordinator D14: nobody looks after the session of b any more."""
     told = story_of_a_leave()
     told.world.run()
     checker = told.checkers["group"]

@@ -1,6 +1,6 @@
 """Clients of the classic protocol in a world: stories of groups that rebalance with all members.
 
-Source: classic-group-and-migration.md, sections 2 to 6.
+Source: classic §2-§6.
 """
 
 from __future__ import annotations

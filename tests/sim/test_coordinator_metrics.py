@@ -152,7 +152,7 @@ def test_a_broker_sums_over_the_partitions_that_it_leads() -> None:
 
 
 def test_leaves_and_timeouts_bump_the_epoch_and_are_no_rebalance_of_the_meter() -> None:
-    """Defect D10 of the reference."""
+    """coordinator D10."""
     clients = (client("a"), client("b"), client("c"))
     faults = (ClientClose(at_ms=20_000, client="b"), ClientCrash(at_ms=30_000, client="c"))
     found = series(*clients, faults=faults, until_ms=30_000 + SESSION_TIMEOUT_MS + 10_000)

@@ -1,6 +1,6 @@
 """librdkafka's clients of the classic protocol in a world: groups of them, and beside others.
 
-Source: classic-group-and-migration.md, sections 2 to 4 and 7; consumer-client.md, section 10.1.
+Source: classic §2-§4, §7; client §10.1.
 """
 
 from __future__ import annotations

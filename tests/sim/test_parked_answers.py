@@ -1,6 +1,6 @@
 """A broker with classic groups: parked requests, what hangs on commits, and how all that fails.
 
-Source: classic-group-and-migration.md, sections 2 and 8. The clients are played by hand.
+Source: classic §2, §8. The clients are played by hand.
 """
 
 from __future__ import annotations
@@ -420,7 +420,7 @@ def test_a_conversion_that_cannot_be_written_leaves_the_classic_group_as_it_was(
 
 
 def test_the_timer_of_a_classic_group_is_not_tried_again_when_its_write_fails() -> None:
-    """Section 2.9. The last member's session ends, and the record of the empty group is lost."""
+    """classic §2.9. The last member's session ends, and the record of the empty group is lost."""
     story = Story(AppendFailure(at_ms=10_000, duration_ms=20_000))
     [only] = story.stable("a")
     story.wait_until(29_000)

@@ -1,6 +1,6 @@
 """What happens in a world, and the cause under which the rebalance after it is counted.
 
-Source: classic-group-and-migration.md, section 6.
+Source: classic §6.
 """
 
 from __future__ import annotations

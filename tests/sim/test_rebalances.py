@@ -1,6 +1,6 @@
 """Episodes of rebalancing: in small worlds whose times are known.
 
-Sources: classic-group-and-migration.md, section 9.2 for what is measured, 9.3 for what it takes.
+Sources: classic §9.2 for what is measured, classic §9.3 for what it takes.
 """
 
 from __future__ import annotations

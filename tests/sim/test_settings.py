@@ -1,4 +1,4 @@
-"""Settings that are altered while a group runs (section 10.2)."""
+"""Settings that are altered while a group runs (coordinator §10.2)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What members of a classic group are told: generations, assignments, refusals, commits.
 
-Source: classic-group-and-migration.md, sections 2, 8.3, 8.4 and 10.1 (C5, C7, C8, C15).
+Source: classic §2, §8.3, §8.4, §10.1, C5, C7, C8, C15.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class ClassicAnswersAgree(Invariant):
-    """C5, all but its first clause."""
+    """classic C5, all but its first clause."""
 
     promise = Promise(
         id="classic.answers_agree",
@@ -39,7 +39,7 @@ class ClassicAnswersAgree(Invariant):
             "All JoinGroup answers of a generation name its assignor and its leader, and only the "
             "leader gets the list of members."
         ),
-        clauses=("classic C5", "classic 1.6"),
+        clauses=("classic C5", "classic §1.6"),
         broken_by=("test:classic-two-leaders", "test:classic-list-to-follower"),
     )
 
@@ -79,7 +79,7 @@ def _reports_former_leader(request: JoinGroupRequest) -> bool:
 
 
 class ClassicSyncIsDurable(Invariant):
-    """C7."""
+    """classic C7."""
 
     promise = Promise(
         id="classic.sync_is_durable",
@@ -87,7 +87,7 @@ class ClassicSyncIsDurable(Invariant):
             "A SyncGroup of a generation succeeds only when the leader's assignment is committed, "
             "with what that gives to the member."
         ),
-        clauses=("classic C7", "classic 2.6", "classic 8.3"),
+        clauses=("classic C7", "classic §2.6", "classic §8.3"),
         broken_by=("KAFKA-9801", "test:classic-sync-before-commit", "test:classic-sync-of-another"),
     )
 
@@ -123,7 +123,7 @@ class ClassicSyncIsDurable(Invariant):
 
 
 class ClassicCommitFenced(Invariant):
-    """C8."""
+    """classic C8."""
 
     promise = Promise(
         id="classic.commit_fenced",
@@ -131,7 +131,7 @@ class ClassicCommitFenced(Invariant):
             "A commit to a classic group with members is stored only for one of them, at the "
             "present generation, and not in CompletingRebalance; without members only at none."
         ),
-        clauses=("classic C8", "classic 8.4", "zoo S4"),
+        clauses=("classic C8", "classic §8.4", "defects S4"),
         broken_by=("test:classic-commit-unfenced", "test:classic-commit-while-completing"),
     )
 
@@ -164,7 +164,8 @@ class ClassicCommitFenced(Invariant):
 
 
 class ClassicGoneStaysGone(Invariant):
-    """C15, where the coordinator decides; a parked request is answered when it is let go."""
+    """classic C15, where the coordinator decides; a parked request is answered when it is let
+    go."""
 
     promise = Promise(
         id="classic.gone_stays_gone",
@@ -172,7 +173,7 @@ class ClassicGoneStaysGone(Invariant):
             "A member id that was removed or replaced has no request granted any more, as long as "
             "the same coordinator has the group."
         ),
-        clauses=("classic C15", "classic 2.5"),
+        clauses=("classic C15", "classic §2.5"),
         broken_by=("test:classic-ghost-heartbeat", "test:classic-ghost-sync"),
     )
 

@@ -1,6 +1,6 @@
 """What clients of the classic protocol do with partitions, by themselves and among all others.
 
-Source: classic-group-and-migration.md, sections 3.2, 4.1 and 10 (C9, C10, H12).
+Source: classic §3.2, §4.1, §10, C9, C10, H12.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BETWEEN_GENERATIONS = frozenset(
 
 
 class EagerRevokesFirst(Invariant):
-    """C9, where it can be seen: at the member that sends JoinGroup."""
+    """classic C9, where it can be seen: at the member that sends JoinGroup."""
 
     promise = Promise(
         id="classic.eager_revokes_first",
@@ -51,7 +51,7 @@ class EagerRevokesFirst(Invariant):
             "An eager member owns nothing from its JoinGroup until its SyncGroup is answered "
             "(clients of the classic protocol)."
         ),
-        clauses=("classic C9", "classic 3.2"),
+        clauses=("classic C9", "classic §3.2"),
         broken_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
         kinds=CLASSIC_KINDS,
     )
@@ -76,7 +76,7 @@ class EagerRevokesFirst(Invariant):
 
 
 class ExclusiveAmongKinds(Invariant):
-    """C9, C10 and H12, as records see them."""
+    """classic C9, C10, H12, as records see them."""
 
     promise = Promise(
         id="classic.exclusive_consumption",
@@ -84,7 +84,7 @@ class ExclusiveAmongKinds(Invariant):
             "No two clients may fetch a partition that the coordinator has as members at their "
             "present generation or epoch, if either speaks the classic protocol."
         ),
-        clauses=("classic C9", "classic C10", "classic H12", "zoo S1"),
+        clauses=("classic C9", "classic C10", "classic H12", "defects S1"),
         broken_by=("test:classic-double-consumption",),
         kinds=EVERY_KIND,
     )
@@ -216,8 +216,8 @@ class _OfLeaderAssignment(Invariant):
 
 
 class ClassicDisjointAssignment(_OfLeaderAssignment):
-    """C11. How many partitions a topic has is the leader's own knowledge, so that a gap counts and
-    a short end does not."""
+    """classic C11. How many partitions a topic has is the leader's own knowledge, so that a gap
+    counts and a short end does not."""
 
     promise = Promise(
         id="classic.assignment_complete",
@@ -225,7 +225,7 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
             "A leader gives each partition to one member that subscribes to its topic, and leaves "
             "none out but those that somebody has still to give up."
         ),
-        clauses=("classic C11", "classic 5", "zoo S8"),
+        clauses=("classic C11", "classic §5", "defects S8"),
         broken_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
         kinds=CLASSIC_KINDS,
     )
@@ -260,7 +260,7 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
 
 
 class CooperativeTransfer(_OfLeaderAssignment):
-    """C10, by the claims that the leader has before it."""
+    """classic C10, by the claims that the leader has before it."""
 
     promise = Promise(
         id="classic.cooperative_transfer",
@@ -268,7 +268,7 @@ class CooperativeTransfer(_OfLeaderAssignment):
             "Where all members keep partitions through a rebalance, nobody is given what another "
             "member claims to own, unless it claims that as well."
         ),
-        clauses=("classic C10", "classic 3.5", "classic 5.4"),
+        clauses=("classic C10", "classic §3.5", "classic §5.4"),
         broken_by=("test:classic-transfer-at-once",),
         kinds=CLASSIC_KINDS,
     )

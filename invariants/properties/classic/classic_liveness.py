@@ -1,6 +1,6 @@
 """What has not come to rest among the classic members of a group, and why.
 
-Source: classic-group-and-migration.md, sections 1.5, 6 and 10 (C13, H11).
+Source: classic §1.5, §6, §10, C13, H11.
 """
 
 from __future__ import annotations

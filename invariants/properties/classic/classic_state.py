@@ -1,6 +1,6 @@
 """The state of a classic group: generations, states, members, leader, timers.
 
-Source: classic-group-and-migration.md, sections 1, 2.9 and 10.1 (C1 to C6, C12, C14).
+Source: classic §1, §2.9, §10.1, C1-C6, C12, C14.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _OfClassicGroup(Invariant):
 
 
 class ClassicGenerationSteps(Invariant):
-    """C1."""
+    """classic C1."""
 
     promise = Promise(
         id="classic.generation_steps",
@@ -85,7 +85,7 @@ class ClassicGenerationSteps(Invariant):
             "While a coordinator holds a classic group, its generation grows by one at each end of "
             "a join phase, and changes at no other time."
         ),
-        clauses=("classic C1", "classic 1.4"),
+        clauses=("classic C1", "classic §1.4"),
         broken_by=("test:classic-generation-skipped", "test:classic-generation-back"),
     )
 
@@ -110,12 +110,12 @@ _IN_ONE_STEP: Mapping[ClassicGroupState, tuple[ClassicGroupState, ...]] = {
     COMPLETING: (COMPLETING, PREPARING, EMPTY),
     STABLE: (STABLE, PREPARING, COMPLETING, EMPTY),
 }
-"""Section 1.4, with the ways that begin and end a join phase in one step. Only a commit leads from
+"""classic §1.4, with the ways that begin and end a join phase in one step. Only a commit leads from
 CompletingRebalance to Stable."""
 
 
 class ClassicLegalState(_OfClassicGroup):
-    """C2."""
+    """classic C2."""
 
     promise = Promise(
         id="classic.legal_state",
@@ -123,7 +123,7 @@ class ClassicLegalState(_OfClassicGroup):
             "A classic group takes only the legal transitions; it is Empty without members, and "
             "has members in CompletingRebalance and Stable."
         ),
-        clauses=("classic C2", "classic 1.4"),
+        clauses=("classic C2", "classic §1.4"),
         broken_by=("test:classic-stable-without-commit", "test:classic-empty-with-members"),
     )
 
@@ -150,7 +150,7 @@ class ClassicLegalState(_OfClassicGroup):
 
 
 class ClassicAwaitingCounted(_OfClassicGroup):
-    """C3."""
+    """classic C3."""
 
     promise = Promise(
         id="classic.awaiting_join",
@@ -181,7 +181,7 @@ class ClassicAwaitingCounted(_OfClassicGroup):
 
 
 class ClassicIdsApart(_OfClassicGroup):
-    """C4."""
+    """classic C4."""
 
     promise = Promise(
         id="classic.ids_apart",
@@ -213,12 +213,12 @@ class ClassicIdsApart(_OfClassicGroup):
 
 
 class ClassicLeaderIsMember(_OfClassicGroup):
-    """First clause of C5."""
+    """First clause of classic C5."""
 
     promise = Promise(
         id="classic.leader_is_member",
         sentence="A classic group with members is led by one of them, any other by nobody.",
-        clauses=("classic C5", "classic 1.6"),
+        clauses=("classic C5", "classic §1.6"),
         broken_by=("test:classic-leader-gone",),
     )
 
@@ -235,7 +235,7 @@ class ClassicLeaderIsMember(_OfClassicGroup):
 
 
 class ClassicProtocolsCounted(_OfClassicGroup):
-    """C6."""
+    """classic C6."""
 
     promise = Promise(
         id="classic.protocols_counted",
@@ -243,7 +243,7 @@ class ClassicProtocolsCounted(_OfClassicGroup):
             "The number of members that offer an assignor is counted rightly, and every member of "
             "a generation offers the one that was selected."
         ),
-        clauses=("classic C6", "classic 1.7"),
+        clauses=("classic C6", "classic §1.7"),
         broken_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
     )
 
@@ -267,7 +267,7 @@ class ClassicProtocolsCounted(_OfClassicGroup):
 
 
 class ClassicTimersArmed(_OfClassicGroup):
-    """C12."""
+    """classic C12."""
 
     promise = Promise(
         id="classic.timers_armed",
@@ -276,7 +276,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             "sync a sync timer; every member without a parked request, and every id that was "
             "handed out, has a session timer."
         ),
-        clauses=("classic C12", "classic 2.9"),
+        clauses=("classic C12", "classic §2.9"),
         broken_by=(
             "KAFKA-12890",
             "KAFKA-9801",
@@ -337,7 +337,7 @@ def _refuses_conversion(step: Step) -> bool:
 
 
 class ClassicLoadedState(Invariant):
-    """C14. A group that has grown too large starts over at once (section 8.2)."""
+    """classic C14. A group that has grown too large starts over at once (classic §8.2)."""
 
     promise = Promise(
         id="classic.loaded_state",
@@ -345,7 +345,7 @@ class ClassicLoadedState(Invariant):
             "A load finds a classic group Empty or Stable, at the last generation in the log and "
             "with its members."
         ),
-        clauses=("classic C14", "classic 8.2"),
+        clauses=("classic C14", "classic §8.2"),
         broken_by=("test:classic-load-forgets",),
     )
 

@@ -1,6 +1,6 @@
 """The client's part in targets that members compute: what it hands in, what it is called back for.
 
-Source: consumer-group-coordinator.md, sections 12.5 to 12.7 (the text of KIP-848).
+Source: coordinator §12.5-§12.7 (the text of KIP-848).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["AssignmentHeardOnce", "ResultHandedInOnce"]
 
 
 class AssignmentHeardOnce(ClientSideInvariant):
-    """Section 12.7."""
+    """coordinator §12.7."""
 
     promise = Promise(
         id="client.on_assignment.once",
@@ -32,7 +32,7 @@ class AssignmentHeardOnce(ClientSideInvariant):
             "The assignor's callback runs once per epoch, with the whole target, assigned and "
             "pending, and the metadata of that epoch."
         ),
-        clauses=("coordinator 12.7",),
+        clauses=("coordinator §12.7",),
         broken_by=("mut-client-hears-every-answer",),
     )
     heeds = Heeds(effects=(AssignmentReceived,))
@@ -82,7 +82,7 @@ class AssignmentHeardOnce(ClientSideInvariant):
 
 
 class ResultHandedInOnce(ClientSideInvariant):
-    """Sections 12.5 and 12.6: what follows on an error."""
+    """coordinator §12.5, §12.6: what follows on an error."""
 
     promise = Promise(
         id="client.result.handed_in_once",
@@ -90,7 +90,7 @@ class ResultHandedInOnce(ClientSideInvariant):
             "A client hands in what it computed for the epoch that it was given, and again only "
             "if its own epoch was stale."
         ),
-        clauses=("coordinator 12.5", "coordinator 12.6"),
+        clauses=("coordinator §12.5", "coordinator §12.6"),
         broken_by=("mut-client-installs-again",),
     )
     heeds = Heeds(events=(AssignmentInstalled,), effects=(ComputeAssignment, SendInstallAssignment))

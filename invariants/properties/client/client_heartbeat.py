@@ -1,6 +1,6 @@
 """A client's heartbeats: one at a time, in time, complete after a failure, silent when out.
 
-Sources: consumer-client.md, sections 2, 3 and 12.
+Sources: client §2, §3, §12.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ __all__ = [
 ]
 
 _BACKOFF_JITTER_PERCENT = 20
-"""A backoff may be this much longer than its nominal length (consumer-client.md, 2.2)."""
+"""A backoff may be this much longer than its nominal length (client §2.2)."""
 
 
 class OneInFlight(Invariant):
-    """C15. What was in flight when the member left does not count."""
+    """client C15. What was in flight when the member left does not count."""
 
     promise = Promise(
         id="client.hb.one_in_flight",
         sentence="At most one heartbeat of a membership waits for its answer, leaves apart.",
-        clauses=("client C15", "coordinator A1", "zoo S7"),
+        clauses=("client C15", "coordinator A1", "defects S7"),
         broken_by=("KAFKA-16555",),
     )
 
@@ -64,7 +64,7 @@ class OneInFlight(Invariant):
 
 
 class HeartbeatPace(Invariant):
-    """C16."""
+    """client C16."""
 
     promise = Promise(
         id="client.hb.pace",
@@ -72,7 +72,7 @@ class HeartbeatPace(Invariant):
             "Two heartbeats of a Java client are an interval apart, except after a failure and "
             "when it joins, acknowledges or leaves."
         ),
-        clauses=("client C16", "client 2.1"),
+        clauses=("client C16", "client §2.1"),
         broken_by=("test:hasty-heartbeat",),
         kinds=(JAVA,),
     )
@@ -100,7 +100,7 @@ class HeartbeatPace(Invariant):
 
 
 class HeartbeatAlive(Invariant):
-    """C17, at the moments at which a client could forget to go on."""
+    """client C17, at the moments at which a client could forget to go on."""
 
     promise = Promise(
         id="client.hb.alive",
@@ -109,7 +109,7 @@ class HeartbeatAlive(Invariant):
             "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
             "it is about to leave."
         ),
-        clauses=("client C17", "zoo L1"),
+        clauses=("client C17", "defects L1"),
         broken_by=("KAFKA-16215", "KAFKA-19335"),
     )
 
@@ -141,7 +141,7 @@ class HeartbeatAlive(Invariant):
 
 
 class FullAfterFailure(Invariant):
-    """C18, which is what repairs a lost answer (section 3)."""
+    """client C18, which is what repairs a lost answer (client §3)."""
 
     promise = Promise(
         id="client.hb.full_after_failure",
@@ -169,12 +169,12 @@ class FullAfterFailure(Invariant):
 
 
 class JoinShape(Invariant):
-    """C19."""
+    """client C19."""
 
     promise = Promise(
         id="client.hb.join_shape",
         sentence="A join carries rebalance timeout, subscription and an empty owned list.",
-        clauses=("client C19", "coordinator 2.2", "zoo S9"),
+        clauses=("client C19", "coordinator §2.2", "defects S9"),
         broken_by=("test:bare-join",),
     )
 
@@ -201,7 +201,7 @@ class JoinShape(Invariant):
 
 
 class SilentStates(Invariant):
-    """C20."""
+    """client C20."""
 
     promise = Promise(
         id="client.hb.silent_states",
@@ -228,7 +228,7 @@ class SilentStates(Invariant):
 
 
 class LeaveOnce(Invariant):
-    """C21, and the leave epoch of the right kind (section 6.2)."""
+    """client C21, and the leave epoch of the right kind (client §6.2)."""
 
     promise = Promise(
         id="client.leave.once",
@@ -237,7 +237,7 @@ class LeaveOnce(Invariant):
             "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
             "client that was told otherwise."
         ),
-        clauses=("client C21", "client 6.2", "zoo S7", "zoo S9"),
+        clauses=("client C21", "client §6.2", "defects S7", "defects S9"),
         broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
     )
     heeds = Heeds(events=(Close,))
@@ -300,12 +300,12 @@ class LeaveOnce(Invariant):
 
 
 class EpochReceived(Invariant):
-    """E3."""
+    """coordinator E3."""
 
     promise = Promise(
         id="client.epoch.received",
         sentence="The epoch a client sends is one that it was told, or 0, -1, -2.",
-        clauses=("coordinator E3", "zoo S9"),
+        clauses=("coordinator E3", "defects S9"),
         broken_by=("test:invents-epoch",),
     )
 

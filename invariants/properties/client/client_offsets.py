@@ -1,6 +1,6 @@
 """A client's commits, positions and poll timer.
 
-Sources: consumer-client.md, sections 6.1, 7, 8 and 12.
+Sources: client §6.1, §7, §8, §12.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ __all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "Positio
 
 
 class CommitEpoch(Invariant):
-    """C22. A commit is built inside the event, so the identity at either end of it will do."""
+    """client C22. A commit is built inside the event, so the identity at either end of it will
+    do."""
 
     promise = Promise(
         id="client.commit.epoch",
@@ -40,7 +41,7 @@ class CommitEpoch(Invariant):
             "A commit carries the client's identity of the moment in which it is sent; one that "
             "librdkafka repeats, that of its first sending."
         ),
-        clauses=("client C22", "client 7"),
+        clauses=("client C22", "client §7"),
         broken_by=("mut-client-signs-at-creation",),
     )
     heeds = Heeds(effects=(SendCommit,))
@@ -79,9 +80,9 @@ class CommitEpoch(Invariant):
 
 
 class CommitPosition(Invariant):
-    """C23. A commit that had to wait names the positions of the time at which it was made, so what
-    counts is the furthest that the application has come; what it asks for by number is its own.
-    That positions themselves keep to what was handed out is ``client.deliver.owned``."""
+    """client C23. A commit that had to wait names the positions of the time at which it was made,
+    so what counts is the furthest that the application has come; what it asks for by number is its
+    own. That positions themselves keep to what was handed out is ``client.deliver.owned``."""
 
     promise = Promise(
         id="client.commit.position",
@@ -89,7 +90,7 @@ class CommitPosition(Invariant):
             "A commit that names no offsets of the application's own covers only records that "
             "were handed to it."
         ),
-        clauses=("client C23", "zoo S4"),
+        clauses=("client C23", "defects S4"),
         broken_by=("mut-client-commits-undelivered",),
     )
     heeds = Heeds(
@@ -144,9 +145,10 @@ class CommitPosition(Invariant):
 
 
 class CommitOwned(Invariant):
-    """C24. A commit that had to wait names what was assigned when it was made, and so it may come
-    after a revocation; not after a rejoin, for it carries the epoch of its sending. One that goes
-    out unsigned is nobody's. An application may commit what it likes: such a client is let off."""
+    """client C24. A commit that had to wait names what was assigned when it was made, and so it may
+    come after a revocation; not after a rejoin, for it carries the epoch of its sending. One that
+    goes out unsigned is nobody's. An application may commit what it likes: such a client is let
+    off."""
 
     promise = Promise(
         id="client.commit.owned",
@@ -180,7 +182,7 @@ class CommitOwned(Invariant):
 
 
 class PositionSource(Invariant):
-    """C25, where the client decides: at the answer to its offset fetch."""
+    """client C25, where the client decides: at the answer to its offset fetch."""
 
     promise = Promise(
         id="client.position.source",
@@ -188,7 +190,7 @@ class PositionSource(Invariant):
             "A partition starts at its committed offset; only if none is committed does the reset "
             "policy decide."
         ),
-        clauses=("client C25", "zoo S4"),
+        clauses=("client C25", "defects S4"),
         broken_by=("platformatic-267",),
     )
     heeds = Heeds(events=(OffsetFetchAnswered,))
@@ -229,7 +231,7 @@ class PositionSource(Invariant):
 
 
 class PollTimer(Invariant):
-    """C26."""
+    """client C26."""
 
     promise = Promise(
         id="client.poll_timer",
@@ -238,7 +240,7 @@ class PollTimer(Invariant):
             "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
             "assigned something, and does not count callbacks."
         ),
-        clauses=("client C26", "client 6.1"),
+        clauses=("client C26", "client §6.1"),
         broken_by=("test:impatient-poll-timer",),
     )
     heeds = Heeds(effects=(StateChanged,))

@@ -1,6 +1,6 @@
 """A client's reconciliation: stop before telling, tell what is applied, call back in balance.
 
-Sources: consumer-client.md, sections 3, 4 and 12.
+Sources: client §3, §4, §12.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, Callba
 
 
 class SingleReconciliation(Invariant):
-    """C8."""
+    """client C8."""
 
     promise = Promise(
         id="client.reconcile.single",
         sentence="A client runs one reconciliation and one callback at a time.",
-        clauses=("client C8", "client 4.3"),
+        clauses=("client C8", "client §4.3"),
         broken_by=("mut-client-second-reconciliation",),
     )
     heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
@@ -95,7 +95,7 @@ class SingleReconciliation(Invariant):
 
 
 class RevokeBeforeAck(Invariant):
-    """C9. The request was built somewhere inside the event, so both ends of it are asked."""
+    """client C9. The request was built somewhere inside the event, so both ends of it are asked."""
 
     promise = Promise(
         id="client.revoke_before_ack",
@@ -103,7 +103,7 @@ class RevokeBeforeAck(Invariant):
             "What a client may fetch is in every owned list it sends, and so is all it is "
             "assigned but for what still waits for the assigned callback."
         ),
-        clauses=("client C9", "coordinator A3", "zoo S1"),
+        clauses=("client C9", "coordinator A3", "defects S1"),
         broken_by=(
             "mut-ack-before-stop",
             "KAFKA-16258",
@@ -145,12 +145,12 @@ class RevokeBeforeAck(Invariant):
 
 
 class AckIsApplied(Invariant):
-    """C10."""
+    """client C10."""
 
     promise = Promise(
         id="client.ack.is_applied",
         sentence="An owned list is exactly the last assignment that was fully reconciled.",
-        clauses=("client C10", "client 3", "client E2"),
+        clauses=("client C10", "client §3", "coordinator E2"),
         broken_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
     )
 
@@ -169,7 +169,7 @@ class AckIsApplied(Invariant):
 
 
 class FetchSubset(Invariant):
-    """C11, with callbacks as the client reports them, not by the flags that it keeps."""
+    """client C11, with callbacks as the client reports them, not by the flags that it keeps."""
 
     promise = Promise(
         id="client.fetch.subset",
@@ -177,7 +177,7 @@ class FetchSubset(Invariant):
             "A client fetches only what it is assigned, after the assigned callback has returned "
             "(well, if it is a Java client), and not while it is being revoked."
         ),
-        clauses=("client C11", "client 8", "zoo S1"),
+        clauses=("client C11", "client §8", "defects S1"),
         broken_by=("mut-client-fetches-during-callback",),
     )
     heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
@@ -235,7 +235,7 @@ class FetchSubset(Invariant):
             return Finding(f"{name} may fetch {self.books.names_of(foreign)}, not assigned to it")
         running = member.running_callback
         if running is None or running.kind is _LOST:
-            return None  # Lost partitions may be fetched until the callback ends (section 4.2).
+            return None  # Lost partitions may be fetched until the callback ends (client §4.2).
         busy = member.fetchable & running.partitions
         if busy:
             return Finding(
@@ -246,12 +246,12 @@ class FetchSubset(Invariant):
 
 
 class DeliverOwned(Invariant):
-    """C12."""
+    """client C12."""
 
     promise = Promise(
         id="client.deliver.owned",
         sentence="Records are handed out only of partitions that may be fetched.",
-        clauses=("client C12", "zoo S1", "zoo S4"),
+        clauses=("client C12", "defects S1", "defects S4"),
         broken_by=("KAFKA-20332",),
     )
     heeds = Heeds(events=(RecordsReturned,))
@@ -282,7 +282,7 @@ class DeliverOwned(Invariant):
 
 
 class CallbackBalance(Invariant):
-    """C13, for partitions whose history of callbacks is known."""
+    """client C13, for partitions whose history of callbacks is known."""
 
     promise = Promise(
         id="client.callback.balance",
@@ -346,7 +346,7 @@ class CallbackBalance(Invariant):
 
 
 class CallbackIdentity(Invariant):
-    """C14. A revoked callback that a fence or a leave has overtaken is let off."""
+    """client C14. A revoked callback that a fence or a leave has overtaken is let off."""
 
     promise = Promise(
         id="client.callback.identity",
@@ -354,7 +354,7 @@ class CallbackIdentity(Invariant):
             "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
             "about to revoke when it became one, it still revokes."
         ),
-        clauses=("client C14", "client 4.2"),
+        clauses=("client C14", "client §4.2"),
         broken_by=(
             "mut-client-revokes-on-fence",
             "mut-client-keeps-identity-on-fence",
@@ -381,7 +381,8 @@ class CallbackIdentity(Invariant):
     @staticmethod
     def _fits(kind: CallbackKind, entry: ClientEntry) -> bool:
         """Does the callback fit? librdkafka keeps its identity until it joins again, and begins no
-        other rebalance, not even for a fence or a close, before the one under way has ended (10.1).
+        other rebalance, not even for a fence or a close, before the one under way has ended
+        (client §10.1).
         """
         member = entry.member
         if member.kind == LIBRDKAFKA:

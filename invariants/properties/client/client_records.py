@@ -1,7 +1,7 @@
 """Records: fetched before they are handed out, processed before they are committed, once if asked.
 
-Sources: consumer-client.md, sections 7, 8 and 12; bug-zoo.md, S4, KAFKA-14196, KAFKA-16460 and
-KAFKA-18641. These promises are about worlds with a data plane; elsewhere nobody is asked.
+Sources: client §7, §8, §12; defects S4, KAFKA-14196, KAFKA-16460 and KAFKA-18641. These promises
+are about worlds with a data plane; elsewhere nobody is asked.
 
 When a record may be processed twice follows from three of them together. A partition that is given
 up in good order has been committed as far as it was handed out, a commit that was acknowledged is
@@ -10,7 +10,7 @@ gets a record again has it from a consumer that was fenced, crashed or left by i
 does not commit, or whose last commit was not acknowledged.
 
 Two of them are the Java client's own: librdkafka stores an offset as it hands the record out, and
-commits after its revoked callback (section 10.1).
+commits after its revoked callback (client §10.1).
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
 
 
 class PositionFetched(Invariant):
-    """Section 8: the position moves over records that ``poll`` returns, and no others."""
+    """client §8: the position moves over records that ``poll`` returns, and no others."""
 
     promise = Promise(
         id="client.position.fetched",
         sentence="Records are handed out after they were fetched, and fetched after produced.",
-        clauses=("client 8", "client C12"),
+        clauses=("client §8", "client C12"),
         broken_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
     )
     heeds = Heeds(events=(RecordsReturned,), effects=())
@@ -83,7 +83,7 @@ class _WithRetries(Invariant):
     """Keeps which clients may have a commit to repeat: one was refused, or got lost.
 
     A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
-    the positions of that moment (section 7), so it passes what the application has in hand:
+    the positions of that moment (client §7), so it passes what the application has in hand:
     ``sim-retried-commit`` in ``known.py``.
     """
 
@@ -110,13 +110,13 @@ class _WithRetries(Invariant):
 
 
 class CommitProcessed(_WithRetries):
-    """S4. That it was handed out at all is ``client.commit.position``. An application may commit
-    what it likes."""
+    """defects S4. That it was handed out at all is ``client.commit.position``. An application may
+    commit what it likes."""
 
     promise = Promise(
         id="client.commit.processed",
         sentence="An automatic commit does not pass what the application has processed.",
-        clauses=("zoo S4", "client 7", "client 8"),
+        clauses=("defects S4", "client §7", "client §8"),
         broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
     )
     heeds = Heeds(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
@@ -211,7 +211,7 @@ class RevocationCommitted(_WithCommits):
             "When onPartitionsRevoked of a Java client runs and the commit before it was "
             "acknowledged, that commit covers everything that was handed out."
         ),
-        clauses=("zoo S4", "client 8", "client 4.1"),
+        clauses=("defects S4", "client §8", "client §4.1"),
         broken_by=("KAFKA-16460",),
         kinds=(JAVA,),
     )
@@ -263,7 +263,7 @@ class RevocationCommitted(_WithCommits):
         if is_let_off or entry.commits_itself or member.kind != JAVA:
             return None
         if member.blocked_in is Call.UNSUBSCRIBE:
-            return None  # It commits nothing (section 6.2).
+            return None  # It commits nothing (client §6.2).
         intake = _intake_of(step)
         for partition in sorted(effect.partitions):
             committed = self._of(entry).acknowledged(partition)
@@ -282,9 +282,9 @@ class RevocationCommitted(_WithCommits):
 
 
 class StartCommitted(_WithCommits):
-    """S4, from the consumers' side: what they were told is committed stays so, unless somebody who
-    is no member takes it away or sets it anew. Commits of the application may go back; and clients
-    send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
+    """defects S4, from the consumers' side: what they were told is committed stays so, unless
+    somebody who is no member takes it away or sets it anew. Commits of the application may go back;
+    and clients send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
     """
 
     promise = Promise(
@@ -292,7 +292,7 @@ class StartCommitted(_WithCommits):
         sentence=(
             "A record is handed out again only if no commit that covers it was acknowledged."
         ),
-        clauses=("zoo S4", "zoo S5", "client C25"),
+        clauses=("defects S4", "defects S5", "client C25"),
         broken_by=("test:forgets-commit",),
     )
     heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
@@ -373,7 +373,7 @@ class StartCommitted(_WithCommits):
 
 
 class StartProcessed(_WithRetries):
-    """S4: records are skipped by a reset to the latest, and in no other way."""
+    """defects S4: records are skipped by a reset to the latest, and in no other way."""
 
     promise = Promise(
         id="client.start.processed",
@@ -381,7 +381,7 @@ class StartProcessed(_WithRetries):
             "A consumer starts no later than processing has come, unless nothing was committed, or "
             "librdkafka has committed what it had only handed out."
         ),
-        clauses=("zoo S4", "client C25", "client 8"),
+        clauses=("defects S4", "client C25", "client §8"),
         broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
     )
     heeds = Heeds(

@@ -1,6 +1,6 @@
 """A client's state machine: legal changes, and what each state says about epoch and assignment.
 
-Sources: consumer-client.md, sections 0.2, 1.2 and 12.
+Sources: client §0.2, §1.2, §12.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ _LEAVE_EPOCHS = (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
 
 
 class LegalTransition(Invariant):
-    """C1, on the changes that a client reports, which must add up to the one that is seen."""
+    """client C1, on the changes that a client reports, which must add up to the one that is
+    seen."""
 
     promise = Promise(
         id="client.transition.legal",
         sentence=(
             "A Java client changes its state only as the table allows, and tells every change."
         ),
-        clauses=("client C1", "client 1.2", "TLA+ TypeOK"),
+        clauses=("client C1", "client §1.2", "TLA+ TypeOK"),
         broken_by=("test:illegal-transition", "test:secret-transition"),
         kinds=(JAVA,),
     )
@@ -114,7 +115,7 @@ class _StateInvariant(Invariant):
 
 
 class EpochFitsState(_StateInvariant):
-    """C2."""
+    """client C2."""
 
     promise = Promise(
         id="client.epoch.sign",
@@ -123,7 +124,7 @@ class EpochFitsState(_StateInvariant):
             "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
             "librdkafka keeps its epoch until it joins again or has left."
         ),
-        clauses=("client C2", "zoo S9"),
+        clauses=("client C2", "defects S9"),
         broken_by=(
             "KAFKA-19335",
             "mut-client-adopts-late-answers",
@@ -137,7 +138,8 @@ class EpochFitsState(_StateInvariant):
         if state in _JOINED:
             return None if epoch > 0 else "should be at one above 0"
         if state is _S.JOINING:
-            # An answer without an assignment leaves it JOINING at its new epoch (row 6).
+            # An answer without an assignment leaves it JOINING at its new epoch (client §1.3, row
+            # 6).
             return None if epoch >= 0 else "should be at 0"
         if member.kind == LIBRDKAFKA:
             return None if epoch >= 0 else "should never be at one below 0"
@@ -149,12 +151,12 @@ class EpochFitsState(_StateInvariant):
 
 
 class IdentityFitsEpoch(_StateInvariant):
-    """C4."""
+    """client C4."""
 
     promise = Promise(
         id="client.identity",
         sentence="Commits are signed with the client's present id and epoch while it is a member.",
-        clauses=("client C4", "zoo S4"),
+        clauses=("client C4", "defects S4"),
         broken_by=("mut-client-keeps-identity-on-fence",),
     )
 
@@ -174,12 +176,13 @@ class IdentityFitsEpoch(_StateInvariant):
 
 
 class EmptyOutside(_StateInvariant):
-    """C6. A leave that is cut short by a fence holds on until its callback has ended (row 19)."""
+    """client C6. A leave that is cut short by a fence holds on until its callback has ended
+    (client §1.3, row 19)."""
 
     promise = Promise(
         id="client.not_in_group.empty",
         sentence="A client that joins, or is unsubscribed, has no assignment left from before.",
-        clauses=("client C6", "zoo S1"),
+        clauses=("client C6", "defects S1"),
         broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
@@ -197,7 +200,7 @@ class EmptyOutside(_StateInvariant):
 
 
 class StableMeansEqual(_StateInvariant):
-    """C7."""
+    """client C7."""
 
     promise = Promise(
         id="client.stable.means_equal",
@@ -228,12 +231,12 @@ def _signature(identity: CommitIdentity) -> str:
 
 
 class EpochRises(Invariant):
-    """C3."""
+    """client C3."""
 
     promise = Promise(
         id="client.epoch.monotonic",
         sentence="The epoch of a client falls only to 0 or below.",
-        clauses=("client C3", "zoo S3", "TLA+ ClientSideMemberEpochIsMonotonic"),
+        clauses=("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic"),
         broken_by=("test:epoch-regress",),
     )
 
@@ -249,12 +252,12 @@ class EpochRises(Invariant):
 
 
 class IdStable(Invariant):
-    """C5."""
+    """client C5."""
 
     promise = Promise(
         id="client.id.stable",
         sentence="A client process keeps its member id for life.",
-        clauses=("client C5", "client 5", "zoo S7"),
+        clauses=("client C5", "client §5", "defects S7"),
         broken_by=("mut-client-clears-id-on-fence",),
     )
 
@@ -269,7 +272,7 @@ class IdStable(Invariant):
 
 
 class FatalIsFinal(Invariant):
-    """C27; that no heartbeat follows is ``client.hb.silent_states``."""
+    """client C27; that no heartbeat follows is ``client.hb.silent_states``."""
 
     promise = Promise(
         id="client.fatal.terminal",

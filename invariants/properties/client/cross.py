@@ -1,6 +1,6 @@
 """Clients against each other, and against what the coordinator has on record.
 
-Sources: consumer-client.md, sections 11.3 and 12 (O1 to O4); consumer-group-coordinator.md, E1.
+Sources: client §11.3, §12, O1-O4; coordinator E1.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RELEASING = (
 
 
 class ExclusiveConsumption(Invariant):
-    """O1, and with it E1."""
+    """client O1, and with it coordinator E1."""
 
     promise = Promise(
         id="cross.exclusive_consumption",
         sentence="No two members that are registered at their present epoch may fetch a partition.",
-        clauses=("client O1", "coordinator E1", "zoo S1", "TLA+ NoDoubleClientAssignment"),
+        clauses=("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment"),
         broken_by=(
             "mut-early-grant",
             "KAFKA-16147",
@@ -92,7 +92,7 @@ class ExclusiveConsumption(Invariant):
 
 
 class OnlyZombiesShare(Invariant):
-    """O2. Whoever fetches without being registered does not know it yet, or is giving up."""
+    """client O2. Whoever fetches without being registered does not know it yet, or is giving up."""
 
     promise = Promise(
         id="cross.only_zombies_share",
@@ -100,7 +100,7 @@ class OnlyZombiesShare(Invariant):
             "Of several clients that may fetch a partition, all but one have been removed and "
             "do not know it yet, or are giving their partitions up."
         ),
-        clauses=("client O2", "zoo S1"),
+        clauses=("client O2", "defects S1"),
         broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
@@ -127,7 +127,7 @@ class OnlyZombiesShare(Invariant):
 
 
 class AssignedIsHeld(Invariant):
-    """O4."""
+    """client O4."""
 
     promise = Promise(
         id="cross.assigned_is_held",
@@ -135,7 +135,7 @@ class AssignedIsHeld(Invariant):
             "What a registered client at the coordinator's epoch is assigned is held for it by the "
             "coordinator."
         ),
-        clauses=("client O4", "zoo S1"),
+        clauses=("client O4", "defects S1"),
         broken_by=(
             "mut-ack-before-stop",
             "KAFKA-16258",
@@ -215,7 +215,7 @@ class CurrentFitsTarget(Invariant):
             "A client that adopts the target epoch has reconciled nothing that the target gives to "
             "another member."
         ),
-        clauses=("client 11.3", "TLA+ ValidMemberEpoch"),
+        clauses=("client §11.3", "TLA+ ValidMemberEpoch"),
         broken_by=(
             "mut-client-reports-target",
             "mut-client-second-reconciliation",

@@ -1,7 +1,7 @@
 """Targets that members compute: by the right one, from what it was given, and no other way.
 
-Source: consumer-group-coordinator.md, section 12 (the text of KIP-848). No other version has such
-targets, and none of these promises is asked about there.
+Source: coordinator §12 (the text of KIP-848). No other version has such targets, and none of these
+promises is asked about there.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ClientSideInvariant(Invariant):
 
 
 class OneComputingMember(ClientSideInvariant):
-    """Section 12.3, steps 1 and 4."""
+    """coordinator §12.3, steps 1 and 4."""
 
     promise = Promise(
         id="assignment.one_computing_member",
@@ -70,7 +70,7 @@ class OneComputingMember(ClientSideInvariant):
             "One member at a time is told to compute; another one only when the first is done, "
             "gone, out of time, or unable, or when another assignor is to be used."
         ),
-        clauses=("coordinator 12.3",),
+        clauses=("coordinator §12.3",),
         broken_by=("mut-asks-everybody",),
     )
 
@@ -102,7 +102,7 @@ class OneComputingMember(ClientSideInvariant):
 
 
 class ChosenMemberInstalls(ClientSideInvariant):
-    """Section 12.6, check 5."""
+    """coordinator §12.6, check 5."""
 
     promise = Promise(
         id="assignment.chosen_member",
@@ -110,7 +110,7 @@ class ChosenMemberInstalls(ClientSideInvariant):
             "A computed target is taken only from a member that was given the group at that "
             "epoch and has not been replaced since."
         ),
-        clauses=("coordinator 12.6",),
+        clauses=("coordinator §12.6",),
         broken_by=("mut-install-from-anybody",),
     )
 
@@ -136,12 +136,12 @@ class ChosenMemberInstalls(ClientSideInvariant):
 
 
 class EpochOfPreparation(ClientSideInvariant):
-    """Section 12.3, step 5."""
+    """coordinator §12.3, step 5."""
 
     promise = Promise(
         id="assignment.epoch_of_preparation",
         sentence="A computed target has the group epoch at which its group was handed out.",
-        clauses=("coordinator 12.3", "coordinator 12.6"),
+        clauses=("coordinator §12.3", "coordinator §12.6"),
         broken_by=("mut-install-at-present-epoch",),
     )
 
@@ -162,7 +162,7 @@ class EpochOfPreparation(ClientSideInvariant):
 
 
 class TargetAsComputed(ClientSideInvariant):
-    """Section 12.6, check 6 and step 7."""
+    """coordinator §12.6, check 6 and step 7."""
 
     promise = Promise(
         id="assignment.as_computed",
@@ -171,7 +171,7 @@ class TargetAsComputed(ClientSideInvariant):
             "present members have their share of it, static ones that of their predecessor; "
             "whoever has joined has nothing, whoever has left is not in it."
         ),
-        clauses=("coordinator 12.6",),
+        clauses=("coordinator §12.6",),
         broken_by=("mut-install-keeps-leavers", "mut-install-forgets-heirs"),
     )
 
@@ -205,12 +205,12 @@ class TargetAsComputed(ClientSideInvariant):
 
 
 class RightfulResultAccepted(ClientSideInvariant):
-    """Section 12.6, check 6: the present group is not what a result is judged by."""
+    """coordinator §12.6, check 6: the present group is not what a result is judged by."""
 
     promise = Promise(
         id="assignment.rightful_result",
         sentence="A result that is whole by the group that was handed out is not called invalid.",
-        clauses=("coordinator 12.6",),
+        clauses=("coordinator §12.6",),
         broken_by=("mut-install-checks-present",),
     )
 
@@ -230,12 +230,12 @@ class RightfulResultAccepted(ClientSideInvariant):
 
 
 class ResultValid(ClientSideInvariant):
-    """Section 12.6, check 6, for whoever computes."""
+    """coordinator §12.6, check 6, for whoever computes."""
 
     promise = Promise(
         id="assignor.result_valid",
         sentence="A client-side assignor assigns every partition that it was given exactly once.",
-        clauses=("coordinator 12.6", "zoo S8"),
+        clauses=("coordinator §12.6", "defects S8"),
         broken_by=("mut-streams-double-active",),
     )
 
@@ -252,12 +252,12 @@ class ResultValid(ClientSideInvariant):
 
 
 class OwnVersion(ClientSideInvariant):
-    """Section 12.4."""
+    """coordinator §12.4."""
 
     promise = Promise(
         id="assignor.own_version",
         sentence="A client-side assignor writes to each member in the version that member uses.",
-        clauses=("coordinator 12.4",),
+        clauses=("coordinator §12.4",),
         broken_by=("mut-streams-own-version",),
     )
 
@@ -280,7 +280,7 @@ class OwnVersion(ClientSideInvariant):
 
 
 class NewsHeeded(ClientSideInvariant):
-    """Section 12.1: this is what replaces an enforced rebalance."""
+    """coordinator §12.1: this is what replaces an enforced rebalance."""
 
     promise = Promise(
         id="assignment.news_heeded",
@@ -288,7 +288,7 @@ class NewsHeeded(ClientSideInvariant):
             "What a member newly says to an assignor, or a new reason other than 0, raises the "
             "group epoch."
         ),
-        clauses=("coordinator 12.1",),
+        clauses=("coordinator §12.1",),
         broken_by=("mut-no-bump-on-reason",),
     )
 
@@ -308,7 +308,7 @@ class NewsHeeded(ClientSideInvariant):
 
 
 class MetadataOfEpoch(ClientSideInvariant):
-    """Section 12.7."""
+    """coordinator §12.7."""
 
     promise = Promise(
         id="response.assignment_metadata",
@@ -316,7 +316,7 @@ class MetadataOfEpoch(ClientSideInvariant):
             "A member is told the metadata that came with the target of the epoch that it has "
             "reached; within an epoch they stay as they are."
         ),
-        clauses=("coordinator 12.7",),
+        clauses=("coordinator §12.7",),
         broken_by=("mut-metadata-ahead",),
     )
 

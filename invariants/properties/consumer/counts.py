@@ -1,6 +1,6 @@
 """Derived counts and indices of a group against a recount.
 
-Sources: consumer-group-coordinator.md, sections 1.1, 2.5, 2.7 and 14.1.
+Sources: coordinator §1.1, §2.5, §2.7, §14.1.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ __all__ = ["Counts", "GroupSize", "StaticMembers"]
 
 
 class StaticMembers(Invariant):
-    """C13. Real brokers keep a former instance id mapped to its member (defect D2)."""
+    """coordinator C13. Real brokers keep a former instance id mapped to its member
+    (coordinator D2)."""
 
     promise = Promise(
         id="coordinator.static_members",
         sentence="Each instance id is mapped to the one member that has it.",
-        clauses=("coordinator C13", "zoo S7"),
+        clauses=("coordinator C13", "defects S7"),
         broken_by=("test:corrupt-counts",),
     )
     judges_mixed = True
@@ -75,7 +76,7 @@ class StaticMembers(Invariant):
 
 
 class Counts(Invariant):
-    """C14."""
+    """coordinator C14."""
 
     promise = Promise(
         id="coordinator.counts",
@@ -139,7 +140,7 @@ class Counts(Invariant):
         if group.server_assignors != votes:
             return _miscounted("votes", group.server_assignors, votes)
         if group.subscribed_regexes:
-            return None  # Patterns have a rule of their own (section 7.2).
+            return None  # Patterns have a rule of their own (coordinator §7.2).
         is_homogeneous = all(count == members for count in names.values())
         if (group.subscription_type is SubscriptionType.HOMOGENEOUS) != is_homogeneous:
             alike = "all" if is_homogeneous else "not all"
@@ -158,7 +159,7 @@ def _miscounted(what: str, found: Mapping[str, int], expected: Mapping[str, int]
 
 
 class GroupSize(Invariant):
-    """C24. What a load brings may exceed a limit that was lowered."""
+    """coordinator C24. What a load brings may exceed a limit that was lowered."""
 
     promise = Promise(
         id="coordinator.group_size",

@@ -1,6 +1,6 @@
 """Epochs: they only rise, keep their order, and fence whoever comes with another one.
 
-Sources: consumer-group-coordinator.md, sections 0, 2.8 and 14.1.
+Sources: coordinator §0, §2.8, §14.1.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = [
 
 
 class TargetEpochBounded(Invariant):
-    """First half of C4."""
+    """First half of coordinator C4."""
 
     promise = Promise(
         id="coordinator.target_epoch_bounded",
         sentence="The target epoch never exceeds the group epoch.",
-        clauses=("coordinator C4", "classic H2", "zoo S3"),
+        clauses=("coordinator C4", "classic H2", "defects S3"),
         broken_by=("test:target-ahead",),
     )
     judges_mixed = True
@@ -57,12 +57,13 @@ class TargetEpochBounded(Invariant):
 
 
 class GroupEpochsRise(Invariant):
-    """Second half of C4. A failover may take back only what nobody was told (C21)."""
+    """Second half of coordinator C4. A failover may take back only what nobody was told
+    (coordinator C21)."""
 
     promise = Promise(
         id="coordinator.group_epochs_rise",
         sentence="Group epoch and target epoch never fall while the group lives.",
-        clauses=("coordinator C4", "zoo S3"),
+        clauses=("coordinator C4", "defects S3"),
         broken_by=("test:epoch-falls",),
     )
     judges_mixed = True
@@ -81,7 +82,7 @@ class GroupEpochsRise(Invariant):
 
 
 class MemberEpochBounded(Invariant):
-    """First half of C5."""
+    """First half of coordinator C5."""
 
     promise = Promise(
         id="coordinator.member_epoch_bounded",
@@ -89,7 +90,7 @@ class MemberEpochBounded(Invariant):
             "A member that is present is at an epoch above 0, if there is a target at all, and not "
             "above the target epoch."
         ),
-        clauses=("coordinator C5", "zoo S3"),
+        clauses=("coordinator C5", "defects S3"),
         broken_by=("test:member-ahead",),
     )
     judges_mixed = True
@@ -131,12 +132,13 @@ class MemberEpochBounded(Invariant):
 
 
 class MemberEpochRises(Invariant):
-    """Second half of C5. A static return starts at 0 inside one batch, and is not seen here."""
+    """Second half of coordinator C5. A static return starts at 0 inside one batch, and is not seen
+    here."""
 
     promise = Promise(
         id="coordinator.member_epoch_rises",
         sentence="The epoch of a registered member never falls, but for a leave for a while.",
-        clauses=("coordinator C5", "zoo S3", "TLA+ GcSideMemberEpochIsMonotonic"),
+        clauses=("coordinator C5", "defects S3", "TLA+ GcSideMemberEpochIsMonotonic"),
         broken_by=("test:member-epoch-falls",),
     )
     judges_mixed = True
@@ -155,7 +157,8 @@ class MemberEpochRises(Invariant):
 
 
 class OwnerEpochUnique(Invariant):
-    """S2, as a rule that needs no history of all epochs: with each change of hands the epoch rises.
+    """defects S2, as a rule that needs no history of all epochs: with each change of hands the
+    epoch rises.
 
     A predecessor under the same instance id is the same owner. What a failover loses is forgotten.
     """
@@ -163,7 +166,7 @@ class OwnerEpochUnique(Invariant):
     promise = Promise(
         id="coordinator.owner_epoch_unique",
         sentence="A partition and a member epoch together name at most one owner, for ever.",
-        clauses=("zoo S2",),
+        clauses=("defects S2",),
         broken_by=("test:grant-while-revoking",),
     )
     judges_mixed = True
@@ -225,7 +228,8 @@ class OwnerEpochUnique(Invariant):
 
 
 class EpochFence(Invariant):
-    """Section 2.8: the present epoch, a join, or the previous one with a plausible owned list."""
+    """coordinator §2.8: the present epoch, a join, or the previous one with a plausible owned
+    list."""
 
     promise = Promise(
         id="coordinator.epoch_fence",
@@ -233,7 +237,7 @@ class EpochFence(Invariant):
             "A heartbeat at another epoch is accepted only as a join, or at the previous epoch "
             "with an owned list that the coordinator knows the member to hold."
         ),
-        clauses=("coordinator 2.8", "zoo S1", "zoo S3"),
+        clauses=("coordinator §2.8", "defects S1", "defects S3"),
         broken_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
     )
 
@@ -267,7 +271,8 @@ class EpochFence(Invariant):
 def explains_lost_response(
     books: Books, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
-    """Whether a lost answer explains the epoch of this request (section 2.8; KIP: 13, row 9)."""
+    """Whether a lost answer explains the epoch of this request (coordinator §2.8; for the KIP
+    coordinator §13, row 9)."""
     current, owned = stored.current, request.topic_partitions
     if current is None or owned is None:
         return False

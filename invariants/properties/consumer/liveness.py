@@ -1,7 +1,7 @@
 """Safety under fire, then liveness in the calm: what has not come about in time, and why.
 
-Sources: consumer-group-coordinator.md, section 14.3; consumer-client.md, section 12 (O5, O6);
-bug-zoo.md, L1 to L3 and L6. Bounds are computed from the configuration.
+Sources: coordinator §14.3; client §12 (client O5, O6); defects L1-L3, L6. Bounds are computed from
+the configuration.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ acknowledge that, and one for polls, searches and round trips."""
 _SERVED = Promise(
     id="liveness.group_served",
     sentence="Once faults stop, some coordinator serves the group.",
-    clauses=("zoo L6",),
+    clauses=("defects L6",),
     broken_by=("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614"),
 )
 _CONVERGES = Promise(
@@ -46,7 +46,13 @@ _CONVERGES = Promise(
         "Once faults stop, every subscribed, polling client that has not failed for good reaches "
         "the group epoch and is stable, and so does the group."
     ),
-    clauses=("coordinator L1", "coordinator L4", "client O5", "zoo L1", "TLA+ EventuallyConverges"),
+    clauses=(
+        "coordinator L1",
+        "coordinator L4",
+        "client O5",
+        "defects L1",
+        "TLA+ EventuallyConverges",
+    ),
     broken_by=(
         "KAFKA-16215",
         "mut-expire-keeps-ownership",
@@ -58,7 +64,7 @@ _CONVERGES = Promise(
 _OWNED = Promise(
     id="liveness.partitions_owned",
     sentence="Once faults stop, every partition of a subscribed topic is worked on by a member.",
-    clauses=("coordinator L3", "client O5", "zoo L2"),
+    clauses=("coordinator L3", "client O5", "defects L2"),
     broken_by=(
         "KAFKA-16198",
         "mut-no-bump-on-leave",
@@ -79,7 +85,7 @@ _REVOKED = Promise(
 _GHOSTS = Promise(
     id="liveness.ghosts_gone",
     sentence="A member that no living client uses is gone after its session timeout.",
-    clauses=("coordinator L3", "client O6", "zoo L3", "zoo S7"),
+    clauses=("coordinator L3", "client O6", "defects L3", "defects S7"),
     broken_by=("KAFKA-18931",),
 )
 _CLASSIC_SETTLES = Promise(
@@ -90,7 +96,7 @@ _CLASSIC_SETTLES = Promise(
         "such a client reaches the target epoch, if the migration policy lets it in; join phase "
         "and sync phase are bounded by the rebalance timeouts."
     ),
-    clauses=("classic C13", "classic H11", "zoo L1", "zoo L5"),
+    clauses=("classic C13", "classic H11", "defects L1", "defects L5"),
     broken_by=("librdkafka-4783", "test:classic-never-synced"),
 )
 _CLASSIC_OWNED = Promise(
@@ -99,7 +105,7 @@ _CLASSIC_OWNED = Promise(
         "Once faults stop, every partition that the members of a classic group subscribe to is "
         "worked on by one of them."
     ),
-    clauses=("classic C13", "classic 6", "zoo L2"),
+    clauses=("classic C13", "classic §6", "defects L2"),
     broken_by=("KAFKA-9801", "test:classic-nobody-works"),
 )
 _LEAVE_ENDS = Promise(
@@ -115,7 +121,7 @@ _COMPUTED = Promise(
         "Once faults stop, a group whose members can compute its target gets one: whoever is "
         "chosen installs it, or another member, if there is one, takes its place."
     ),
-    clauses=("coordinator 12.3",),
+    clauses=("coordinator §12.3",),
     broken_by=("mut-no-computation-timer", "mut-no-recompute"),
 )
 
@@ -137,8 +143,8 @@ class Liveness:
     """Judges the calm period of one world.
 
     ``on_calm_start`` says when the last fault ended. A load of a coordinator during the calm starts
-    all bounds anew, as it restarts all timers (L4); so does a client that starts, and one that has
-    news for an assignor, as that asks for a new target.
+    all bounds anew, as it restarts all timers (coordinator L4); so does a client that starts, and
+    one that has news for an assignor, as that asks for a new target.
     """
 
     def __init__(self, view: WorldView, books: Books | None = None) -> None:
@@ -234,9 +240,9 @@ class Liveness:
         a heartbeat, for half of ``max.poll.interval.ms``.
 
         To give partitions up takes two polls, one to begin with the commit and one for the
-        callback (consumer-client.md, 4.1), and both have to fit into that time; and a classic
-        member learns of a rebalance by a heartbeat, and has that time to join. A member that is
-        removed instead, again and again, lets the group never come to rest.
+        callback (client §4.1), and both have to fit into that time; and a classic member learns of
+        a rebalance by a heartbeat, and has that time to join. A member that is removed instead,
+        again and again, lets the group never come to rest.
         """
         return any(
             2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))

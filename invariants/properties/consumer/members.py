@@ -1,6 +1,6 @@
 """A member's state against its partitions, and the group's state against its members.
 
-Sources: consumer-group-coordinator.md, sections 3.1, 3.3, 6.1 and 14.1.
+Sources: coordinator §3.1, §3.3, §6.1, §14.1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Current(Protocol):
 
 
 class PendingMeansUnrevoked(Invariant):
-    """C6."""
+    """coordinator C6."""
 
     promise = Promise(
         id="coordinator.pending_means_unrevoked",
@@ -88,7 +88,7 @@ class PendingMeansUnrevoked(Invariant):
 
 
 class StableMeansTarget(Invariant):
-    """C7, with the tolerance of 4.3 for topics that the member has dropped meanwhile.
+    """coordinator C7, with the tolerance of 4.3 for topics that the member has dropped meanwhile.
 
     While the group epoch is ahead of the target, a topic may have been dropped and taken up again,
     or deleted; then parts of the old target are missing, and nothing is missing for ever.
@@ -186,12 +186,12 @@ class StableMeansTarget(Invariant):
 
 
 class RevokeBeforeAssign(Invariant):
-    """Section 3.3: the heart of the incremental protocol, seen from one member."""
+    """coordinator §3.3: the heart of the incremental protocol, seen from one member."""
 
     promise = Promise(
         id="coordinator.revoke_before_assign",
         sentence="While a member has something to revoke, it is granted nothing new.",
-        clauses=("coordinator 3.3", "coordinator 3.5"),
+        clauses=("coordinator §3.3", "coordinator §3.5"),
         broken_by=("test:grant-while-revoking",),
     )
     judges_mixed = True
@@ -214,7 +214,7 @@ class RevokeBeforeAssign(Invariant):
 
 
 class AcknowledgementHeeded(Invariant):
-    """Section 3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
+    """coordinator §3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
 
     promise = Promise(
         id="coordinator.acknowledgement_heeded",
@@ -222,7 +222,7 @@ class AcknowledgementHeeded(Invariant):
             "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
             "ends that revocation."
         ),
-        clauses=("coordinator 3.4", "coordinator 3.5", "zoo L1"),
+        clauses=("coordinator §3.4", "coordinator §3.5", "defects L1"),
         broken_by=("KAFKA-16249-ack",),
     )
     judges_mixed = True
@@ -250,7 +250,8 @@ class AcknowledgementHeeded(Invariant):
 
 
 class FreeIsGranted(Invariant):
-    """Section 3.3: free partitions are granted as they appear, its own former ones included."""
+    """coordinator §3.3: free partitions are granted as they appear, its own former ones
+    included."""
 
     promise = Promise(
         id="coordinator.free_is_granted",
@@ -258,7 +259,7 @@ class FreeIsGranted(Invariant):
             "A heartbeat of a member that waits for partitions of its target brings it all of them "
             "that nobody holds."
         ),
-        clauses=("coordinator 3.3", "coordinator 3.5", "zoo L2"),
+        clauses=("coordinator §3.3", "coordinator §3.5", "defects L2"),
         broken_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
     )
     judges_mixed = True
@@ -291,7 +292,7 @@ class FreeIsGranted(Invariant):
 
 
 class GroupStateCorrect(Invariant):
-    """C15."""
+    """coordinator C15."""
 
     promise = Promise(
         id="coordinator.group_state",
@@ -299,7 +300,7 @@ class GroupStateCorrect(Invariant):
             "The group is Empty without members, Assigning while the target lags behind, "
             "Reconciling while a member does, else Stable."
         ),
-        clauses=("coordinator C15", "coordinator 6.1", "TLA+ ValidStableGroupState"),
+        clauses=("coordinator C15", "coordinator §6.1", "TLA+ ValidStableGroupState"),
         broken_by=("test:corrupt-state",),
     )
     judges_mixed = True

@@ -1,6 +1,6 @@
 """Who holds a partition: one member at a time, and nobody takes what was not given up.
 
-Sources: consumer-group-coordinator.md, sections 3.2, 3.3 and 14.1.
+Sources: coordinator §3.2, §3.3, §14.1.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = [
 
 
 class ExclusiveOwnership(Invariant):
-    """C1."""
+    """coordinator C1."""
 
     promise = Promise(
         id="coordinator.exclusive_ownership",
         sentence="A partition is assigned to, or awaits revocation by, at most one member.",
-        clauses=("coordinator C1", "classic H1", "zoo S1"),
+        clauses=("coordinator C1", "classic H1", "defects S1"),
         broken_by=("mut-early-grant", "KAFKA-16147"),
     )
     judges_mixed = True
@@ -68,7 +68,7 @@ class ExclusiveOwnership(Invariant):
 
 
 class DisjointAssignment(Invariant):
-    """C2. Empty topic entries cannot be expressed here."""
+    """coordinator C2. Empty topic entries cannot be expressed here."""
 
     promise = Promise(
         id="coordinator.disjoint_assignment",
@@ -104,7 +104,8 @@ class DisjointAssignment(Invariant):
 
 
 class OwnershipMap(Invariant):
-    """C3. The coordinator's map decides what is free, so a lost entry is a second owner to come."""
+    """coordinator C3. The coordinator's map decides what is free, so a lost entry is a second owner
+    to come."""
 
     promise = Promise(
         id="coordinator.ownership_map",
@@ -175,7 +176,7 @@ class OwnershipMap(Invariant):
 
 
 class GrantOnlyFree(Invariant):
-    """C8, record by record: within a batch, the release precedes the grant."""
+    """coordinator C8, record by record: within a batch, the release precedes the grant."""
 
     promise = Promise(
         id="coordinator.grant_only_free",
@@ -200,7 +201,7 @@ class GrantOnlyFree(Invariant):
 
 
 class ReleaseAcknowledged(Invariant):
-    """C9. The owner says so in an owned list, or leaves for a while, or is removed."""
+    """coordinator C9. The owner says so in an owned list, or leaves for a while, or is removed."""
 
     promise = Promise(
         id="coordinator.release_is_acknowledged",
@@ -208,7 +209,7 @@ class ReleaseAcknowledged(Invariant):
             "A partition is taken from a member only if the member reports that it does not use "
             "it, or is removed, or leaves for a while with the partition pending revocation."
         ),
-        clauses=("coordinator C9", "zoo S1"),
+        clauses=("coordinator C9", "defects S1"),
         broken_by=("test:early-release",),
     )
 
@@ -246,7 +247,8 @@ def _may_lose(
 
 
 class SenderOnly(Invariant):
-    """C25. The KIP's text has one more case: a release promotes the member that waits for it."""
+    """coordinator C25. The KIP's text has one more case: a release promotes the member that waits
+    for it."""
 
     promise = Promise(
         id="coordinator.sender_only",
@@ -289,7 +291,8 @@ class SenderOnly(Invariant):
 
 
 class SubscribedOnly(Invariant):
-    """S6, at the moments at which the coordinator decides: a grant, and a change of subscription.
+    """defects S6, at the moments at which the coordinator decides: a grant, and a change of
+    subscription.
 
     A topic that is deleted, or dropped while a target lags behind, is found in ``assigned`` until
     the member's next step; that is no breach.
@@ -298,7 +301,7 @@ class SubscribedOnly(Invariant):
     promise = Promise(
         id="coordinator.subscribed_only",
         sentence="A member is given nothing of a topic that it does not subscribe to.",
-        clauses=("coordinator 3.3", "coordinator 3.4", "zoo S6"),
+        clauses=("coordinator §3.3", "coordinator §3.4", "defects S6"),
         broken_by=("KAFKA-19431",),
     )
 

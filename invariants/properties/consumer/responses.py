@@ -1,6 +1,6 @@
 """What a coordinator answers: the truth, enough of it, and no refusal without a cause.
 
-Sources: consumer-group-coordinator.md, sections 1.4, 2.5 to 2.9 and 2.11.
+Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class ResponseTruthful(Invariant):
-    """Section 1.4, against the books."""
+    """coordinator §1.4, against the books."""
 
     promise = Promise(
         id="response.truthful",
@@ -44,7 +44,7 @@ class ResponseTruthful(Invariant):
             "A successful answer carries the member's stored epoch and, if any, exactly its "
             "assigned partitions; the answer to a leave repeats its epoch and nothing else."
         ),
-        clauses=("coordinator 1.4", "coordinator H13", "zoo S6"),
+        clauses=("coordinator §1.4", "coordinator H13", "defects S6"),
         broken_by=("KAFKA-19274", "test:lying-response"),
     )
 
@@ -90,7 +90,7 @@ class ResponseTruthful(Invariant):
 
 
 class AssignmentTold(Invariant):
-    """Section 2.9. A member that is not told never revokes and never gets to work."""
+    """coordinator §2.9. A member that is not told never revokes and never gets to work."""
 
     promise = Promise(
         id="response.assignment_told",
@@ -98,7 +98,7 @@ class AssignmentTold(Invariant):
             "An answer carries the assignment whenever the request was full or the assigned set "
             "has changed."
         ),
-        clauses=("coordinator 2.9",),
+        clauses=("coordinator §2.9",),
         broken_by=("test:silent-response",),
     )
 
@@ -112,7 +112,8 @@ class AssignmentTold(Invariant):
         if entry is None or entry.current is None:
             return None
         if entry.epoch == JOIN_EPOCH:
-            return None  # A static member has returned before there is any target (13, row 10).
+            # A static member has returned before there is any target (coordinator §13, row 10).
+            return None
         old = before.current.assigned.keys() if before and before.current else frozenset()
         if not request.is_full and entry.current.assigned.keys() == old:
             return None
@@ -124,12 +125,12 @@ class AssignmentTold(Invariant):
 
 
 class RefusalBare(Invariant):
-    """Section 1.4."""
+    """coordinator §1.4."""
 
     promise = Promise(
         id="refusal.bare",
         sentence="An error answer carries nothing but code and message.",
-        clauses=("coordinator 1.4",),
+        clauses=("coordinator §1.4",),
         broken_by=("test:talkative-refusal",),
     )
 
@@ -158,12 +159,13 @@ class RefusalBare(Invariant):
 
 
 class RefusalWritesNothing(Invariant):
-    """Section 2.11. In the KIP's text a wrong epoch also removes the member (13, row 7)."""
+    """coordinator §2.11. In the KIP's text a wrong epoch also removes the member
+    (coordinator §13, row 7)."""
 
     promise = Promise(
         id="refusal.writes_nothing",
         sentence="A refused request changes nothing.",
-        clauses=("coordinator 2.11", "coordinator C17"),
+        clauses=("coordinator §2.11", "coordinator C17"),
         broken_by=("test:refusal-with-records",),
     )
 
@@ -199,12 +201,12 @@ class _Refusal(Invariant):
 
 
 class RejoinAccepted(_Refusal):
-    """Section 2.6; whoever drops everything and joins again has done nothing wrong."""
+    """coordinator §2.6; whoever drops everything and joins again has done nothing wrong."""
 
     promise = Promise(
         id="refusal.rejoin",
         sentence="A registered member may join again under its own id at any time.",
-        clauses=("coordinator 2.6", "coordinator 13 row 8", "zoo L4"),
+        clauses=("coordinator §2.6", "coordinator §13, row 8", "defects L4"),
         broken_by=("KAFKA-19233",),
     )
 
@@ -226,7 +228,7 @@ class RejoinAccepted(_Refusal):
 
 
 class LostResponseAccepted(_Refusal):
-    """Section 2.8: one lost answer must not cost two rebalances."""
+    """coordinator §2.8: one lost answer must not cost two rebalances."""
 
     promise = Promise(
         id="refusal.lost_response",
@@ -234,7 +236,7 @@ class LostResponseAccepted(_Refusal):
             "A member that missed one answer is accepted at its previous epoch, if it reports only "
             "partitions that it still has."
         ),
-        clauses=("coordinator 2.8", "zoo L4", "zoo L7"),
+        clauses=("coordinator §2.8", "defects L4", "defects L7"),
         broken_by=("KIP-848-lost-response",),
     )
 
@@ -250,12 +252,12 @@ class LostResponseAccepted(_Refusal):
 
 
 class PresentEpochAccepted(_Refusal):
-    """Section 2.8, first line."""
+    """coordinator §2.8, first line."""
 
     promise = Promise(
         id="refusal.present_epoch",
         sentence="A heartbeat at the member's present epoch is never fenced.",
-        clauses=("coordinator 2.8", "zoo L4"),
+        clauses=("coordinator §2.8", "defects L4"),
         broken_by=("test:fences-everybody",),
     )
 
@@ -272,12 +274,12 @@ class PresentEpochAccepted(_Refusal):
 
 
 class KnownMemberAccepted(_Refusal):
-    """Sections 2.6 and 4.4."""
+    """coordinator §2.6, §4.4."""
 
     promise = Promise(
         id="refusal.known_member",
         sentence="No member is told that it is unknown.",
-        clauses=("coordinator 2.6", "zoo L4", "zoo S5"),
+        clauses=("coordinator §2.6", "defects L4", "defects S5"),
         broken_by=("test:forgets-members",),
     )
 
@@ -291,12 +293,12 @@ class KnownMemberAccepted(_Refusal):
 
 
 class OwnInstanceAccepted(_Refusal):
-    """Section 2.7 and defect D2."""
+    """coordinator §2.7 and coordinator D2."""
 
     promise = Promise(
         id="refusal.own_instance",
         sentence="No static member is refused because of its own instance id.",
-        clauses=("coordinator 2.7", "zoo L4"),
+        clauses=("coordinator §2.7", "defects L4"),
         broken_by=("PR-23542",),
     )
 
@@ -318,12 +320,12 @@ class OwnInstanceAccepted(_Refusal):
 
 
 class FullGroupSeat(_Refusal):
-    """Section 2.5 and defect D11."""
+    """coordinator §2.5 and coordinator D11."""
 
     promise = Promise(
         id="refusal.seat",
         sentence="A static member that returns to a full group gets its seat back.",
-        clauses=("coordinator 2.5", "coordinator 4.6", "zoo L1"),
+        clauses=("coordinator §2.5", "coordinator §4.6", "defects L1"),
         broken_by=("KAFKA-20601",),
     )
 
@@ -347,12 +349,12 @@ class FullGroupSeat(_Refusal):
 
 
 class ServerNeverFails(_Refusal):
-    """Section 5.6: a target that cannot be computed blocks the whole group."""
+    """coordinator §5.6: a target that cannot be computed blocks the whole group."""
 
     promise = Promise(
         id="refusal.server_error",
         sentence="No heartbeat fails with an unexpected server error.",
-        clauses=("coordinator 5.6", "zoo L1", "zoo L2"),
+        clauses=("coordinator §5.6", "defects L1", "defects L2"),
         broken_by=("KAFKA-16930",),
     )
 

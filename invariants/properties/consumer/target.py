@@ -1,6 +1,6 @@
 """The target assignment: who is to have what, and whether it fits members and topics.
 
-Sources: consumer-group-coordinator.md, sections 5 and 14.1.
+Sources: coordinator §5, §14.1.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
 
 
 class TargetExclusive(Invariant):
-    """First clause of C10."""
+    """First clause of coordinator C10."""
 
     promise = Promise(
         id="target.exclusive",
         sentence="The target assigns a partition to at most one member.",
-        clauses=("coordinator C10", "zoo S8", "TLA+ LegalTargetAssignment"),
+        clauses=("coordinator C10", "defects S8", "TLA+ LegalTargetAssignment"),
         broken_by=("test:double-target",),
     )
     judges_mixed = True
@@ -66,7 +66,7 @@ class TargetExclusive(Invariant):
 
 
 class TargetMembersOnly(Invariant):
-    """Third clause of C10."""
+    """Third clause of coordinator C10."""
 
     promise = Promise(
         id="target.members_only",
@@ -95,12 +95,12 @@ class TargetMembersOnly(Invariant):
 
 
 class TargetSubscribed(Invariant):
-    """Second clause of C10, at the moment a target is installed."""
+    """Second clause of coordinator C10, at the moment a target is installed."""
 
     promise = Promise(
         id="target.subscribed_only",
         sentence="A new target gives a member only existing partitions of topics it subscribes to.",
-        clauses=("coordinator C10", "zoo S6", "zoo S8"),
+        clauses=("coordinator C10", "defects S6", "defects S8"),
         broken_by=("test:target-of-other-topic",),
     )
     judges_mixed = True
@@ -167,12 +167,13 @@ class TargetSubscribed(Invariant):
 
 
 class TargetComplete(Invariant):
-    """C11, by counting: nothing twice, nothing foreign, and as many of each topic as there are."""
+    """coordinator C11, by counting: nothing twice, nothing foreign, and as many of each topic as
+    there are."""
 
     promise = Promise(
         id="target.complete",
         sentence="A new target has every partition of every subscribed topic exactly once.",
-        clauses=("coordinator C11", "zoo S8", "TLA+ LegalTargetAssignment"),
+        clauses=("coordinator C11", "defects S8", "TLA+ LegalTargetAssignment"),
         broken_by=("sim-stale-subscription-type", "test:incomplete-target"),
     )
     judges_mixed = True
@@ -187,7 +188,7 @@ class TargetComplete(Invariant):
 
 
 class TargetCurrent(Invariant):
-    """L8 where it can be seen at once: the first heartbeat after a change of topics."""
+    """defects L8 where it can be seen at once: the first heartbeat after a change of topics."""
 
     promise = Promise(
         id="target.current",
@@ -195,7 +196,7 @@ class TargetCurrent(Invariant):
             "After a change of subscribed topics, a load, or the end of a member, the next "
             "heartbeat finds the group with a target to compute, or computes it."
         ),
-        clauses=("coordinator 7.3", "coordinator 4.2", "zoo L8", "zoo L2"),
+        clauses=("coordinator §7.3", "coordinator §4.2", "defects L8", "defects L2"),
         broken_by=(
             "mut-no-bump-on-metadata",
             "mut-no-bump-on-leave",
@@ -210,7 +211,7 @@ class TargetCurrent(Invariant):
         self._outdated: dict[str, None] = {}
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """Topics may have changed while nobody looked (section 7.3)."""
+        """Topics may have changed while nobody looked (coordinator §7.3)."""
         self._outdated[shard_of(step).name] = None
         return None
 
@@ -242,7 +243,7 @@ class TargetCurrent(Invariant):
 
 
 class InvertedTarget(Invariant):
-    """C12. While a partition stands in two targets there is no inverse to compare with;
+    """coordinator C12. While a partition stands in two targets there is no inverse to compare with;
     ``target.exclusive`` speaks up then."""
 
     promise = Promise(

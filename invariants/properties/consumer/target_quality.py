@@ -2,7 +2,7 @@
 
 Judged only where all votes agree, so that it is certain which assignor computed the target, and
 where all members subscribe alike, so that the best result is a formula.
-Sources: consumer-group-coordinator.md, sections 5.3 and 5.7; assignors.md.
+Sources: coordinator §5.3, §5.7; assignors §3, §5, §9.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["BalancedTarget", "CoPartitionedTarget", "StickyTarget"]
 
 
 class BalancedTarget(Invariant):
-    """S8 for ``uniform``."""
+    """defects S8 for ``uniform``."""
 
     promise = Promise(
         id="assignor.balanced",
@@ -25,7 +25,7 @@ class BalancedTarget(Invariant):
             "Where all members subscribe alike, the uniform assignor gives no member two "
             "partitions more than another."
         ),
-        clauses=("coordinator 5.7", "zoo S8"),
+        clauses=("coordinator §5.7", "defects S8"),
         broken_by=("test:unbalanced-target",),
     )
 
@@ -46,7 +46,8 @@ class BalancedTarget(Invariant):
 
 
 class StickyTarget(Invariant):
-    """S8 and L7 for ``uniform``: the number of partitions that could have stayed is a formula."""
+    """defects S8, L7 for ``uniform``: the number of partitions that could have stayed is a
+    formula."""
 
     promise = Promise(
         id="assignor.sticky",
@@ -54,7 +55,7 @@ class StickyTarget(Invariant):
             "Where all members subscribe alike, the uniform assignor moves no more partitions than "
             "balance demands."
         ),
-        clauses=("coordinator 5.7", "zoo S8", "zoo L7"),
+        clauses=("coordinator §5.7", "defects S8", "defects L7"),
         broken_by=("KAFKA-18688",),
     )
 
@@ -90,7 +91,7 @@ class StickyTarget(Invariant):
 
 
 class CoPartitionedTarget(Invariant):
-    """S8 for ``range``."""
+    """defects S8 for ``range``."""
 
     promise = Promise(
         id="assignor.co_partitioned",
@@ -98,7 +99,7 @@ class CoPartitionedTarget(Invariant):
             "Where all members subscribe alike, the range assignor gives partition i of all topics "
             "of one size to the same member."
         ),
-        clauses=("coordinator 5.7", "zoo S8"),
+        clauses=("coordinator §5.7", "defects S8"),
         broken_by=("KAFKA-16944",),
     )
 
@@ -143,7 +144,8 @@ def _is_certain(books: Books, change: Change, assignor: str) -> bool:
 
 
 def _former_target(change: Change, member_id: str) -> frozenset[TopicPartition]:
-    """The target before this batch; a static heir goes on with its predecessor's (5.4)."""
+    """The target before this batch; a static heir goes on with its predecessor's
+    (coordinator §5.4)."""
     if member_id not in change.targets:
         return change.ledger.targets[member_id]
     before = change.targets[member_id][0]

@@ -1,7 +1,7 @@
 """Timers: everybody present is watched, nobody is removed too early, no deadline moves away.
 
-Sources: consumer-group-coordinator.md, sections 4.1, 9.5 and 14.1 (C23; a write that fails takes
-timers with it, D14).
+Sources: coordinator §4.1, §9.5, §14.1 (coordinator C23; a write that fails takes timers with it,
+coordinator D14).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["RebalanceDeadline", "RemovalDue", "TimersArmed"]
 
 
 class TimersArmed(Invariant):
-    """C23."""
+    """coordinator C23."""
 
     promise = Promise(
         id="coordinator.timers_armed",
@@ -29,7 +29,7 @@ class TimersArmed(Invariant):
             "On an active shard every member has a session timer, and every member with "
             "partitions to revoke a rebalance timer."
         ),
-        clauses=("coordinator C23", "coordinator 9.5", "zoo L3"),
+        clauses=("coordinator C23", "coordinator §9.5", "defects L3"),
         broken_by=("KAFKA-18931", "test:forgets-timer"),
     )
 
@@ -118,7 +118,7 @@ class TimersArmed(Invariant):
 
 
 class RebalanceDeadline(Invariant):
-    """Section 4.1: the deadline starts with the revocation, and heartbeats do not move it."""
+    """coordinator §4.1: the deadline starts with the revocation, and heartbeats do not move it."""
 
     promise = Promise(
         id="coordinator.rebalance_deadline",
@@ -126,7 +126,7 @@ class RebalanceDeadline(Invariant):
             "A rebalance timer is armed only when a revocation is written, for the member's "
             "rebalance timeout."
         ),
-        clauses=("coordinator 4.1", "coordinator 14.3 L2"),
+        clauses=("coordinator §4.1", "coordinator L2"),
         broken_by=("KAFKA-16249-timer",),
     )
 
@@ -161,7 +161,8 @@ class RebalanceDeadline(Invariant):
 
 
 class RemovalDue(Invariant):
-    """L4: removal by a timer is justified by silence, or by a revocation that took too long."""
+    """defects L4: removal by a timer is justified by silence, or by a revocation that took too
+    long."""
 
     promise = Promise(
         id="coordinator.removal_due",
@@ -169,7 +170,7 @@ class RemovalDue(Invariant):
             "A timer removes a member only after a session timeout without a heartbeat, or a "
             "rebalance timeout without acknowledgement."
         ),
-        clauses=("coordinator 4.1", "zoo L4"),
+        clauses=("coordinator §4.1", "defects L4"),
         broken_by=("test:impatient-timer",),
     )
     judges_mixed = True
@@ -192,7 +193,7 @@ class RemovalDue(Invariant):
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """All clocks start anew (section 9.5)."""
+        """All clocks start anew (coordinator §9.5)."""
         name = shard_of(step).name
         for member_id, entry in ledger.members.items():
             if entry.state is MemberState.UNREVOKED_PARTITIONS:
@@ -207,7 +208,7 @@ class RemovalDue(Invariant):
             if before is not None and before.current is current:
                 continue
             if after is not None and after.epoch == STATIC_LEAVE_EPOCH:
-                continue  # A leave for a while leaves the timer alone (section 4.5).
+                continue  # A leave for a while leaves the timer alone (coordinator §4.5).
             if current is not None and current.state is MemberState.UNREVOKED_PARTITIONS:
                 self._revoking_since_ms[name, member_id] = step.at_ms
             elif after is not None:

@@ -1,6 +1,6 @@
 """Settings: what brokers have been told is what they go by.
 
-Source: consumer-group-coordinator.md, sections 4.1, 4.3, 9.5 and 10.2.
+Source: coordinator §4.1, §4.3, §9.5, §10.2.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["ConfigInForce"]
 
 
 class ConfigInForce(Invariant):
-    """Section 10.2: altered settings count from the next heartbeat on, and at a load."""
+    """coordinator §10.2: altered settings count from the next heartbeat on, and at a load."""
 
     promise = Promise(
         id="coordinator.config_in_force",
@@ -22,7 +22,7 @@ class ConfigInForce(Invariant):
             "Heartbeat intervals, session timeouts and the time between two targets are those that "
             "the broker has heard of last."
         ),
-        clauses=("coordinator 10.2", "coordinator 4.3", "coordinator 9.5"),
+        clauses=("coordinator §10.2", "coordinator §4.3", "coordinator §9.5"),
         broken_by=("mut-config-at-load",),
     )
 

@@ -1,6 +1,6 @@
 """The shape of what an operation writes: whole, in order, with tombstones, and not for ever.
 
-Sources: consumer-group-coordinator.md, sections 4.2, 9.1, 9.2, 14.1 and 14.3.
+Sources: coordinator §4.2, §9.1, §9.2, §14.1, §14.3.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["BatchOrder", "BatchWhole", "BoundedRewrites", "Tombstones"]
 MAX_IDLE_REWRITES = 4
 """Rewrites of a current assignment that move nothing, per member and target: reaching the target
 epoch, the previous epoch of a member that waits, the same after an accepted retry, leaving the
-waiting state (sections 2.8 and 3.5)."""
+waiting state (coordinator §2.8, §3.5)."""
 
 
 class Tombstones(Invariant):
-    """C16."""
+    """coordinator C16."""
 
     promise = Promise(
         id="log.tombstones",
@@ -33,7 +33,7 @@ class Tombstones(Invariant):
             "A member is removed by tombstones of its current assignment, its target and itself, "
             "in this order, in one batch with the next group epoch or with its static successor."
         ),
-        clauses=("coordinator C16", "coordinator 4.2", "zoo S5"),
+        clauses=("coordinator C16", "coordinator §4.2", "defects S5"),
         broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
     )
 
@@ -69,12 +69,12 @@ class Tombstones(Invariant):
 
 
 class BatchOrder(Invariant):
-    """Section 9.2, as one regular expression over record types."""
+    """coordinator §9.2, as one regular expression over record types."""
 
     promise = Promise(
         id="log.batch_order",
         sentence="The records of an operation come in the order that its kind prescribes.",
-        clauses=("coordinator 9.2", "coordinator C17"),
+        clauses=("coordinator §9.2", "coordinator C17"),
         broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch"),
     )
 
@@ -104,7 +104,7 @@ class BatchOrder(Invariant):
 
 
 class BatchWhole(Invariant):
-    """C17, as far as the log shows it; that memory follows is C18.
+    """coordinator C17, as far as the log shows it; that memory follows is coordinator C18.
 
     What other groups of the partition have written since counts as growth, too: with them, a batch
     that was torn may pass.
@@ -149,7 +149,7 @@ class BatchWhole(Invariant):
 
 
 class BoundedRewrites(Invariant):
-    """L5, where a loop would show at once."""
+    """coordinator L5, where a loop would show at once."""
 
     promise = Promise(
         id="log.bounded_rewrites",
@@ -157,7 +157,7 @@ class BoundedRewrites(Invariant):
             "Between two targets, a member's current assignment is rewritten only a few times "
             "without moving a partition."
         ),
-        clauses=("coordinator 14.3 L5", "zoo L7"),
+        clauses=("coordinator L5", "defects L7"),
         broken_by=("test:rewrites-for-ever",),
     )
     judges_mixed = True

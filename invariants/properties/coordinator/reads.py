@@ -1,6 +1,6 @@
 """What describe and list show: committed state, all of it, and nothing else.
 
-Sources: consumer-group-coordinator.md, sections 6.1 to 6.3 and 9.4 (read operations).
+Sources: coordinator §6.1-§6.3, §9.4 (read operations).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Follower:
 
 
 class CommittedReads(Invariant):
-    """Sections 6.2, 6.3 and 9.4. A group with classic members is not judged."""
+    """coordinator §6.2, §6.3, §9.4. A group with classic members is not judged."""
 
     promise = Promise(
         id="reads.committed",
@@ -71,7 +71,7 @@ class CommittedReads(Invariant):
             "Describe and list show a consumer group as it is committed: all members, epochs, "
             "assignments and the state, and nothing that may still be lost."
         ),
-        clauses=("coordinator 6.2", "coordinator 6.3", "coordinator 9.4", "zoo S5"),
+        clauses=("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5"),
         broken_by=("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter"),
     )
 
@@ -199,6 +199,7 @@ def _rows(states: list[str]) -> str:
 
 
 def _passes(value: str, allowed: Iterable[str]) -> bool:
-    """Filters ignore case and blanks around; an empty one lets everything pass (section 6.2)."""
+    """Filters ignore case and blanks around; an empty one lets everything pass
+    (coordinator §6.2)."""
     names = {name.strip().lower() for name in allowed}
     return not names or value.lower() in names

@@ -1,6 +1,6 @@
 """The log is the truth: memory follows it, answers wait for it, and what is committed stays.
 
-Sources: consumer-group-coordinator.md, sections 9.3 to 9.5 and 14.1.
+Sources: coordinator §9.3-§9.5, §14.1.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ time it has doubled: the cost per record stays bounded."""
 
 
 class ReplayEquivalence(Invariant):
-    """C18, twice: against the books after each batch, against the coordinator's own replay when
-    the log has doubled and after each load."""
+    """coordinator C18, twice: against the books after each batch, against the coordinator's own
+    replay when the log has doubled and after each load."""
 
     promise = Promise(
         id="log.replay_equivalence",
         sentence="Replaying the log into an empty coordinator gives the state that is served.",
-        clauses=("coordinator C18", "zoo S5"),
+        clauses=("coordinator C18", "defects S5"),
         broken_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
     )
     judges_mixed = True
@@ -129,13 +129,13 @@ class ReplayEquivalence(Invariant):
 
 
 class RollbackExact(Invariant):
-    """C19, offsets included. A host that rolls an active shard back shows it as a truncation of its
-    log."""
+    """coordinator C19, offsets included. A host that rolls an active shard back shows it as a
+    truncation of its log."""
 
     promise = Promise(
         id="log.rollback_exact",
         sentence="After a rollback the state is the one that the remaining log describes.",
-        clauses=("coordinator C19", "zoo S5"),
+        clauses=("coordinator C19", "defects S5"),
         broken_by=("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only"),
     )
     judges_mixed = True
@@ -178,7 +178,7 @@ class RollbackExact(Invariant):
 
 
 class CommitBeforeResponse(Invariant):
-    """C20. Reads (describe, list) show committed state and wait for nothing."""
+    """coordinator C20. Reads (describe, list) show committed state and wait for nothing."""
 
     promise = Promise(
         id="log.commit_before_response",
@@ -186,7 +186,7 @@ class CommitBeforeResponse(Invariant):
             "No answer is released before its records, and all records written before it, are "
             "committed."
         ),
-        clauses=("coordinator C20", "client E2", "zoo S5"),
+        clauses=("coordinator C20", "coordinator E2", "defects S5"),
         broken_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
     )
     judges_mixed = True
@@ -226,7 +226,8 @@ class CommitBeforeResponse(Invariant):
 
 
 class CommittedKept(Invariant):
-    """C21. Below a leader's high watermark, compaction may drop what a later record replaced.
+    """coordinator C21. Below a leader's high watermark, compaction may drop what a later record
+    replaced.
 
     The log may hold records of other groups: they are seen as gaps, and not judged here.
     """
@@ -234,7 +235,7 @@ class CommittedKept(Invariant):
     promise = Promise(
         id="log.committed_kept",
         sentence="A committed record never disappears, and no offset is committed twice.",
-        clauses=("coordinator C21", "zoo S5"),
+        clauses=("coordinator C21", "defects S5"),
         broken_by=("test:lost-commit",),
     )
     judges_mixed = True
@@ -390,7 +391,7 @@ def _has_other_target_epoch(served: int, logged: int) -> bool:
 
 
 def _is_write(request: object) -> bool:
-    """Whether an answer waits for what was written before; stable offsets do (section 8.2)."""
+    """Whether an answer waits for what was written before; stable offsets do (coordinator §8.2)."""
     if type(request) is OffsetFetchRequest:
         return request.require_stable
     return type(request) in _WRITES

@@ -1,6 +1,6 @@
 """Groups that go from one protocol to the other: whole, with everybody, and back if it fails.
 
-Source: classic-group-and-migration.md, sections 7.3, 7.8 and 10.2 (H6 to H9, H13).
+Source: classic §7.3, §7.8, §10.2, H6-H9, H13.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = [
 
 
 class OneGroupPerId(Invariant):
-    """H6."""
+    """classic H6."""
 
     promise = Promise(
         id="conversion.one_group",
         sentence=(
             "After each batch the log has at most one group under the id, classic or consumer."
         ),
-        clauses=("classic H6", "classic 7.1"),
+        clauses=("classic H6", "classic §7.1"),
         broken_by=("test:conversion-without-tombstone",),
     )
     judges_mixed = True
@@ -55,7 +55,7 @@ class OneGroupPerId(Invariant):
 
 
 class ConversionKeeps(Invariant):
-    """H7."""
+    """classic H7."""
 
     promise = Promise(
         id="conversion.keeps",
@@ -63,7 +63,7 @@ class ConversionKeeps(Invariant):
             "A conversion keeps members, instance ids, subscriptions and offsets, but for the "
             "member that brings it about; the number shared with clients does not fall."
         ),
-        clauses=("classic H7", "classic 7.3", "classic 7.8"),
+        clauses=("classic H7", "classic §7.3", "classic §7.8"),
         broken_by=(
             "test:conversion-loses-member",
             "test:conversion-number-falls",
@@ -180,7 +180,7 @@ def _goes(step: Step, member_id: str) -> bool:
 
 
 class NothingParkedAfterUpgrade(Invariant):
-    """H8."""
+    """classic H8."""
 
     promise = Promise(
         id="conversion.nothing_parked",
@@ -188,7 +188,7 @@ class NothingParkedAfterUpgrade(Invariant):
             "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
             "and none is parked there."
         ),
-        clauses=("classic H8", "classic 7.3", "classic 7.5"),
+        clauses=("classic H8", "classic §7.3", "classic §7.5"),
         broken_by=("test:conversion-forgets-parked", "test:hybrid-parks"),
     )
     judges_mixed = True
@@ -212,7 +212,8 @@ class NothingParkedAfterUpgrade(Invariant):
 
 
 class DowngradedWhenDue(Invariant):
-    """H9. That only classic members are left after a plain join is no reason (section 7.8)."""
+    """classic H9. That only classic members are left after a plain join is no reason
+    (classic §7.8)."""
 
     promise = Promise(
         id="conversion.downgraded_when_due",
@@ -220,7 +221,7 @@ class DowngradedWhenDue(Invariant):
             "When a member goes, or a static one is replaced, and only classic members remain, the "
             "group becomes a classic one, if the policy allows that and they fit."
         ),
-        clauses=("classic H9", "classic 7.8"),
+        clauses=("classic H9", "classic §7.8"),
         broken_by=("KAFKA-17317", "test:conversion-not-back"),
     )
     judges_mixed = True
@@ -242,7 +243,7 @@ class DowngradedWhenDue(Invariant):
 
 
 class ConversionUndone(Invariant):
-    """H13."""
+    """classic H13."""
 
     promise = Promise(
         id="conversion.undone",
@@ -250,7 +251,7 @@ class ConversionUndone(Invariant):
             "If a conversion cannot be written, the group is what it was before, with the same "
             "members at the same generation or epoch."
         ),
-        clauses=("classic H13", "classic 8.3"),
+        clauses=("classic H13", "classic §8.3"),
         broken_by=("test:conversion-half-undone", "test:conversion-back-half-undone"),
     )
     judges_mixed = True

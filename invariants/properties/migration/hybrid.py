@@ -1,6 +1,6 @@
 """Consumer groups with classic members: what these are told, by which timers they are watched.
 
-Source: classic-group-and-migration.md, sections 7.4 to 7.7 and 10.2 (H3 to H5, H10).
+Source: classic §7.4-§7.7, §10.2, H3-H5, H10.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class HybridMembersCounted(Invariant):
-    """First half of H3."""
+    """First half of classic H3."""
 
     promise = Promise(
         id="hybrid.members_counted",
@@ -41,7 +41,7 @@ class HybridMembersCounted(Invariant):
             "A consumer group knows how many of its members speak the classic protocol, and how "
             "many of them offer each assignor."
         ),
-        clauses=("classic H3", "classic 7.1"),
+        clauses=("classic H3", "classic §7.1"),
         broken_by=("test:hybrid-miscounted", "test:hybrid-assignors-miscounted"),
     )
     judges_mixed = True
@@ -90,7 +90,7 @@ class HybridMembersCounted(Invariant):
 
 
 class HybridSessions(Invariant):
-    """Second half of H3."""
+    """Second half of classic H3."""
 
     promise = Promise(
         id="hybrid.session_timeout",
@@ -98,7 +98,7 @@ class HybridSessions(Invariant):
             "A Heartbeat or SyncGroup that a consumer group grants, or asks its sender to rejoin "
             "by, renews the session of the member for the member's own timeout."
         ),
-        clauses=("classic H3", "classic 7.7"),
+        clauses=("classic H3", "classic §7.7"),
         broken_by=("test:hybrid-session-of-group",),
     )
     judges_mixed = True
@@ -130,7 +130,7 @@ class HybridSessions(Invariant):
 
 
 class HybridAnswers(Invariant):
-    """H4."""
+    """classic H4."""
 
     promise = Promise(
         id="hybrid.answers",
@@ -138,7 +138,7 @@ class HybridAnswers(Invariant):
             "The generation that a JoinGroup to a consumer group answers is the member's epoch, "
             "and what a SyncGroup gives is what the member is assigned at that epoch."
         ),
-        clauses=("classic H4", "classic 7.5", "classic 7.6"),
+        clauses=("classic H4", "classic §7.5", "classic §7.6"),
         broken_by=("test:hybrid-wrong-generation", "test:hybrid-target-told"),
     )
     judges_mixed = True
@@ -188,7 +188,8 @@ class HybridAnswers(Invariant):
 
 
 class HybridSyncNotBehind(Invariant):
-    """H5. From 4.3 on, a member is behind only when the new target is known (section 7.6)."""
+    """classic H5. From 4.3 on, a member is behind only when the new target is known
+    (classic §7.6)."""
 
     promise = Promise(
         id="hybrid.sync_not_behind",
@@ -196,7 +197,7 @@ class HybridSyncNotBehind(Invariant):
             "A SyncGroup to a consumer group succeeds only for a member that is at the target "
             "epoch (4.1: at the group epoch), or has partitions to revoke."
         ),
-        clauses=("classic H5", "classic 7.6"),
+        clauses=("classic H5", "classic §7.6"),
         broken_by=("test:hybrid-sync-behind",),
     )
     judges_mixed = True
@@ -221,7 +222,7 @@ class HybridSyncNotBehind(Invariant):
 
 
 class HybridTimers(Invariant):
-    """H10."""
+    """classic H10."""
 
     promise = Promise(
         id="hybrid.member_timers",
@@ -229,7 +230,7 @@ class HybridTimers(Invariant):
             "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
             "SyncGroup, which ends that; members of the consumer protocol have no such timers."
         ),
-        clauses=("classic H10", "classic 7.7"),
+        clauses=("classic H10", "classic §7.7"),
         broken_by=(
             "test:hybrid-join-timer-kept",
             "test:hybrid-sync-timer-kept",

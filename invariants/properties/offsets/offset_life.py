@@ -1,6 +1,6 @@
 """Committed offsets and groups from their first record to their last: who may see and delete them.
 
-Sources: consumer-group-coordinator.md, sections 8.2 to 8.6, 9.4 and 15 (D13).
+Sources: coordinator §8.2-§8.6, §9.4, §15, D13.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MINUTE_MS = 60_000
 
 
 class OffsetsKept(Invariant):
-    """Sections 8.3 to 8.6."""
+    """coordinator §8.3-§8.6."""
 
     promise = Promise(
         id="offsets.kept",
@@ -37,7 +37,7 @@ class OffsetsKept(Invariant):
             "An offset is deleted with its topic or its group, and else only while nobody "
             "subscribes to its topic: on request, or when its retention is over."
         ),
-        clauses=("coordinator 8.3", "coordinator 8.4", "coordinator 8.5", "coordinator 8.6"),
+        clauses=("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6"),
         broken_by=("mut-expire-subscribed", "mut-expire-early"),
     )
 
@@ -113,7 +113,7 @@ class OffsetsKept(Invariant):
 
 
 class GroupGone(Invariant):
-    """Section 8.6: what compaction leaves of a deleted group is nothing."""
+    """coordinator §8.6: what compaction leaves of a deleted group is nothing."""
 
     promise = Promise(
         id="log.deleted_group_gone",
@@ -121,7 +121,7 @@ class GroupGone(Invariant):
             "A group is deleted only when it has no members, and nothing of it stays behind in "
             "the log: no target, no pattern, no offset."
         ),
-        clauses=("coordinator 8.5", "coordinator 8.6", "coordinator 9.2"),
+        clauses=("coordinator §8.5", "coordinator §8.6", "coordinator §9.2"),
         broken_by=("mut-delete-keeps-offsets", "test:group-deleted-with-members"),
     )
 
@@ -147,7 +147,8 @@ class GroupGone(Invariant):
 
 
 class FetchShown(Invariant):
-    """Section 8.2: stable offsets are the newest, and wait; all others are the committed ones."""
+    """coordinator §8.2: stable offsets are the newest, and wait; all others are the committed
+    ones."""
 
     promise = Promise(
         id="offsets.fetch_shows_committed",
@@ -155,7 +156,7 @@ class FetchShown(Invariant):
             "An offset fetch that does not wait shows the offsets of the last committed offset of "
             "the log, and one that waits shows the newest."
         ),
-        clauses=("coordinator 8.2", "coordinator 9.4"),
+        clauses=("coordinator §8.2", "coordinator §9.4"),
         broken_by=("mut-reads-uncommitted",),
     )
 
@@ -194,12 +195,12 @@ class FetchShown(Invariant):
 
 
 class FetchFenced(Invariant):
-    """Section 8.2: a fetch that is signed needs its member, at exactly its epoch."""
+    """coordinator §8.2: a fetch that is signed needs its member, at exactly its epoch."""
 
     promise = Promise(
         id="offsets.fetch_fenced",
         sentence="A signed offset fetch is answered at the member's present epoch only.",
-        clauses=("coordinator 8.2",),
+        clauses=("coordinator §8.2",),
         broken_by=("mut-fetch-no-fence",),
     )
 
@@ -226,7 +227,7 @@ class FetchFenced(Invariant):
 
 
 class CommitOfTopic(Invariant):
-    """D13, and what clients make of it: offsets go by the name of a topic."""
+    """coordinator D13, and what clients make of it: offsets go by the name of a topic."""
 
     promise = Promise(
         id="offsets.of_this_topic",
@@ -234,7 +235,7 @@ class CommitOfTopic(Invariant):
             "An offset is stored for the topic that the request names, and what was reached in a "
             "deleted topic is not stored for the one that has its name."
         ),
-        clauses=("coordinator 8.4", "coordinator 15 D13"),
+        clauses=("coordinator §8.4", "coordinator D13"),
         broken_by=("test:commit-for-another-topic",),
     )
 

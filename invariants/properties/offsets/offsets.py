@@ -1,6 +1,6 @@
 """Committed offsets: who may write them.
 
-Sources: consumer-group-coordinator.md, sections 8.1 and 14; bug-zoo.md, S4.
+Sources: coordinator §8.1, §14; defects S4.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["CommitFenced", "CommitOfOwner", "RightfulCommitAccepted"]
 
 
 class CommitFenced(Invariant):
-    """C22 and O3."""
+    """coordinator C22 and client O3."""
 
     promise = Promise(
         id="offsets.commit_fenced",
@@ -26,7 +26,7 @@ class CommitFenced(Invariant):
             "A commit is stored only at the member's epoch, or at an older one for partitions kept "
             "since then, or for a group without members at no epoch."
         ),
-        clauses=("coordinator C22", "client O3", "zoo S4"),
+        clauses=("coordinator C22", "client O3", "defects S4"),
         broken_by=("mut-commit-no-fence", "KAFKA-19274"),
     )
 
@@ -54,12 +54,13 @@ class CommitFenced(Invariant):
 
 
 class CommitOfOwner(Invariant):
-    """E4. An equal epoch is all that the coordinator looks at, so this rests on the clients too."""
+    """coordinator E4. An equal epoch is all that the coordinator looks at, so this rests on the
+    clients too."""
 
     promise = Promise(
         id="offsets.commit_of_owner",
         sentence="A commit for a partition that another member holds is not stored.",
-        clauses=("coordinator E4", "zoo S4"),
+        clauses=("coordinator E4", "defects S4"),
         broken_by=(
             "KAFKA-16258",
             "mut-ack-before-stop",
@@ -95,7 +96,8 @@ class CommitOfOwner(Invariant):
 
 
 class RightfulCommitAccepted(Invariant):
-    """L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch (13, row 22)."""
+    """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
+    (coordinator §13, row 22)."""
 
     promise = Promise(
         id="offsets.rightful_commit",
@@ -103,7 +105,7 @@ class RightfulCommitAccepted(Invariant):
             "A commit is not refused because the member's epoch has moved on, if the member has "
             "kept its partitions since the epoch of the commit."
         ),
-        clauses=("coordinator 8.1", "zoo L4"),
+        clauses=("coordinator §8.1", "defects L4"),
         broken_by=("KAFKA-20066",),
     )
 

@@ -1,4 +1,4 @@
-"""Who may keep what: the claims of members that want their partitions back (section 5.3).
+"""Who may keep what: the claims of members that want their partitions back (classic §5.3).
 
 A claim carries the generation in which the member was given the partition, so that a member that
 missed a round does not take back what others were given meanwhile.

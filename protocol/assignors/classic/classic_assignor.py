@@ -2,7 +2,7 @@
 
 The leader of a classic group runs one on the member list of its JoinGroup answer, and sends the
 result with its SyncGroup; no broker reads it. Topics are known by *name* here. Source:
-classic-group-and-migration.md, section 5.
+classic §5.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class ClassicAssignor(Protocol):
 
     @property
     def supports_cooperative(self) -> bool:
-        """May members that run nothing else keep partitions through a rebalance (section 3.1)?"""
+        """May members that run nothing else keep partitions through a rebalance (classic §3.1)?"""
         ...
 
     def user_data(
         self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
     ) -> Hashable | None:
-        """What a member's next metadata says to the leader's assignor (section 3.4).
+        """What a member's next metadata says to the leader's assignor (classic §3.4).
 
         ``last_assigned`` is the last assignment that the member has got by SyncGroup in its life,
         whether or not it still owns it, and ``last_generation_id`` the generation of that; None

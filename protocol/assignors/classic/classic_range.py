@@ -1,4 +1,4 @@
-"""The classic range assignor (section 5.1): each topic by itself, in consecutive numbers."""
+"""The classic range assignor (classic §5.1): each topic by itself, in consecutive numbers."""
 
 from __future__ import annotations
 

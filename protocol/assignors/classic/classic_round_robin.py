@@ -1,4 +1,4 @@
-"""The classic roundrobin assignor (section 5.2): all topics as one list, dealt in a circle."""
+"""The classic roundrobin assignor (classic §5.2): all topics as one list, dealt in a circle."""
 
 from __future__ import annotations
 

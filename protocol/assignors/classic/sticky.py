@@ -1,4 +1,4 @@
-"""The classic sticky assignors (sections 5.3 and 5.4): balance, and everybody keeps what it may.
+"""The classic sticky assignors (classic §5.3, §5.4): balance, and everybody keeps what it may.
 
 ``sticky`` is for members that give everything up before they rejoin, ``cooperative-sticky`` for
 members that keep it: what changes hands is owned by nobody for one generation.

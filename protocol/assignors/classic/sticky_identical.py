@@ -1,4 +1,4 @@
-"""The sticky algorithm where all members subscribe to the same topics (section 5.3)."""
+"""The sticky algorithm where all members subscribe to the same topics (classic §5.3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a client-side assignor is given and what it hands back.
 
-Source: assignors.md, section 16. An assignor is a pure function, as those of brokers are; unlike
-them it sees metadata that members have written for it, and writes metadata for them. The callback
+Source: assignors §16. An assignor is a pure function, as those of brokers are; unlike them it sees
+metadata that members have written for it, and writes metadata for them. The callback
 ``on_assignment`` of the KIP's interface is an effect of the member here
 (``protocol.clients.common.effects.AssignmentReceived``), so that an assignor has no state to
 change.

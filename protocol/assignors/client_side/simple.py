@@ -1,7 +1,7 @@
 """The algorithms of brokers, run by members: "range", and "sticky" for what brokers call uniform.
 
-Source: assignors.md, sections 3 to 6. They say nothing to members and read nothing of them, so that
-their metadata is empty in every version.
+Source: assignors §3-§6. They say nothing to members and read nothing of them, so that their
+metadata is empty in every version.
 """
 
 from __future__ import annotations

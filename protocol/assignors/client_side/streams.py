@@ -131,7 +131,7 @@ class StreamsAssignor:
         )
 
     def version_for(self, member: PreparedMember) -> int:
-        """The version in which a member is written to: its own (12.4)."""
+        """The version in which a member is written to: its own (coordinator §12.4)."""
         if OLDEST_VERSION <= member.metadata_version <= NEWEST_VERSION:
             return member.metadata_version
         return OLDEST_VERSION

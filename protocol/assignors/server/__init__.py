@@ -1,6 +1,6 @@
 """Server-side assignors: pure functions from a group and its topics to a target assignment.
 
-Source: assignors.md. A broker lists ``uniform`` first and then ``range``.
+Source: docs/reference/assignors.md. A broker lists ``uniform`` first and then ``range``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order in which a Java hash map gives back its string keys.
 
-Real brokers visit members in this order (assignors.md, section 2); simulations visit them in
-ascending id. A replay of recorded traces needs the real one: among chosen ids, "B2" comes before
-"A" and "Z" before "K".
+Real brokers visit members in this order (assignors §2); simulations visit them in ascending id. A
+replay of recorded traces needs the real one: among chosen ids, "B2" comes before "A" and "Z" before
+"K".
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def java_hash_map_order(ids: Collection[str]) -> list[str]:
 def java_string_hash(text: str) -> int:
     """Java's ``String.hashCode``: signed, 32 bits, over UTF-16 units.
 
-    Source: consumer-group-coordinator.md, section 2.1.
+    Source: coordinator §2.1.
     """
     units = text.encode("utf-16-le", "surrogatepass")
     code = 0

@@ -1,7 +1,7 @@
 """What every assignor takes for granted about its input.
 
-Source: assignors.md, section 17. A coordinator meets these conditions by construction, so the
-check is not part of a computation; tests and hand-written groups call it.
+Source: assignors §17. A coordinator meets these conditions by construction, so the check is not
+part of a computation; tests and hand-written groups call it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The assignor "range": each topic on its own is cut into contiguous intervals.
 
-Source: assignors.md, section 3. Current targets, racks and the stated kind of group have no
-influence: the homogeneous and heterogeneous code of a broker follow one rule.
+Source: assignors §3. Current targets, racks and the stated kind of group have no influence: the
+homogeneous and heterogeneous code of a broker follow one rule.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RangeAssignor:
 
 
 def range_order(members: Mapping[str, MemberSpec]) -> list[str]:
-    """Static members by instance id, then the others by member id (section 3.1)."""
+    """Static members by instance id, then the others by member id (assignors §3.1)."""
 
     def key(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].instance_id
@@ -56,7 +56,7 @@ def _split(
     subscribers: tuple[int, ...],
     shares: list[list[TopicPartition]],
 ) -> None:
-    """Append to each subscriber's share its interval of one topic (section 3.2)."""
+    """Append to each subscriber's share its interval of one topic (assignors §3.2)."""
     length, longer_count = divmod(len(partitions), len(subscribers))
     receivers = subscribers if length else subscribers[:longer_count]
     start = 0

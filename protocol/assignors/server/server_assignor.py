@@ -1,7 +1,7 @@
 """What an assignor is given and what it hands back.
 
-Source: assignors.md, section 1. "Current" always means the previous *target*, never what a member
-has confirmed to own: an assignor sees neither epochs nor the state of reconciliation.
+Source: assignors §1. "Current" always means the previous *target*, never what a member has
+confirmed to own: an assignor sees neither epochs nor the state of reconciliation.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = [
 ]
 
 MemberOrder = Callable[[Collection[str]], list[str]]
-"""Puts member ids in the order in which an assignor visits them (assignors.md, section 2)."""
+"""Puts member ids in the order in which an assignor visits them (assignors §2)."""
 
 
 class SubscriptionType(Enum):
-    """Do all members subscribe to the same topics? Decided by the caller (section 1.3)."""
+    """Do all members subscribe to the same topics? Decided by the caller (assignors §1.3)."""
 
     HOMOGENEOUS = "homogeneous"
     HETEROGENEOUS = "heterogeneous"
@@ -38,8 +38,8 @@ class MemberSpec:
     """One member as an assignor sees it.
 
     ``rack_id`` is carried because the broker's interface carries it; no assignor reads it
-    (section 8). ``current`` is the member's current target and may hold partitions of topics that
-    it no longer subscribes to.
+    (assignors §8). ``current`` is the member's current target and may hold partitions of topics
+    that it no longer subscribes to.
     """
 
     instance_id: str | None = None
@@ -65,7 +65,7 @@ class PartitionAssignorError(Exception):
 
     Causes: a subscribed topic without a partition count, or (uniform, homogeneous group)
     partitions that nobody may take, which only inconsistent current targets can bring about.
-    The coordinator answers UNKNOWN_SERVER_ERROR and writes nothing (section 1.1).
+    The coordinator answers UNKNOWN_SERVER_ERROR and writes nothing (assignors §1.1).
     """
 
 

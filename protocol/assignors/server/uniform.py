@@ -1,6 +1,6 @@
 """The assignor "uniform": balance over all topics first, then stickiness.
 
-Source: assignors.md, section 4. Instance ids and racks have no influence.
+Source: assignors §4. Instance ids and racks have no influence.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Uniform assignment where subscriptions differ.
 
-Source: assignors.md, section 6. Three steps: members keep what they still subscribe to, ownerless
-partitions go to the least loaded subscribers, and then topic by topic partitions move from the
-most to the least loaded subscriber while their loads differ by more than one.
+Source: assignors §6. Three steps: members keep what they still subscribe to, ownerless partitions
+go to the least loaded subscribers, and then topic by topic partitions move from the most to the
+least loaded subscriber while their loads differ by more than one.
 
 The reference states the choice of giver and receiver as a maximum and a minimum over all
 subscribers for each move. Here both come from iterators that walk the subscribers level by level
@@ -33,7 +33,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["MAX_BALANCE_ROUNDS", "HeterogeneousAssignment", "assign_heterogeneous"]
 
 MAX_BALANCE_ROUNDS = 16
-"""The broker's limit. Long chains of overlapping subscriptions do reach it (section 6.5)."""
+"""The broker's limit. Long chains of overlapping subscriptions do reach it (assignors §6.5)."""
 
 _NOBODY = -1
 
@@ -111,7 +111,7 @@ class _Topic:
 def _topics_in_order(
     member_ids: Sequence[str], spec: GroupSpec, partition_counts: Mapping[str, int]
 ) -> list[_Topic]:
-    """Section 6.1: most partitions per subscriber, then fewest subscribers, then id."""
+    """assignors §6.1: most partitions per subscriber, then fewest subscribers, then id."""
     subscribers = subscribers_by_topic(member_ids, spec.members)
     audiences = {members: _Audience(members) for members in subscribers.values()}
     topics = [
@@ -134,9 +134,9 @@ class _Ledger:
     __slots__ = ("_has_owners", "kept", "loads", "move_count", "topics")
 
     def __init__(self, spec: GroupSpec, member_ids: Sequence[str], topics: list[_Topic]) -> None:
-        """Members keep their current partitions of subscribed topics (section 6.2).
+        """Members keep their current partitions of subscribed topics (assignors §6.2).
 
-        Raises PartitionAssignorError if one of those does not exist (section 17).
+        Raises PartitionAssignorError if one of those does not exist (assignors §17).
         """
         members = [spec.members[member_id] for member_id in member_ids]
         self.kept = [still_subscribed(m.current, m.subscribed_topic_ids) for m in members]
@@ -147,7 +147,7 @@ class _Ledger:
         self._has_owners = False
 
     def fill(self) -> None:
-        """Give ownerless partitions to the least loaded subscribers (section 6.3)."""
+        """Give ownerless partitions to the least loaded subscribers (assignors §6.3)."""
         if sum(self.loads) == sum(topic.partition_count for topic in self.topics):
             return
         self._look_up_owners()
@@ -165,7 +165,7 @@ class _Ledger:
                 self.loads[receiver] += 1
 
     def balance(self, max_round_count: int) -> tuple[int, bool]:
-        """Section 6.4: (rounds, whether the last one found nothing to move)."""
+        """assignors §6.4: (rounds, whether the last one found nothing to move)."""
         shared = [topic for topic in self.topics if len(topic.audience.members) > 1]
         for round_number in range(1, max_round_count + 1):
             move_count_before = self.move_count
@@ -267,11 +267,10 @@ def _highest_first(
     """Again and again the candidate with the highest present load, the last one among equals.
 
     All of ``ranked`` are candidates at first. One that comes up with nothing in stock is taken
-    out, and the last candidate takes its position (section 6.4). The caller lowers the load of
+    out, and the last candidate takes its position (assignors §6.4). The caller lowers the load of
     each member it is given by one and stops before givers and receivers meet, so that no
-    candidate's load has risen to the level at hand. Then those who stand at a level are a suffix
-    of the candidates: whoever fills a gap comes from the suffix, too. Ends when no candidate is
-    left.
+    candidate's load has risen to the level at hand. Then those who stand at a level are a suffix of
+    the candidates: whoever fills a gap comes from the suffix, too. Ends when no candidate is left.
     """
     candidates = list(ranked)
     bottom = len(candidates)

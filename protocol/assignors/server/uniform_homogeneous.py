@@ -1,7 +1,7 @@
 """Uniform assignment where all members subscribe to the same topics.
 
-Source: assignors.md, section 5. Every member gets ``base`` partitions, or one more; first each
-keeps of its current target what its quota allows, then what is left over is handed out in order.
+Source: assignors §5. Every member gets ``base`` partitions, or one more; first each keeps of its
+current target what its quota allows, then what is left over is handed out in order.
 
 A set is put in order only where a member has to give something up. When nothing changes, the cost
 is one pass over the topic ids of the current targets, in C.
@@ -50,7 +50,7 @@ class ExtraRule(Protocol):
 def extra_stays_with_holder(
     *, held_count: int, base: int, extras_left_count: int, members_left_count: int
 ) -> bool:
-    """Section 5.3, Kafka 4.1 and later: whoever holds an extra keeps it; the others take one
+    """assignors §5.3, Kafka 4.1 and later: whoever holds an extra keeps it; the others take one
     only when everybody who is left has to."""
     return held_count > base or members_left_count <= extras_left_count
 
@@ -58,7 +58,7 @@ def extra_stays_with_holder(
 def extra_goes_to_first(
     *, held_count: int, base: int, extras_left_count: int, members_left_count: int
 ) -> bool:
-    """Section 5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
+    """assignors §5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
     return True
 
 
@@ -97,7 +97,7 @@ def _unassigned(
     held_counts: Mapping[str, int],
     currents: list[frozenset[TopicPartition]],
 ) -> list[TopicPartition]:
-    """The partitions in nobody's current target, topics ascending (section 5.1)."""
+    """The partitions in nobody's current target, topics ascending (assignors §5.1)."""
     short = [topic_id for topic_id, count in counts.items() if held_counts[topic_id] < count]
     partly_held = {topic_id for topic_id in short if held_counts[topic_id]}
     held: set[TopicPartition] = set()

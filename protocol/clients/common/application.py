@@ -1,8 +1,8 @@
 """The application thread: what ``poll`` does, in which order, and when callbacks may run.
 
-Source: consumer-client.md, sections 0.1, 4.2 and 6.1. One ``poll`` is (a) callbacks and errors
-queued so far, (b) the poll event, (c) callbacks that (b) led to. A callback blocks the application
-until the host says that it has returned; the network side goes on meanwhile.
+Source: client §0.1, §4.2, §6.1. One ``poll`` is (a) callbacks and errors queued so far, (b) the
+poll event, (c) callbacks that (b) led to. A callback blocks the application until the host says
+that it has returned; the network side goes on meanwhile.
 """
 
 from __future__ import annotations

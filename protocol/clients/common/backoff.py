@@ -1,6 +1,6 @@
 """When the next request of a kind may be sent: one in flight, and backoff after an answer.
 
-Source: consumer-client.md, sections 2.1 and 2.2.
+Source: client §2.1, §2.2.
 """
 
 from __future__ import annotations

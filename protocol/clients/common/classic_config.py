@@ -1,6 +1,6 @@
 """Configuration of a consumer of the classic protocol, with Kafka's names, defaults and checks.
 
-Source: classic-group-and-migration.md, sections 2.10 and 3.1. All times are milliseconds.
+Source: classic §2.10, §3.1. All times are milliseconds.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class ClassicConsumerConfig(ConsumerConfig):
 
     @property
     def is_cooperative(self) -> bool:
-        """The most advanced mode that every configured assignor supports (section 3.1)."""
+        """The most advanced mode that every configured assignor supports (classic §3.1)."""
         return all(assignor.supports_cooperative for assignor in self.assignors)
 
     @property
     def join_timeout_ms(self) -> int:
-        """How long a JoinGroup may go without an answer (section 4.2)."""
+        """How long a JoinGroup may go without an answer (classic §4.2)."""
         return max(self.request_timeout_ms, self.max_poll_interval_ms + _JOIN_GRACE_MS)

@@ -1,7 +1,7 @@
 """What the client's metadata say of topics: ids, names and partition counts.
 
 The classic protocol names topics by name, and what a client owns stands here by id. Sources:
-classic-group-and-migration.md, sections 3.4 and 4.2.
+classic §3.4, §4.2.
 """
 
 from __future__ import annotations

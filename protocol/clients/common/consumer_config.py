@@ -1,6 +1,6 @@
 """Configuration of a consumer, with Kafka's names, defaults and checks.
 
-Source: consumer-client.md, section 9. All times are milliseconds.
+Source: client §9. All times are milliseconds.
 """
 
 from __future__ import annotations

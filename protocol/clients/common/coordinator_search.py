@@ -1,6 +1,6 @@
 """Finding the group's coordinator.
 
-Source: consumer-client.md, section 2.5.
+Source: client §2.5.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class RunCallback:
     """The application runs the callback now; it is blocked until ``CallbackCompleted``.
 
     ``is_obsolete`` marks an onPartitionsRevoked that was queued before the member was fenced, or
-    began to leave: it runs all the same (section 4.3), but nothing follows from it. The callback of
+    began to leave: it runs all the same (client §4.3), but nothing follows from it. The callback of
     the fence or the leave comes after it with all partitions, unless it is that of a leave itself.
     """
 
@@ -148,7 +148,7 @@ class CallReturned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """The state has changed; ``member_epoch`` is the epoch at that moment (section 13)."""
+    """The state has changed; ``member_epoch`` is the epoch at that moment (client §13)."""
 
     from_state: ClientState
     to_state: ClientState
@@ -222,7 +222,7 @@ class AssignmentReceived:
     metadata: AssignmentMetadata
 
 
-# --- the classic protocol (classic-group-and-migration.md, section 4) -----------------------------
+# --- the classic protocol (classic §4) ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,7 +139,7 @@ class CallbackCompleted:
     """The callback of the last ``RunCallback`` has returned, or thrown.
 
     ``poll_follows`` says that it has outlasted the timeout of the ``poll`` around it, so that the
-    application's next ``poll`` begins at once, before the member does anything else (section 0.1).
+    application's next ``poll`` begins at once, before the member does anything else (client §0.1).
     """
 
     failed: bool = False
@@ -208,7 +208,7 @@ class Disconnected:
     """These requests will never be answered: their connection was lost, or never came about.
 
     A request that waited ``request_timeout_ms`` closes its connection, and with it goes everything
-    in flight on it (section 2.4). Coordinator searches may be among them.
+    in flight on it (client §2.4). Coordinator searches may be among them.
     """
 
     correlation_ids: tuple[int, ...]

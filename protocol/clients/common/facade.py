@@ -92,12 +92,12 @@ class MemberFacade:
 
     @property
     def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of section 12: what ``assignment()`` of the consumer holds, with all flags."""
+        """A of client §12: what ``assignment()`` of the consumer holds, with all flags."""
         return self.subscription.assigned
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
-        """F of section 12: partitions that may be fetched and handed out right now (section 8)."""
+        """F of client §12: partitions that may be fetched and handed out right now (client §8)."""
         return self.subscription.fetchable
 
     @property

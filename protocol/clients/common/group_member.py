@@ -1,7 +1,7 @@
 """What every kind of client looks like to its host, and to whoever watches it.
 
 A kind is a machine of its own (``ConsumerMember`` is the Java client); hosts, invariants, traces
-and metrics know only what stands here. Sources: consumer-client.md, sections 0 and 12.
+and metrics know only what stands here. Sources: client §0, §12.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class GroupMember(Protocol):
 
     polls_at_once: ClassVar[bool]
     """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
-    it were the application's next one (classic-group-and-migration.md, section 4.2)."""
+    it were the application's next one (classic §4.2)."""
 
     def on_event(self, event: Event, *, now_ms: int) -> tuple[Any, ...]:
         """Take one event in; the effects are to be carried out in their order."""
@@ -191,12 +191,12 @@ class GroupMember(Protocol):
 
     @property
     def assigned(self) -> Mapping[TopicPartition, PartitionState]:
-        """A of section 12: what ``assignment()`` of the consumer holds, with all flags."""
+        """A of client §12: what ``assignment()`` of the consumer holds, with all flags."""
         ...
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
-        """F of section 12: partitions that may be fetched and handed out right now."""
+        """F of client §12: partitions that may be fetched and handed out right now."""
         ...
 
     @property

@@ -1,6 +1,6 @@
 """What a leader does with the answer to its JoinGroup, in clients of either library.
 
-Source: classic-group-and-migration.md, sections 3.4 and 5.
+Source: classic §3.4, §5.
 """
 
 from __future__ import annotations

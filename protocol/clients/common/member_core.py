@@ -1,6 +1,6 @@
 """The variables of one member that all its parts share, and how they change.
 
-Source: consumer-client.md, section 0.2.
+Source: client §0.2.
 """
 
 from __future__ import annotations

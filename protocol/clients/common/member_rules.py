@@ -26,7 +26,7 @@ __all__ = ["LaterMemberRules", "MemberRules"]
 class MemberRules:
     """The decisions of the Java asynchronous consumer, kafka-clients 4.3.1."""
 
-    # --- identity (section 5) ---------------------------------------------------------------------
+    # --- identity (client §5) ---------------------------------------------------------------------
 
     def initial_member_id(self, client_made: str) -> str:
         """The id in the first heartbeat; "" asks the coordinator for one (before KIP-1082)."""
@@ -51,10 +51,10 @@ class MemberRules:
     def identity_of_commit(
         self, at_creation: CommitIdentity | None, at_sending: CommitIdentity | None
     ) -> CommitIdentity | None:
-        """A commit carries the identity of the moment in which it is sent (section 7)."""
+        """A commit carries the identity of the moment in which it is sent (client §7)."""
         return at_sending
 
-    # --- heartbeats (sections 2 and 3) ------------------------------------------------------------
+    # --- heartbeats (client §2, §3) ---------------------------------------------------------------
 
     def forgets_request_in_flight(
         self, now_ms: int, last_response_ms: int | None, sent_since_response: int
@@ -63,7 +63,8 @@ class MemberRules:
         return False
 
     def heartbeat_jitter_share(self, config: ConsumerConfig) -> float:
-        """Share by which the heartbeat's backoff may differ from its nominal length (2.2)."""
+        """Share by which the heartbeat's backoff may differ from its nominal length
+        (client §2.2)."""
         return BACKOFF_JITTER
 
     def leave_waits_for_answer(self) -> bool:
@@ -93,14 +94,15 @@ class MemberRules:
         return current
 
     def heeds_answers_in(self, state: ClientState) -> bool:
-        """Whether epoch and assignment of a good answer count in ``state`` (rows 20, 30, 36)."""
+        """Whether epoch and assignment of a good answer count in ``state`` (client §1.3, rows 20,
+        30 and 36)."""
         return state.is_in_group and state is not ClientState.LEAVING
 
     def heeds_epoch(self, member_epoch: int) -> bool:
         """The answer to a leave, with its epoch below 0, is nothing to adopt."""
         return member_epoch >= 0
 
-    # --- targets and reconciliation (section 4) ---------------------------------------------------
+    # --- targets and reconciliation (client §4) ---------------------------------------------------
 
     def next_target(
         self,
@@ -108,7 +110,7 @@ class MemberRules:
         target: LocalAssignment,
         current: LocalAssignment,
     ) -> LocalAssignment:
-        """Anything but the partitions of the present target is a new one (section 0.2)."""
+        """Anything but the partitions of the present target is a new one (client §0.2)."""
         if target.local_epoch >= 0 and received == target.partitions:
             return target
         return LocalAssignment(target.local_epoch + 1, received)
@@ -155,7 +157,7 @@ class MemberRules:
         """A successful assigned callback frees all assigned partitions, not only the added ones."""
         return True
 
-    # --- giving up partitions (sections 4.2, 5, 6) ------------------------------------------------
+    # --- giving up partitions (client §4.2, §5, §6) -----------------------------------------------
 
     def callback_of_loss(self) -> CallbackKind:
         """The callback of a fence, a fatal error, a poll expiry."""
@@ -174,7 +176,7 @@ class MemberRules:
         return True
 
     def leave_epoch(self, instance_id: str | None, operation: MembershipOperation) -> int:
-        """A static member leaves for a while, unless ``close`` says otherwise (section 6.2)."""
+        """A static member leaves for a while, unless ``close`` says otherwise (client §6.2)."""
         if instance_id is not None and operation is not MembershipOperation.LEAVE_GROUP:
             return STATIC_LEAVE_EPOCH
         return LEAVE_EPOCH
@@ -183,7 +185,7 @@ class MemberRules:
         """``unsubscribe`` and ``close`` return when the leave is answered, well or badly."""
         return True
 
-    # --- positions and records (sections 7 and 8) -------------------------------------------------
+    # --- positions and records (client §7, §8) ----------------------------------------------------
 
     def takes_stale_epoch_for_no_offset(self) -> bool:
         """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
@@ -201,7 +203,7 @@ class MemberRules:
         """Whether ``poll`` returns buffered records of an assigned partition."""
         return partition.is_fetchable
 
-    # --- client-side assignors (consumer-group-coordinator.md, section 12) ------------------------
+    # --- client-side assignors (coordinator §12) --------------------------------------------------
 
     def installs_later(self, error_code: ErrorCode) -> bool:
         """Whether a refused result is handed in again when the next heartbeat is answered."""
@@ -213,7 +215,7 @@ class MemberRules:
 
 
 class LaterMemberRules(MemberRules):
-    """What releases after 4.3.1 changed (Appendix A): KAFKA-20145 and KAFKA-20321."""
+    """What releases after 4.3.1 changed (client Appendix A): KAFKA-20145 and KAFKA-20321."""
 
     def acknowledges_unresolved_target(self) -> bool:
         """A target waits for its names instead of being acknowledged in part again and again."""

@@ -1,7 +1,7 @@
 """States of a member and the one table of legal changes between them.
 
-Source: consumer-client.md, sections 1.1 and 1.2. What a state means for heartbeats and assignments,
-and which change of state is legal, stands here; why a change happens is not known here.
+Source: client §1.1, §1.2. What a state means for heartbeats and assignments, and which change of
+state is legal, stands here; why a change happens is not known here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["LEGAL_TRANSITIONS", "ClientState", "check_transition"]
 class ClientState(Enum):
     """State of a member on the client side. The value is the name that Kafka logs.
 
-    The columns are those of section 1.1: ``sends_heartbeats``; ``is_urgent`` (the next heartbeat
+    The columns are those of client §1.1: ``sends_heartbeats``; ``is_urgent`` (the next heartbeat
     bypasses interval and backoff); ``takes_assignments``; ``is_in_group``.
     """
 

@@ -1,6 +1,6 @@
 """Committed offsets of assigned partitions: from OffsetFetch to a position to look up.
 
-Source: consumer-client.md, sections 7 (offset fetch) and 8. Lookups begin inside ``poll`` only.
+Source: client §7 (offset fetch) and client §8. Lookups begin inside ``poll`` only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RETRIABLE = _COORDINATOR_LOST | {
 
 
 def apply_committed_offsets(core: MemberCore, offsets: Mapping[TopicPartition, int]) -> None:
-    """What is committed, by partition: the next step of each towards a position (section 8).
+    """What is committed, by partition: the next step of each towards a position (client §8).
 
     Partitions that have gone, or have a position by now, are left alone.
     """

@@ -1,6 +1,6 @@
 """What the application has subscribed to, and what is assigned to it.
 
-Source: consumer-client.md, sections 0.2 and 8. ``assigned`` is A of section 12, ``fetchable`` is F.
+Source: client §0.2, §8. ``assigned`` is A of client §12, ``fetchable`` is F.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class SubscriptionState:
 
     @property
     def initializing(self) -> frozenset[TopicPartition]:
-        """Partitions whose committed offset must be looked up now (section 8)."""
+        """Partitions whose committed offset must be looked up now (client §8)."""
         self._refresh_views()
         return self._initializing
 

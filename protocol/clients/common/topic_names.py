@@ -1,6 +1,6 @@
 """Names of assigned topics: the client's metadata, and a cache of names in use.
 
-Source: consumer-client.md, section 4.1, step R1.
+Source: client §4.1, R1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Small values that several parts of a member share.
 
-Source: consumer-client.md, sections 0.2 and 8.
+Source: client §0.2, §8.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Call(Enum):
 
 
 class MembershipOperation(Enum):
-    """Option of ``close``: what becomes of the membership (section 6.2)."""
+    """Option of ``close``: what becomes of the membership (client §6.2)."""
 
     DEFAULT = "DEFAULT"
     LEAVE_GROUP = "LEAVE_GROUP"

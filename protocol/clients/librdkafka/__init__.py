@@ -6,7 +6,7 @@
 - ``link``, ``heartbeats``, ``rebalance``, ``assignment``, ``commits``, ``poll_watch``: its parts.
 
 What it has in common with the Java client, events and effects above all, comes from
-``protocol.clients``. Source of all rules: consumer-client.md, section 10.1.
+``protocol.clients``. Source of all rules: client §10.1.
 """
 
 from __future__ import annotations

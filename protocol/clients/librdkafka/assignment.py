@@ -1,8 +1,8 @@
 """The partitions that the application works on: taken over, looked up, given up.
 
-Source: consumer-client.md, section 10.1 (rows "something revoked", "assigned"). What is given up is
-committed; what is taken over is looked up, once no commit is open and no other look-up under way;
-when nothing of both is left, the assignment is done.
+Source: client §10.1 (rows "something revoked", "assigned"). What is given up is committed; what is
+taken over is looked up, once no commit is open and no other look-up under way; when nothing of both
+is left, the assignment is done.
 """
 
 from __future__ import annotations

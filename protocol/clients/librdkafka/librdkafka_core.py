@@ -1,7 +1,7 @@
 """The variables of one librdkafka member that all its parts share.
 
-Source: consumer-client.md, sections 0.2 and 10.1. What the kinds of client have in common comes
-from ``protocol.clients``; here is what only this kind has.
+Source: client §0.2, §10.1. What the kinds of client have in common comes from ``protocol.clients``;
+here is what only this kind has.
 """
 
 from __future__ import annotations

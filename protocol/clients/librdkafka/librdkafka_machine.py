@@ -1,9 +1,8 @@
 """What librdkafka's members of both protocols have in common: events in, effects out.
 
-Source: consumer-client.md, section 10.1, over sections 1 to 8. librdkafka has one main thread for
-the group, fed by a queue of operations, and the application's thread, which runs callbacks when it
-polls. Here one event is taken in, then the parts run in the order of that thread until nothing
-changes any more.
+Source: client §10.1, over client §1-§8. librdkafka has one main thread for the group, fed by a
+queue of operations, and the application's thread, which runs callbacks when it polls. Here one
+event is taken in, then the parts run in the order of that thread until nothing changes any more.
 """
 
 from __future__ import annotations
@@ -354,7 +353,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, MemberFacade):
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
-        """F of section 12; nothing, while a rebalance callback is to run or runs."""
+        """F of client §12; nothing, while a rebalance callback is to run or runs."""
         return _NOTHING if self.is_paused else self.subscription.fetchable
 
     @property

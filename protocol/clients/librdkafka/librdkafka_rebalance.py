@@ -1,9 +1,9 @@
 """Rebalances: from a received assignment to callbacks and back, rejoining, leaving, the end.
 
-Source: consumer-client.md, sections 10 and 10.1. One assignment is taken over after the other: what
-goes is revoked first, then what comes is assigned, even if nothing does; then the member is steady,
-and acknowledges. A callback that has to run stands in the application's queue, and what follows
-from its end follows in whatever state the member is by then.
+Source: client §10, §10.1. One assignment is taken over after the other: what goes is revoked first,
+then what comes is assigned, even if nothing does; then the member is steady, and acknowledges. A
+callback that has to run stands in the application's queue, and what follows from its end follows in
+whatever state the member is by then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """States of a librdkafka group member, as its log names them, and their legal changes.
 
-Source: consumer-client.md, sections 10 (row "States") and 10.1. A member has two states at a time:
-how far it is with its assignment, and how far with its coordinator. A member of the classic
-protocol has three join states more, while it joins; traces of it show which.
+Source: client §10 (row "States") and client §10.1. A member has two states at a time: how far it is
+with its assignment, and how far with its coordinator. A member of the classic protocol has three
+join states more, while it joins; traces of it show which.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The way to the coordinator: searches, the connection, and what its loss means.
 
-Source: consumer-client.md, section 10.1 (rows "connection lost", "connection closed",
-"NOT_COORDINATOR") and 2.5. Several searches may be under way: librdkafka asks again whenever it has
-a reason to, and once more when it has just learnt of a coordinator that it did not know.
+Source: client §10.1 (rows "connection lost", "connection closed", "NOT_COORDINATOR") and
+client §2.5. Several searches may be under way: librdkafka asks again whenever it has a reason to,
+and once more when it has just learnt of a coordinator that it did not know.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The poll timer: it is looked at twice a second, and only while the application stays away.
 
-Source: consumer-client.md, section 10.1 (row "poll expiry"). Inside of a blocking poll, callbacks
-included, no time runs; and a member that was never assigned anything is not watched.
+Source: client §10.1 (row "poll expiry"). Inside of a blocking poll, callbacks included, no time
+runs; and a member that was never assigned anything is not watched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment.
 
-Source: consumer-group-coordinator.md, sections 12.5 and 12.6, whose ordered checks stand here in
-their order. The state that both look at is in ``computation.py``.
+Source: coordinator §12.5, §12.6, whose ordered checks stand here in their order. The state that
+both look at is in ``computation.py``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ __all__ = ["AssignmentRequest", "answer_assignment_request", "flaw_of", "prepare
 AssignmentRequest = ConsumerGroupPrepareAssignmentRequest | ConsumerGroupInstallAssignmentRequest
 
 _VERSION_LIMIT = 1 << 15
-"""Metadata versions are told to members in 16 bits, and handed in in 32 (section 12.6)."""
+"""Metadata versions are told to members in 16 bits, and handed in in 32 (coordinator §12.6)."""
 
 
 def answer_assignment_request(

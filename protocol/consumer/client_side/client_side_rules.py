@@ -1,7 +1,7 @@
 """The decisions about client-side assignors in which known defects differ, each a small method.
 
-Source: consumer-group-coordinator.md, section 12. Only the text of KIP-848 has such assignors
-(``kip848.py`` switches them on); mutants of these rules are in ``client_side_defects.py``.
+Source: coordinator §12. Only the text of KIP-848 has such assignors (``kip848.py`` switches them
+on); mutants of these rules are in ``client_side_defects.py``.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ class ClientSideRules:
     """What a coordinator does that has client-side assignors."""
 
     has_client_assignors = False
-    """Members may offer client-side assignors, and compute targets with them (section 12)."""
+    """Members may offer client-side assignors, and compute targets with them (coordinator §12)."""
 
     def asks_for_assignment(
         self, before: Sequence[ClientAssignor], after: Sequence[ClientAssignor]
     ) -> bool:
-        """Section 12.1: anything but a reason that goes back to 0 raises the group epoch."""
+        """coordinator §12.1: anything but a reason that goes back to 0 raises the group epoch."""
         if [_without_reason(one) for one in before] != [_without_reason(one) for one in after]:
             return True
         pairs = zip(before, after, strict=True)
         return any(new.reason not in (0, old.reason) for old, new in pairs)
 
     def member_to_compute(self, candidates: Sequence[str], slow_id: str | None) -> str:
-        """Section 12.3: the smallest member id, or the one next to a member that was too slow."""
+        """coordinator §12.3: the smallest member id, or the one next to a member that was too
+        slow."""
         if slow_id is not None:
             for member_id in candidates:
                 if member_id > slow_id:
@@ -50,13 +51,13 @@ class ClientSideRules:
         return member_id == chosen_id
 
     def limits_computations(self) -> bool:
-        """A member that was told has its rebalance timeout to compute (section 12.3)."""
+        """A member that was told has its rebalance timeout to compute (coordinator §12.3)."""
         return True
 
     def is_computing(
         self, computation: Computation, request: ConsumerGroupInstallAssignmentRequest
     ) -> bool:
-        """Check 5 of section 12.6: the chosen member hands in what it has prepared."""
+        """Check 5 of coordinator §12.6: the chosen member hands in what it has prepared."""
         prepared = computation.prepared
         return (
             prepared is not None
@@ -69,8 +70,8 @@ class ClientSideRules:
         computation: Computation,
         present: Callable[[], ConsumerGroupPrepareAssignmentResponse],
     ) -> ConsumerGroupPrepareAssignmentResponse | None:
-        """Check 6 of section 12.6 looks at what the result was computed from, not at the group as
-        it is at present. None: there is nothing to judge by."""
+        """Check 6 of coordinator §12.6 looks at what the result was computed from, not at the group
+        as it is at present. None: there is nothing to judge by."""
         return computation.prepared
 
     def rows_to_install(
@@ -88,11 +89,12 @@ class ClientSideRules:
         return rows
 
     def members_to_install(self, group: ConsumerGroup, named: Iterable[str]) -> Iterable[str]:
-        """Section 12.6: all present members get a target, whoever has left meanwhile gets none."""
+        """coordinator §12.6: all present members get a target, whoever has left meanwhile gets
+        none."""
         return group.members
 
     def epoch_to_install(self, group: ConsumerGroup, prepared_epoch: int) -> int:
-        """Section 12.3: a result is good for the epoch at which the group was prepared."""
+        """coordinator §12.3: a result is good for the epoch at which the group was prepared."""
         return prepared_epoch
 
     def is_outdated(self, group: ConsumerGroup, target_epoch: int) -> bool:
@@ -102,7 +104,7 @@ class ClientSideRules:
     def metadata_to_tell(
         self, reached: AssignmentMetadata | None, target: AssignmentMetadata | None
     ) -> AssignmentMetadata | None:
-        """Section 12.7: a member is told the metadata of the epoch that it has reached."""
+        """coordinator §12.7: a member is told the metadata of the epoch that it has reached."""
         return reached
 
 

@@ -1,9 +1,8 @@
 """Who computes a target for the group, and how far it has come: one value and one table.
 
-Source: consumer-group-coordinator.md, section 12.3. A computation is soft state of the group: no
-record has it, and a failover forgets it. ``COMPUTATION_TRANSITIONS`` says for each step and event
-what comes next; a pair that is not in the table cannot happen, and raises IllegalTransition if it
-does.
+Source: coordinator §12.3. A computation is soft state of the group: no record has it, and a
+failover forgets it. ``COMPUTATION_TRANSITIONS`` says for each step and event what comes next; a
+pair that is not in the table cannot happen, and raises IllegalTransition if it does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Client-side assignors: which one a group uses, and which member computes with it.
 
-Source: consumer-group-coordinator.md, sections 12.1 to 12.4; where it leaves something open,
-``docs/protocol.md`` says what is done. A group uses a client-side assignor if all members offer one
-of the same name and at least one of them reads what all say to it; else a broker's assignor.
+Source: coordinator §12.1-§12.4; where it leaves something open, ``docs/protocol.md`` says what is
+done. A group uses a client-side assignor if all members offer one of the same name and at least one
+of them reads what all say to it; else a broker's assignor.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def assignment_key(group_id: str) -> TimerKey:
 
 
 def computation_key(group_id: str) -> TimerKey:
-    """The timer that limits the computation of a member (section 12.3)."""
+    """The timer that limits the computation of a member (coordinator §12.3)."""
     return TimerKey("computation", group_id)
 
 
-# -- what a member may offer (section 12.1) ------------------------------------------------
+# -- what a member may offer (coordinator §12.1) -------------------------------------------
 
 
 def validate_assignors(request: ConsumerGroupHeartbeatRequest, *, is_known_field: bool) -> None:
@@ -111,7 +111,7 @@ def check_assignors(
         )
 
 
-# -- which assignor, which members (sections 12.2 and 12.3) --------------------------------
+# -- which assignor, which members (coordinator §12.2, §12.3) ------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ def plan_of(members: Collection[Member]) -> Plan | None:
     """How the target of these members is computed; None: by a broker's assignor.
 
     Of several common names the one with the lowest sum of ranks is taken, then the first in the
-    alphabet (section 12.2). A name counts only if somebody reads all that is said to it.
+    alphabet (coordinator §12.2). A name counts only if somebody reads all that is said to it.
     """
     for name, readers in _common_offers(members):
         if readers:
@@ -208,7 +208,7 @@ def offer_of(member: Member, assignor_name: str) -> ClientAssignor | None:
     return next((offer for offer in _offers(member) if offer.name == assignor_name), None)
 
 
-# -- the course of a computation (section 12.3) --------------------------------------------
+# -- the course of a computation (coordinator §12.3) ---------------------------------------
 
 
 def delegate(context: CoordinatorContext, group: ConsumerGroup) -> Outcome | None:

@@ -9,7 +9,7 @@
 - ``rules``, ``defects``: the decisions in which known defects differ.
 
 What it has in common with the consumer protocol of the same client comes from ``protocol.clients``.
-Source of all rules: classic-group-and-migration.md, sections 3, 4 and 6.
+Source of all rules: classic §3, §4, §6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``unsubscribe`` and ``close``: what blocks the application, and until when.
 
-Source: classic-group-and-migration.md, sections 3.3 (point 6) and 4.5.
+Source: classic §3.3 (point 6) and classic §4.5.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Offset commits of a classic member: on the interval, in *prepare*, on close, and the
 application's own.
 
-Source: classic-group-and-migration.md, sections 3.2, 4.2, 4.3 and 8.4. A commit leaves the client
-only while it is STABLE; it is signed with the generation of the moment in which it is sent. Without
-a subscription it leaves in any state, with neither a generation nor an instance id
+Source: classic §3.2, §4.2, §4.3, §8.4. A commit leaves the client only while it is STABLE; it is
+signed with the generation of the moment in which it is sent. Without a subscription it leaves in
+any state, with neither a generation nor an instance id
 (``ConsumerCoordinator.sendOffsetCommitRequest``; the asynchronous client keeps the instance id).
 """
 

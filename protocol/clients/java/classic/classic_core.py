@@ -1,6 +1,6 @@
 """The variables of one classic member that all its parts share, and how they change.
 
-Source: classic-group-and-migration.md, section 4.1.
+Source: classic §4.1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rebalance_sim.protocol.wire.embedded import NamedPartitions
 __all__ = ["CLASSIC_STATE", "NONE", "ClassicCore", "Generation"]
 
 CLASSIC_STATE = "classic_state"
-"""What ``OwnStateChanged`` calls the state of section 4.1."""
+"""What ``OwnStateChanged`` calls the state of classic §4.1."""
 
 _SHARED_RULES = MemberRules()  # of the parts that both protocols of the Java client have
 

@@ -1,8 +1,7 @@
 """The heartbeat thread: what goes on while the application is away from ``poll``.
 
-Source: classic-group-and-migration.md, section 4.4. It runs from the answer to a JoinGroup until
-the next JoinGroup is sent, or membership ends. Heartbeats go out on the interval whether the last
-one is answered or not.
+Source: classic §4.4. It runs from the answer to a JoinGroup until the next JoinGroup is sent, or
+membership ends. Heartbeats go out on the interval whether the last one is answered or not.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ class HeartbeatThread:
     # --- the thread -------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """What is due now, in the order of section 4.4."""
+        """What is due now, in the order of classic §4.4."""
         core = self._core
         if not self.is_running or core.coordinator_id is None:
             return  # the search goes on by itself
@@ -147,7 +146,7 @@ class HeartbeatThread:
 
     def leave(self, reason: str, *, is_wanted: bool | None = None) -> None:
         """Forget the membership; tell the coordinator, if it is wanted: by default of dynamic
-        members only (section 4.5)."""
+        members only (classic §4.5)."""
         core = self._core
         if (
             (core.is_dynamic if is_wanted is None else is_wanted)

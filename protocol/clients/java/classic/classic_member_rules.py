@@ -1,7 +1,7 @@
 """The decisions of a classic member in which known defects differ: one small method each.
 
 ``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; a defect is a mixin of ``defects.py``
-put in front. Source: classic-group-and-migration.md, sections 3 and 4.
+put in front. Source: classic §3, §4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """States of a classic group member on the client's side, and their legal changes.
 
-Source: classic-group-and-migration.md, section 4.1. The values are Kafka's own names.
+Source: classic §4.1. The values are Kafka's own names.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finding the group's coordinator: on behalf of the application, and of the heartbeat thread.
 
-Source: classic-group-and-migration.md, sections 4.2 to 4.4. A client that gives its coordinator up
-also closes the connection to it, with all that is in flight there. Searches of the application back
-off after a failure. The heartbeat thread does not wait for an answer: it searches again and again,
-one ``retry_backoff_ms`` apart.
+Source: classic §4.2-§4.4. A client that gives its coordinator up also closes the connection to it,
+with all that is in flight there. Searches of the application back off after a failure. The
+heartbeat thread does not wait for an answer: it searches again and again, one ``retry_backoff_ms``
+apart.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """One rebalance as a member goes through it: prepare, JoinGroup, SyncGroup, completion.
 
-Source: classic-group-and-migration.md, sections 3 and 4.2. Whatever concerns the application
-(prepare, sending of a JoinGroup, completion, callbacks) happens inside ``poll``; the answer to a
-JoinGroup is looked at by the application while it polls, the answer to a SyncGroup by the heartbeat
-thread as well.
+Source: classic §3, §4.2. Whatever concerns the application (prepare, sending of a JoinGroup,
+completion, callbacks) happens inside ``poll``; the answer to a JoinGroup is looked at by the
+application while it polls, the answer to a SyncGroup by the heartbeat thread as well.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Rebalance:
 
     @property
     def wants_join(self) -> bool:
-        """The rejoin conditions of section 4.2."""
+        """The rejoin conditions of classic §4.2."""
         core, joining = self._core, self._joining
         if not core.subscription.exists or core.is_fatal or joining.is_stuck:
             return False
@@ -149,7 +148,7 @@ class Rebalance:
         self._joining.abandon()
         self._completing = False
 
-    # --- completion (section 3.2, last rows) ------------------------------------------------------
+    # --- completion (classic §3.2, last rows) -----------------------------------------------------
 
     def _on_synced(self) -> None:
         """The assignment has arrived."""

@@ -1,10 +1,9 @@
 """The machine of a classic group member: events in, effects out.
 
-Source: classic-group-and-migration.md, sections 3 and 4. The parts stand in files of their own:
-``rebalance`` (what asks for one, and its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup),
-``heartbeats`` (the heartbeat thread), ``commits``, ``search``, ``closing``; ``reactions`` is the
-table of errors. What ``poll`` is, and how committed offsets become positions, both protocols of the
-Java client have in common.
+Source: classic §3, §4. The parts stand in files of their own: ``rebalance`` (what asks for one, and
+its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup), ``heartbeats`` (the heartbeat thread),
+``commits``, ``search``, ``closing``; ``reactions`` is the table of errors. What ``poll`` is, and
+how committed offsets become positions, both protocols of the Java client have in common.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JoinGroup and SyncGroup of a member, and what its group's leader does in between.
 
-Source: classic-group-and-migration.md, sections 3.4, 4.2 and 4.3.
+Source: classic §3.4, §4.2, §4.3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """*Prepare*: what happens before a JoinGroup: commit, then give up what the mode asks for.
 
-Source: classic-group-and-migration.md, section 3.2. All of it happens inside ``poll``.
+Source: classic §3.2. All of it happens inside ``poll``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How a classic member reacts to the errors of its coordinator: the one table.
 
-Source: classic-group-and-migration.md, section 4.3.
+Source: classic §4.3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reconciliation: from the target that was received to partitions that the application owns.
 
-Source: consumer-client.md, section 4. The steps R0 to R9 stand here in their order: stop fetching
-what goes, commit, onPartitionsRevoked, take over the new set, onPartitionsAssigned, acknowledge.
+Source: client §4, R0-R9, which stand here in their order: stop fetching what goes, commit,
+onPartitionsRevoked, take over the new set, onPartitionsAssigned, acknowledge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Reconciler", "Reconciliation"]
 
 
 class Reconciliation:
-    """One run from R3 to R9, with the sets as they were when it began.
+    """One run from client R3-R9, with the sets as they were when it began.
 
     ``is_obsolete`` says that the member has rejoined since: the run ends without effect.
     """
@@ -75,7 +75,7 @@ class Reconciler:
 
     @property
     def running_count(self) -> int:
-        """Reconciliations between R3 and R9; more than one only with a defect."""
+        """Reconciliations in client R3-R9; more than one only with a defect."""
         return len(self._running)
 
     @property
@@ -105,10 +105,10 @@ class Reconciler:
             reconciliation.is_obsolete = True
         self.topic_names.forget()
 
-    # --- R0 to R3 ---------------------------------------------------------------------------------
+    # --- client R0-R3 -----------------------------------------------------------------------------
 
     def run(self, *, in_poll: bool) -> None:
-        """R0 to R2, and R3 if it may begin now."""
+        """client R0-R2, and client R3 if it may begin now."""
         core = self._core
         if core.state is not ClientState.RECONCILING or core.target == core.current:
             return
@@ -161,10 +161,10 @@ class Reconciler:
         if not (core.config.enable_auto_commit and self._commits.commit_before_revocation(on_done)):
             self._after_commit(reconciliation)
 
-    # --- R5 to R9 ---------------------------------------------------------------------------------
+    # --- client R5-R9 -----------------------------------------------------------------------------
 
     def _is_aborted(self, reconciliation: Reconciliation) -> bool:
-        """The abort check of R5 and R7."""
+        """The abort check of client R5, R7."""
         if reconciliation.is_obsolete:
             return True
         if self._core.rules.acknowledges_on_receipt():
@@ -172,7 +172,7 @@ class Reconciler:
         return self._core.state is not ClientState.RECONCILING
 
     def _after_commit(self, reconciliation: Reconciliation) -> None:
-        """R5, R6."""
+        """client R5, R6."""
         core = self._core
         if self._is_aborted(reconciliation):
             self._running.remove(reconciliation)
@@ -198,14 +198,14 @@ class Reconciler:
             )
 
     def _after_revoked(self, reconciliation: Reconciliation, failed: bool) -> None:
-        """R7, or R9' after a failure."""
+        """client R7, or client R9' after a failure."""
         if failed or self._is_aborted(reconciliation):
             self._running.remove(reconciliation)
             return
         self._before_assigned(reconciliation)
 
     def _before_assigned(self, reconciliation: Reconciliation) -> None:
-        """R8: the new set is taken over when the assigned callback begins."""
+        """client R8: the new set is taken over when the assigned callback begins."""
         core = self._core
         if not core.subscription.has_listener:
             core.subscription.assign(reconciliation.resolved.partitions, added_await_callback=False)
@@ -224,7 +224,8 @@ class Reconciler:
         )
 
     def _take_over(self, reconciliation: Reconciliation) -> bool:
-        """R8, as the callback begins; False if the reconciliation has been given up meanwhile."""
+        """client R8, as the callback begins; False if the reconciliation has been given up
+        meanwhile."""
         core = self._core
         if self._is_aborted(reconciliation) and not (
             core.rules.acknowledges_before_assigned_callback() and core.state.takes_assignments
@@ -238,7 +239,7 @@ class Reconciler:
         return True
 
     def _after_assigned(self, reconciliation: Reconciliation, failed: bool) -> None:
-        """End of R8, or R9' after a failure."""
+        """End of client R8, or client R9' after a failure."""
         core = self._core
         if failed:
             self._running.remove(reconciliation)
@@ -250,7 +251,7 @@ class Reconciler:
         self._finish(reconciliation)
 
     def _finish(self, reconciliation: Reconciliation) -> None:
-        """R9."""
+        """client R9."""
         core = self._core
         self._running.remove(reconciliation)
         if not self._is_aborted(reconciliation):

@@ -1,7 +1,7 @@
 """Computing a target for the group: Prepare, run the assignor, Install.
 
-Source: consumer-group-coordinator.md, sections 12.3 and 12.5 to 12.7 (the KIP's text; no client
-was ever shipped with this). The assignor itself is run by the host, because it takes time.
+Source: coordinator §12.3, §12.5-§12.7 (the KIP's text; no client was ever shipped with this). The
+assignor itself is run by the host, because it takes time.
 
 Whatever goes wrong, but for a stale epoch, ends the process: the coordinator tells the member again
 as long as it waits for it.
@@ -107,7 +107,8 @@ class Computing:
             self._prepare()
 
     def _tell_application(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        """Section 12.7: once per epoch, with the whole target, of which some may not be free."""
+        """coordinator §12.7: once per epoch, with the whole target, of which some may not be
+        free."""
         core, assigned = self._core, response.assignment
         metadata = response.assignment_metadata
         if core.member_epoch == 0:

@@ -1,6 +1,6 @@
 """``unsubscribe`` and ``close``: what blocks the application, and until when.
 
-Source: consumer-client.md, sections 1.3 (rows 25 to 30) and 6.2.
+Source: client §1.3 (rows 25 to 30) and client §6.2.
 """
 
 from __future__ import annotations

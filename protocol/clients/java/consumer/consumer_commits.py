@@ -1,7 +1,7 @@
 """Offset commits: on the interval, before a revocation, on close, and those of the application.
 
-Source: consumer-client.md, section 7. A commit is signed when it is sent, not when it is asked for,
-so that a retry carries the newest epoch.
+Source: client §7. A commit is signed when it is sent, not when it is asked for, so that a retry
+carries the newest epoch.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Commits:
         self.interval_deadline_ms = self._core.now_ms + self._core.config.auto_commit_interval_ms
 
     def commit_before_revocation(self, on_done: Callable[[], None]) -> bool:
-        """R4: commit everything consumed. False if there is nothing to wait for."""
+        """client R4: commit everything consumed. False if there is nothing to wait for."""
         offsets = self._core.subscription.consumed()
         if not offsets:
             return False

@@ -1,6 +1,6 @@
 """Heartbeats: when one is sent, what it contains, and what its answer means.
 
-Source: consumer-client.md, sections 2.1 to 2.3 and 3.
+Source: client §2.1-§2.3, §3.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEAVING = ClientState.LEAVING
 
 
 class ErrorClass(Enum):
-    """What an error answer to a heartbeat means for the member (section 2.3)."""
+    """What an error answer to a heartbeat means for the member (client §2.3)."""
 
     COORDINATOR_LOST = "coordinator lost"
     RETRIABLE = "retriable"
@@ -144,7 +144,7 @@ class Heartbeats:
         return self._interval_deadline_ms
 
     def run(self) -> None:
-        """One tick (section 2.1)."""
+        """One tick (client §2.1)."""
         core = self._core
         state = core.state
         if core.coordinator_id is None:

@@ -1,9 +1,9 @@
 """The member machine: events in, effects out.
 
-Source: consumer-client.md. The parts stand in files of their own: ``application`` (what ``poll``
-does, callbacks), ``coordinator_search``, ``commits``, ``heartbeat``, ``reconciliation``,
+Source: client §0-§8. The parts stand in files of their own: ``application`` (what ``poll`` does,
+callbacks), ``coordinator_search``, ``commits``, ``heartbeat``, ``reconciliation``,
 ``offset_lookup``, ``membership`` (why the state changes), ``closing``. Here is how they work
-together: one event, then the managers in the order of section 0.1 until nothing changes any more.
+together: one event, then the managers in the order of client §0.1 until nothing changes any more.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class ConsumerMember(MemberCore, JavaFacade):
         return effects
 
     def _run_managers(self) -> None:
-        """Run all managers; again at once if that has changed the state (section 0.1)."""
+        """Run all managers; again at once if that has changed the state (client §0.1)."""
         while True:
             transitions = self.transition_count
             if self.coordinator_id is None:
@@ -273,7 +273,7 @@ class ConsumerMember(MemberCore, JavaFacade):
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether the next event, of whatever kind, may commit what positions are by then.
 
-        So does a retried commit before a revocation (section 7), and so did every automatic commit
+        So does a retried commit before a revocation (client §7), and so did every automatic commit
         before KAFKA-18641. A host that integrates rates says first what was returned meanwhile.
         """
         return self._acts_outside_poll or bool(self._commits.waiting)

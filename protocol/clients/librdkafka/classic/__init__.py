@@ -5,9 +5,8 @@
   ``in_flight``: their requests and when they are given up.
 
 Link, commits, look-ups, callbacks and the poll timer are those of ``protocol.clients.librdkafka``.
-Sources: the recorded traces of librdkafka, and classic-group-and-migration.md, sections 2 to 4.
-What no trace shows, errors above all, is marked where it stands: as inferred, or as read in the
-source of librdkafka.
+Sources: the recorded traces of librdkafka, and classic §2-§4. What no trace shows, errors above
+all, is marked where it stands: as inferred, or as read in the source of librdkafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests of a classic group that wait for their answers, and when they are given up.
 
-Source: consumer-client.md, section 10.1 (row "heartbeat unanswered"): a request that has run out of
-time is noticed when its connection is used next, or has been idle for a second; the connection is
-taken for dead then, with everything that waits on it.
+Source: client §10.1 (row "heartbeat unanswered"): a request that has run out of time is noticed
+when its connection is used next, or has been idle for a second; the connection is taken for dead
+then, with everything that waits on it.
 """
 
 from __future__ import annotations

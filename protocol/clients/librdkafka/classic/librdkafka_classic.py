@@ -1,6 +1,6 @@
 """The classic librdkafka member: ``LibrdkafkaMachine`` with the requests of the classic protocol.
 
-Source: consumer-client.md, section 10.1; classic-group-and-migration.md, sections 2 to 4.
+Source: client §10.1; classic §2-§4.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The variables of one classic librdkafka member that its parts share.
 
-Source: consumer-client.md, section 10.1; classic-group-and-migration.md, section 3.4.
+Source: client §10.1; classic §3.4.
 """
 
 from __future__ import annotations

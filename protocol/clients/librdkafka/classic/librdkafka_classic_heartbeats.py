@@ -1,9 +1,8 @@
 """Heartbeats of a classic member, and its session, which it watches by itself.
 
 Sources: the traces ``classic_eager`` and ``classic_session_timeout``, and
-classic-group-and-migration.md, section 2. While partitions are held or handed over a heartbeat
-leaves on the interval, counted from the last one through all rebalances; none leaves while another
-one is in flight.
+classic §2. While partitions are held or handed over a heartbeat leaves on the interval, counted
+from the last one through all rebalances; none leaves while another one is in flight.
 """
 
 from __future__ import annotations

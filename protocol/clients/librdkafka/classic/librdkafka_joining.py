@@ -1,7 +1,7 @@
 """JoinGroup, SyncGroup and LeaveGroup, and what the leader of a group does in between.
 
-Sources: the five traces with classic members of librdkafka; classic-group-and-migration.md,
-sections 2 and 3.4. The versions are librdkafka's: JoinGroup 5, SyncGroup 3, LeaveGroup 1.
+Sources: the five traces with classic members of librdkafka; classic §2, §3.4. The versions are
+librdkafka's: JoinGroup 5, SyncGroup 3, LeaveGroup 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names and ids of topics as a classic librdkafka member has them.
 
-The client itself knows topics by name alone (consumer-client.md, section 10.1: it sends names
-wherever it may); ids stand here for what a name means in the newest metadata.
+The client itself knows topics by name alone (client §10.1: it sends names wherever it may); ids
+stand here for what a name means in the newest metadata.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The librdkafka member: ``LibrdkafkaMachine`` with the requests of the consumer protocol.
 
-Source: consumer-client.md, section 10.1, over sections 1 to 8.
+Source: client §10.1, over client §1-§8.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Heartbeats: when one is sent, what it says, what its answer means, when it is given up.
 
-Source: consumer-client.md, section 10.1. One request does for joining, acknowledging, subscribing
-and staying alive: what it carries follows from flags that only a good answer clears.
+Source: client §10.1. One request does for joining, acknowledging, subscribing and staying alive:
+what it carries follows from flags that only a good answer clears.
 """
 
 from __future__ import annotations
