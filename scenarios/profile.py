@@ -243,7 +243,9 @@ def load_profile(name: str) -> Profile:
     base, at, version = name.partition("@")
     if base not in PROFILES:
         raise ScenarioError(f"no profile {base!r}; {did_you_mean(base, PROFILES)}")
-    text = (files("rebalance_sim.scenarios") / "profiles" / f"{base}.toml").read_text(encoding="utf-8")
+    text = (files("rebalance_sim.scenarios") / "profiles" / f"{base}.toml").read_text(
+        encoding="utf-8"
+    )
     profile = parse_profile(text)
     if not at:
         return profile
