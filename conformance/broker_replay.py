@@ -15,7 +15,7 @@ from typing import Any
 from rebalance_sim.conformance.broker_steps import PARKED, Steps
 from rebalance_sim.conformance.broker_trace import BrokerTrace
 from rebalance_sim.conformance.log_compare import LogComparison, Write, compare_log
-from rebalance_sim.conformance.places import Place, PlacedIds, places_among
+from rebalance_sim.conformance.member_order import Place, PlacedIds, places_among
 from rebalance_sim.conformance.spelling import Spelling
 from rebalance_sim.protocol.assignors.server import (
     DEFAULT_ASSIGNORS,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.classic_bodies import (
     classic_heartbeat_body,
     classic_heartbeat_response,

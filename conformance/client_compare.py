@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_sim.conformance.client_bodies import by_partition
-from rebalance_sim.conformance.client_feed import callbacks
+from rebalance_sim.conformance.client_input import callbacks
 from rebalance_sim.conformance.client_observed import Observed
 from rebalance_sim.conformance.client_trace import JAVA_CLIENT, ClientProcess
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_bodies import (
     by_partition,
     commit_body,
@@ -23,7 +23,7 @@ from rebalance_sim.conformance.client_bodies import (
     heartbeat_response,
     search_error,
 )
-from rebalance_sim.conformance.client_feed import Unreachable
+from rebalance_sim.conformance.client_input import Unreachable
 from rebalance_sim.conformance.client_observed import (
     SAME_REQUEST_WINDOW_MS,
     Observed,

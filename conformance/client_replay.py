@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rebalance_sim.conformance.client_compare import Comparison, compare, recorded_items
-from rebalance_sim.conformance.client_drive import drive
 from rebalance_sim.conformance.client_trace import (
     JAVA_CLIENT,
     LIBRDKAFKA,
     ClientTrace,
     load_client_trace,
 )
+from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import COORDINATOR_STATE, JOIN_STATE
 
 __all__ = ["ClientReplayReport", "load_client_trace", "replay_client_trace"]

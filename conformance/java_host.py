@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from rebalance_sim.conformance import client_feed as feed
+from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_host import Order, ReplayHost
 from rebalance_sim.protocol.clients import (
     Call,

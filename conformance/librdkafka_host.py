@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from rebalance_sim.conformance import client_feed as feed
-from rebalance_sim.conformance.client_feed import CoordinatorChange
+from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
+from rebalance_sim.conformance.client_input import CoordinatorChange
 from rebalance_sim.conformance.client_observed import RecordedRequest
 from rebalance_sim.conformance.client_trace import TraceEvent
 from rebalance_sim.protocol.clients import (

@@ -15,7 +15,7 @@ from typing import Protocol
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.property import Violation
 from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.known.stuck import Stuck
+from rebalance_sim.invariants.known.unfinished import Stuck
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version

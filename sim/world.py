@@ -28,7 +28,7 @@ from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.offsets_topic import partition_for
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.client_process import ClientProcess
-from rebalance_sim.sim.client.fleet import Fleet
+from rebalance_sim.sim.client.client_processes import Fleet
 from rebalance_sim.sim.client.task_store import TaskStore
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane

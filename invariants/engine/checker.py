@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rebalance_sim.invariants.engine.classic_watch import ClassicWatch
-from rebalance_sim.invariants.engine.client_watch import ClientWatch
+from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
+from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
+from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
-from rebalance_sim.invariants.engine.kinds import ViewOfKinds
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Violation
 from rebalance_sim.invariants.engine.registry import INVARIANTS

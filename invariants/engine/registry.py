@@ -35,7 +35,7 @@ from rebalance_sim.invariants.properties.consumer import streams_targets as stre
 from rebalance_sim.invariants.properties.consumer import target_quality as assignors
 from rebalance_sim.invariants.properties.consumer.liveness import LIVENESS
 from rebalance_sim.invariants.properties.coordinator import configs, log, reads, replay
-from rebalance_sim.invariants.properties.migration import conversions, hybrid
+from rebalance_sim.invariants.properties.migration import conversions, mixed_groups
 from rebalance_sim.invariants.properties.offsets import offset_life, offsets
 
 __all__ = ["COVERED_BY_OTHERS", "INVARIANTS", "PROMISES", "as_markdown"]
@@ -120,11 +120,11 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     classic_clients.ExclusiveAmongKinds,
     classic_clients.ClassicDisjointAssignment,
     classic_clients.CooperativeTransfer,
-    hybrid.HybridMembersCounted,
-    hybrid.HybridSessions,
-    hybrid.HybridAnswers,
-    hybrid.HybridSyncNotBehind,
-    hybrid.HybridTimers,
+    mixed_groups.HybridMembersCounted,
+    mixed_groups.HybridSessions,
+    mixed_groups.HybridAnswers,
+    mixed_groups.HybridSyncNotBehind,
+    mixed_groups.HybridTimers,
     conversions.OneGroupPerId,
     conversions.ConversionKeeps,
     conversions.NothingParkedAfterUpgrade,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event, transition
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupResponseMember
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, ClassicMemberValue
 from rebalance_sim.protocol.wire.embedded import (

@@ -9,7 +9,7 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.operation import Operation, join_key, session_key, sync_key
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

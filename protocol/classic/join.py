@@ -21,8 +21,8 @@ from rebalance_sim.protocol.classic.operation import (
     session_key,
 )
 from rebalance_sim.protocol.classic.static_replacement import replace_static
-from rebalance_sim.protocol.runtime.causes import RebalanceCause, cause_by_reason
 from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause, cause_by_reason
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, ProtocolBug

@@ -14,7 +14,7 @@ from rebalance_sim.protocol.classic.classic_rebalance import (
 )
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import Operation, session_key
-from rebalance_sim.protocol.runtime.causes import RebalanceCause, cause_of_leave
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause, cause_of_leave
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupResponse,
     LeaveGroupRequest,

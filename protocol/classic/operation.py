@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import (
     CancelTimer,
@@ -18,6 +17,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKey,
     Token,
 )
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse, SyncGroupResponse
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment

@@ -16,8 +16,8 @@ from rebalance_sim.protocol.classic.classic_rebalance import (
 )
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import Operation
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupProtocol,
     JoinGroupRequest,

@@ -16,8 +16,8 @@ from rebalance_sim.protocol.classic.classic_rebalance import (
 )
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.operation import Operation, sync_response
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest, SyncGroupResponse
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError

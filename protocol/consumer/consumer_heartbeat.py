@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rebalance_sim.protocol.consumer.advance import Advance, is_at_rest
 from rebalance_sim.protocol.consumer.client_side.selection import tell
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.consumer.refusals import (
+from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     group_is_full,
     unknown_instance,
     unknown_member,
 )
+from rebalance_sim.protocol.consumer.member_update import Advance, is_at_rest
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import replace_static_member
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
-from rebalance_sim.protocol.runtime.causes import Rebalance
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,

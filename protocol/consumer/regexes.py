@@ -11,8 +11,8 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
 from rebalance_sim.protocol.consumer.resolution import RegexResolution
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,

@@ -12,15 +12,15 @@ from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, given, recount
 from rebalance_sim.protocol.consumer.consumer_member import NO_PARTITIONS, Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
-from rebalance_sim.protocol.consumer.refusals import (
+from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     unknown_instance,
     unknown_member,
 )
 from rebalance_sim.protocol.consumer.timer_keys import member_timers
 from rebalance_sim.protocol.migration.downgrade import can_downgrade, downgrade
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.consumer_messages import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,

@@ -11,8 +11,8 @@ from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata
 from rebalance_sim.protocol.consumer.regexes import resolve
 from rebalance_sim.protocol.consumer.removal import remove_members
 from rebalance_sim.protocol.consumer.target import compute_target
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.errors import GroupError, ProtocolBug
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadataValue
 

@@ -16,7 +16,7 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
 from rebalance_sim.protocol.consumer.timer_keys import member_timers
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, assignment_of
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,

@@ -10,22 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rebalance_sim.protocol.classic.operation import Operation
-from rebalance_sim.protocol.consumer.advance import Advance
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.consumer.refusals import (
+from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     group_is_full,
     unknown_instance,
     unknown_member,
 )
+from rebalance_sim.protocol.consumer.member_update import Advance
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import remove_members, replace_static_member
 from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key, sync_key
 from rebalance_sim.protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
-from rebalance_sim.protocol.runtime.causes import cause_of_leave
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.runtime.rebalance_causes import cause_of_leave
 from rebalance_sim.protocol.wire.classic_messages import (
     ClassicMemberMetadata,
     HeartbeatRequest,

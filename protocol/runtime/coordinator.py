@@ -27,16 +27,15 @@ from rebalance_sim.protocol.consumer.removal import leave, remove_members
 from rebalance_sim.protocol.consumer.timer_expiry import fired
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
 from rebalance_sim.protocol.consumer.validation import validate_heartbeat
-from rebalance_sim.protocol.migration.classic_requests import ClassicRequests
+from rebalance_sim.protocol.migration.classic_router import ClassicRequests
 from rebalance_sim.protocol.migration.upgrade import upgrade
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.coordinator_config import (
     ConfigsInForce,
     CoordinatorConfig,
     GroupConfig,
     alter_group_config,
 )
-from rebalance_sim.protocol.runtime.directory import Directory
+from rebalance_sim.protocol.runtime.group_directory import Directory
 from rebalance_sim.protocol.runtime.group_store import GroupStore
 from rebalance_sim.protocol.runtime.outcome import (
     Completion,
@@ -47,6 +46,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     Token,
 )
 from rebalance_sim.protocol.runtime.reads import ReadRequest, Reads
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.runtime.timeline import Timeline
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (

@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rebalance_sim.protocol.runtime.causes import Rebalance
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.records import Record
 

@@ -11,7 +11,7 @@ from rebalance_sim.protocol.classic.classic_describe import describe_classic, de
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
 from rebalance_sim.protocol.consumer.consumer_describe import describe, describe_missing
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.runtime.directory import Directory
+from rebalance_sim.protocol.runtime.group_directory import Directory
 from rebalance_sim.protocol.runtime.group_store import GroupStore
 from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest

@@ -56,7 +56,7 @@ class ClassicMemberMetadata:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroupRequest:
     """Api key 11. ``protocols`` are in the member's order of preference; ``reason`` is for people
-    and metrics (``protocol.runtime.causes``)."""
+    and metrics (``protocol.runtime.rebalance_causes``)."""
 
     group_id: str
     member_id: str

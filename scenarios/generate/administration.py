@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_cast import FaultCast, Maker
+from rebalance_sim.scenarios.generate.fault_targets import FaultCast, Maker
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.admin.admin_events import (
     ADMIN,

@@ -18,7 +18,7 @@ from rebalance_sim.protocol.clients.common.kinds import (
 )
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES, CoordinatorConfig
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_cast import FaultCast, Maker
+from rebalance_sim.scenarios.generate.fault_targets import FaultCast, Maker
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.faults.faults import Fault, RollingMigration
 from rebalance_sim.sim.spec import ClientSpec

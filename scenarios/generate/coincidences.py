@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_cast import FaultCast
+from rebalance_sim.scenarios.generate.fault_targets import FaultCast
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.faults.faults import (
     BrokerConfigChange,

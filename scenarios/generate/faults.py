@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate.administration import ADMIN_MAKERS
 from rebalance_sim.scenarios.generate.classic_clients import CLASSIC_MAKERS
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_cast import FaultCast, Maker
+from rebalance_sim.scenarios.generate.fault_targets import FaultCast, Maker
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.faults.faults import (
     AppendFailure,

@@ -23,7 +23,7 @@ from rebalance_sim.scenarios.generate.classic_clients import (
 from rebalance_sim.scenarios.generate.client_assignors import AssignorCast
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_cast import FaultCast
+from rebalance_sim.scenarios.generate.fault_targets import FaultCast
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile

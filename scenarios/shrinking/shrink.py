@@ -16,8 +16,8 @@ from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.scenarios.shrinking.minimise import minimal_number, minimal_sublist
-from rebalance_sim.scenarios.shrinking.plainer import (
+from rebalance_sim.scenarios.shrinking.delta_debugging import minimal_number, minimal_sublist
+from rebalance_sim.scenarios.shrinking.simplify import (
     fault_sizes,
     plainer_changes,
     with_clients,

@@ -27,7 +27,7 @@ from rebalance_sim.sim.admin.admin_events import (
     OffsetsDelete,
     OffsetsList,
 )
-from rebalance_sim.sim.client.client_lines import ClientLines
+from rebalance_sim.sim.client.client_connections import ClientLines
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,

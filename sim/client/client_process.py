@@ -51,9 +51,9 @@ from rebalance_sim.protocol.clients import Call as BlockingCall
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
+from rebalance_sim.sim.client.client_connections import ClientLines
 from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
-from rebalance_sim.sim.client.client_lines import ClientLines
-from rebalance_sim.sim.client.topic_watch import TopicWatch
+from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,

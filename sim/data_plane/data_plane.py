@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
+from rebalance_sim.sim.data_plane.fetch_buffer import Intake
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS
-from rebalance_sim.sim.data_plane.intake import Intake
 from rebalance_sim.sim.data_plane.progress import PartitionProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 

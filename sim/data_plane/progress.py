@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.data_plane.flows import Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
-from rebalance_sim.sim.observe.waits import Waits
+from rebalance_sim.sim.observe.durations import Waits
 
 __all__ = ["PartitionProgress", "Totals"]
 

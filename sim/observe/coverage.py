@@ -18,9 +18,9 @@ from typing import Any
 from rebalance_sim.invariants.engine.step import ClientView
 from rebalance_sim.protocol.clients import StateChanged
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.runtime.causes import Rebalance
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment
 

@@ -32,10 +32,10 @@ from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.broker.record_size import record_bytes
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 from rebalance_sim.sim.observe.ownership import Ownership
 from rebalance_sim.sim.observe.rebalances import Rebalances
-from rebalance_sim.sim.observe.waits import Waits
 
 __all__ = ["Metrics"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.engine.step import ClientView
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.observe.waits import Waits
+from rebalance_sim.sim.observe.durations import Waits
 
 __all__ = ["Ownership", "owned_partitions"]
 

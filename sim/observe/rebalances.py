@@ -21,8 +21,8 @@ from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.ownership import Ownership
-from rebalance_sim.sim.observe.waits import Waits
 
 __all__ = ["Rebalances"]
 

@@ -13,8 +13,7 @@ import pytest
 
 from rebalance_sim.conformance import java_host
 from rebalance_sim.conformance.client_compare import recorded_items
-from rebalance_sim.conformance.client_drive import drive
-from rebalance_sim.conformance.client_feed import polls
+from rebalance_sim.conformance.client_input import polls
 from rebalance_sim.conformance.client_observed import Observed
 from rebalance_sim.conformance.client_replay import (
     ClientReplayReport,
@@ -22,6 +21,7 @@ from rebalance_sim.conformance.client_replay import (
     replay_client_trace,
 )
 from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ConsumerMember
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from rebalance_sim.conformance.client_drive import drive
 from rebalance_sim.conformance.client_replay import (
     ClientReplayReport,
     load_client_trace,
     replay_client_trace,
 )
 from rebalance_sim.conformance.errors import TraceError
+from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka import CoordinatorState, JoinState
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
@@ -28,11 +28,11 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebala
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
-from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"
 TRACES = sorted(FOLDER.glob("*.json"))

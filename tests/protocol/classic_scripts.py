@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from classic_story import ClassicStory
+from classic_driver import ClassicStory
 from hypothesis import strategies as st
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_hand import Hand
+from manual_classic_member import Hand
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.clients import (

@@ -6,8 +6,8 @@ Properties classic C9, C10, C13, on the client's side.
 from __future__ import annotations
 
 import pytest
+from classic_driver import ClassicStory
 from classic_scripts import Generations, Script, assert_settled, play, quiet_steps, steps
-from classic_story import ClassicStory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classic_story import ClassicStory
+from classic_driver import ClassicStory
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (

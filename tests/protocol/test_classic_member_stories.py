@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from classic_story import ClassicStory, codes
+from classic_driver import ClassicStory, codes
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from classic_hand import Hand, metadata
+from manual_classic_member import Hand, metadata
 
 from rebalance_sim.protocol.clients import (
     ClientState,

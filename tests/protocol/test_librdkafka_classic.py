@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 from classic_assignor_builders import grouped, member, spelled
-from librdkafka_classic_story import LibrdkafkaClassicStory
+from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData

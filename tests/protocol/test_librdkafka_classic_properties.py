@@ -9,7 +9,7 @@ from __future__ import annotations
 from classic_scripts import Generations, Script, assert_settled, play, quiet_steps, steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from librdkafka_classic_story import LibrdkafkaClassicStory
+from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.clients.librdkafka import JoinState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from classic_hand import Hand, metadata
+from manual_classic_member import Hand, metadata
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.clients import (

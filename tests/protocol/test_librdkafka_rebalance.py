@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from librdkafka_story import LibrdkafkaStory
-from member_story import INTERVAL_MS, partitions, sent
+from librdkafka_driver import LibrdkafkaStory
+from member_driver import INTERVAL_MS, partitions, sent
 
 from rebalance_sim.protocol.clients import (
     CallbackKind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from member_story import INTERVAL_MS, Story, partitions, sent
+from member_driver import INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
     CallbackKind,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from computing_story import RANGE, RESULT, STICKY, TOLD, ComputingStory, member_at_rest
-from member_story import INTERVAL_MS, Story, partitions
+from computing_driver import RANGE, RESULT, STICKY, TOLD, ComputingStory, member_at_rest
+from member_driver import INTERVAL_MS, Story, partitions
 
 from rebalance_sim.protocol.assignors.client_side import AssignorMetadata, advertise
 from rebalance_sim.protocol.clients import (

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from computing_story import TOLD, member_at_rest
-from member_story import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
+from computing_driver import TOLD, member_at_rest
+from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
     MEMBER_DEFECTS,

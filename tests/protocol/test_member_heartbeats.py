@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from member_story import INTERVAL_MS, Story, partitions, sent
+from member_driver import INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
     ClientState,

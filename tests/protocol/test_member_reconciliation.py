@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from member_story import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
+from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
     CallbackKind,

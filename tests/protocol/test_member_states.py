@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from member_story import Story, partitions
+from member_driver import Story, partitions
 
 from rebalance_sim.protocol.clients import (
     LEGAL_TRANSITIONS,

@@ -7,7 +7,7 @@ created anew under its name, beneath a running consumer.
 from __future__ import annotations
 
 import pytest
-from member_story import Story, sent
+from member_driver import Story, sent
 
 from rebalance_sim.protocol.clients import CommitOffsets, MetadataKnown, RequestMetadata
 from rebalance_sim.protocol.wire.errors import ErrorCode

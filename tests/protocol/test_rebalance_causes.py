@@ -10,14 +10,14 @@ from mixed_builders import mixed, owned
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
-from rebalance_sim.protocol.runtime.causes import (
+from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.runtime.rebalance_causes import (
     REASONS,
     Rebalance,
     RebalanceCause,
     cause_by_reason,
     cause_of_leave,
 )
-from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.topics import Topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_sim.scenarios.shrinking.minimise import minimal_number, minimal_sublist
+from rebalance_sim.scenarios.shrinking.delta_debugging import minimal_number, minimal_sublist
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.data())

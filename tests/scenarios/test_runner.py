@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_sim.invariants.engine.property import Promise, Violation
 from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.known.stuck import Stuck
+from rebalance_sim.invariants.known.unfinished import Stuck
 from rebalance_sim.scenarios.result import OUTCOMES
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
@@ -267,7 +267,7 @@ def test_a_client_that_tries_again_at_once_lets_time_pass() -> None:
 def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rebalance_sim.sim.client.client_lines._FAILURES_PER_MS", 10**9)
+    monkeypatch.setattr("rebalance_sim.sim.client.client_connections._FAILURES_PER_MS", 10**9)
     monkeypatch.setattr("rebalance_sim.sim.clock.EVENTS_AT_ONE_INSTANT", 1_000)
     result = run(SPINNING)
     assert (result.outcome, result.violations) == ("budget", ())

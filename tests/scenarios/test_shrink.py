@@ -17,8 +17,8 @@ from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
-from rebalance_sim.scenarios.shrinking.plainer import with_groups
 from rebalance_sim.scenarios.shrinking.shrink import shrink
+from rebalance_sim.scenarios.shrinking.simplify import with_groups
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.faults import ClientPause

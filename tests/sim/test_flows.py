@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from naive_flows import NaiveFlow, NaiveFlows
 from record_by_record import Consumer, Partition
+from reference_flows import NaiveFlow, NaiveFlows
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows

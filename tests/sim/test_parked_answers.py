@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hands import REBALANCE_MS, SESSION_MS, Hand, assigned
+from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Hand, assigned
 from worlds import Watched, spec
 
 from rebalance_sim.invariants.engine.step import StepKind

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from rebalance_sim.invariants.engine.formatting import listed
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
 from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
-from rebalance_sim.invariants.engine.words import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup

@@ -5,9 +5,9 @@ Sources: client §2, §3, §12.
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.engine.formatting import listed
 from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
 from rebalance_sim.invariants.engine.step import Step
-from rebalance_sim.invariants.engine.words import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.shadow_model import Books
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation

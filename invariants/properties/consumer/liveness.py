@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.engine.property import Promise
 from rebalance_sim.invariants.engine.step import ClientView, WorldView
-from rebalance_sim.invariants.known.stuck import IN_NO_TARGET, Stuck, classified
+from rebalance_sim.invariants.known.unfinished import IN_NO_TARGET, Stuck, classified
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry

@@ -5,11 +5,11 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.engine.formatting import listed
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
 from rebalance_sim.invariants.engine.step import Step, shard_of
-from rebalance_sim.invariants.engine.words import listed
+from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
-from rebalance_sim.invariants.model.vanished import has_vanished_partition
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from rebalance_sim.invariants.engine.formatting import listed
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
 from rebalance_sim.invariants.engine.step import Step, shard_of
-from rebalance_sim.invariants.engine.words import listed
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.shadow_model import Books
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH

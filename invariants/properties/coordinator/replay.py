@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from rebalance_sim.invariants.engine.formatting import first_difference
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
 from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
-from rebalance_sim.invariants.engine.words import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.offset_model import OffsetBook
 from rebalance_sim.invariants.model.shadow_model import Books

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_sim.invariants.engine.formatting import listed
 from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
 from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, shard_of
-from rebalance_sim.invariants.engine.words import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup

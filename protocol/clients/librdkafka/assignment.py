@@ -14,9 +14,9 @@ from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backof
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
 from rebalance_sim.protocol.clients.common.offset_lookup import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_OFFSET,

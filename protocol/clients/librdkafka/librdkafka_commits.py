@@ -13,9 +13,9 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.effects import CommitReturned, SendCommit
 from rebalance_sim.protocol.clients.common.events import CommitOffsets
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,

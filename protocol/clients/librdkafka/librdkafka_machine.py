@@ -28,11 +28,11 @@ from rebalance_sim.protocol.clients.common.effects import (
 from rebalance_sim.protocol.clients.common.facade import MemberFacade
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
-from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

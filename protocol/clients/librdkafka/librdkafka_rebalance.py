@@ -16,9 +16,9 @@ from rebalance_sim.protocol.clients.common.effects import RequestMetadata
 from rebalance_sim.protocol.clients.common.events import Subscribe
 from rebalance_sim.protocol.clients.common.values import CallbackKind, LocalAssignment
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["Rebalance"]

@@ -23,7 +23,7 @@ from rebalance_sim.protocol.consumer.client_side.selection import (
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.consumer.refusals import unknown_member
+from rebalance_sim.protocol.consumer.error_messages import unknown_member
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,

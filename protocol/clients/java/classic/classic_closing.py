@@ -17,7 +17,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
-from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = ["ClassicCalls"]

@@ -13,7 +13,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.reactions import Api, Reset, Then, reaction_to
-from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,

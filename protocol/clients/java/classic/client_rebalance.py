@@ -17,7 +17,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_member_states import Cl
 from rebalance_sim.protocol.clients.java.classic.joining import Joining
 from rebalance_sim.protocol.clients.java.classic.prepare import Prepare, call_back
 from rebalance_sim.protocol.clients.java.classic.reactions import Reset
-from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
 
 __all__ = ["Rebalance"]

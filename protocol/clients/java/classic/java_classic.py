@@ -30,7 +30,7 @@ from rebalance_sim.protocol.clients.java.classic.classic_member_rules import Cla
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
 from rebalance_sim.protocol.clients.java.classic.joining import Joining
-from rebalance_sim.protocol.runtime.causes import REASONS, RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 __all__ = ["ClassicConsumer"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 __all__ = ["InFlight"]

@@ -26,9 +26,9 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebala
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
 from rebalance_sim.protocol.clients.librdkafka.classic.names import SeenNames
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import SHARED_HANDLERS
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import Loss
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = ["LibrdkafkaClassicMember"]

@@ -15,8 +15,8 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core i
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
     ClassicRebalance,
 )
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, HeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

@@ -17,9 +17,9 @@ from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

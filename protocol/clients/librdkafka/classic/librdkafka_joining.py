@@ -29,9 +29,9 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core i
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
     ClassicRebalance,
 )
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink, Loss
-from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.classic_messages import (
     NO_GENERATION,
     JoinGroupProtocol,

@@ -10,11 +10,11 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
-from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.consumer_messages import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from classic_story import ClassicStory
+from classic_driver import ClassicStory
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS, ClassicAssignor
 from rebalance_sim.protocol.clients import (

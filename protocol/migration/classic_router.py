@@ -35,7 +35,6 @@ from rebalance_sim.protocol.consumer.context import CoordinatorContext
 from rebalance_sim.protocol.consumer.removal import group_tombstones
 from rebalance_sim.protocol.migration import mixed
 from rebalance_sim.protocol.migration.downgrade import Downgrade
-from rebalance_sim.protocol.runtime.causes import RebalanceCause
 from rebalance_sim.protocol.runtime.outcome import (
     Completion,
     Outcome,
@@ -43,6 +42,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKey,
     Token,
 )
+from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,

@@ -8,9 +8,9 @@ from rebalance_sim.invariants.engine.property import Promise
 from rebalance_sim.invariants.engine.step import ShardView, WorldView
 from rebalance_sim.invariants.known.known_issues import known_defect
 from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import Books
-from rebalance_sim.invariants.model.vanished import has_vanished_partition
 from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
 
 __all__ = ["IN_NO_TARGET", "Stuck", "classified"]

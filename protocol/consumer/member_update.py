@@ -24,7 +24,7 @@ from rebalance_sim.protocol.consumer.regexes import (
     subscribed_names,
 )
 from rebalance_sim.protocol.consumer.target import compute_target
-from rebalance_sim.protocol.runtime.causes import Rebalance, RebalanceCause
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,

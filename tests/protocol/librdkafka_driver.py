@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from member_story import Story, partitions
+from member_driver import Story, partitions
 
 from rebalance_sim.protocol.clients import (
     ClientState,

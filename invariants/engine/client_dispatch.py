@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rebalance_sim.invariants.engine.classic_watch import ClassicWatch
+from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
 from rebalance_sim.invariants.engine.step import ClientView, Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from member_story import INTERVAL_MS, Story, partitions
+from member_driver import INTERVAL_MS, Story, partitions
 
 from rebalance_sim.protocol.assignors.client_side import (
     ComputedAssignment,

@@ -15,11 +15,11 @@ from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS, JAVA
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
-from rebalance_sim.protocol.clients.librdkafka.link import CoordinatorLink
-from rebalance_sim.protocol.clients.librdkafka.poll_watch import PollWatch
+from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.faults.faults import (
