@@ -128,6 +128,7 @@ class Story:
         assignment: frozenset[TopicPartition] | None = None,
         *,
         epoch: int = 1,
+        interval_ms: int = INTERVAL_MS,
         to: SendHeartbeat | None = None,
     ) -> list[Effect]:
         """Answer a heartbeat, the last one if not told otherwise, after 2 ms."""
@@ -135,7 +136,7 @@ class Story:
         response = ConsumerGroupHeartbeatResponse(
             member_id="m1",
             member_epoch=epoch,
-            heartbeat_interval_ms=INTERVAL_MS,
+            heartbeat_interval_ms=interval_ms,
             assignment=assignment,
         )
         number = (to or self.heartbeats[-1]).correlation_id

@@ -340,6 +340,46 @@ def test_the_poll_timer_is_looked_at_only_with_a_known_coordinator() -> None:
     assert other.state is S.STABLE
 
 
+def poll_expiry_in_flight(story: Story) -> tuple[int, int]:
+    """The application stays away, and the next heartbeat gets no answer: when that was sent, and
+    when the client has seen the poll timer."""
+    due_ms = story.member.next_heartbeat_due_ms
+    assert due_ms is not None
+    story.wait(due_ms - story.now_ms)
+    assert (story.state, story.member.heartbeats_in_flight) == (S.STABLE, 1)
+    while story.state is S.STABLE:
+        story.wait(1)
+    assert (story.state, story.last.member_epoch) == (S.STALE, -1)
+    return due_ms, story.now_ms
+
+
+def test_the_poll_timer_is_looked_at_when_the_interval_of_a_heartbeat_in_flight_ends() -> None:
+    story = Story(max_poll_interval_ms=INTERVAL_MS + 1_000)
+    story.stabilise(0)
+    sent_ms, seen_ms = poll_expiry_in_flight(story)
+    assert seen_ms == sent_ms + INTERVAL_MS
+
+
+def test_once_that_interval_is_over_the_poll_timer_is_looked_at_all_the_time() -> None:
+    story = Story(max_poll_interval_ms=2 * INTERVAL_MS + 1_000)
+    story.stabilise(0)
+    polled_ms = story.now_ms
+    _, seen_ms = poll_expiry_in_flight(story)
+    assert seen_ms == polled_ms + 2 * INTERVAL_MS + 1_000
+
+
+def test_the_poll_timer_is_looked_at_every_five_seconds_of_a_longer_interval() -> None:
+    story = Story(max_poll_interval_ms=13_500)
+    story.stabilise(0)
+    due_ms = story.member.next_heartbeat_due_ms
+    assert due_ms is not None
+    story.wait(due_ms - story.now_ms)
+    story.answer(interval_ms=12_000)
+    story.poll()
+    sent_ms, seen_ms = poll_expiry_in_flight(story)
+    assert seen_ms == sent_ms + 5_000
+
+
 def test_an_answer_to_a_request_that_is_not_in_flight_is_a_bug_of_the_host() -> None:
     story = Story()
     story.stabilise(0)
@@ -422,7 +462,7 @@ def test_heartbeats_in_flight_are_counted_with_and_without_the_leave_of_a_poll_e
     story.stabilise(0)
     story.wait(INTERVAL_MS)
     story.wait(2_000)
-    assert story.state is S.STABLE  # nothing was due, so nobody looked at the poll timer
+    assert story.state is S.STABLE  # no round has begun, so nobody has looked at the poll timer
     story.tell(Tick())
     assert story.state is S.STALE
     assert (story.member.heartbeats_in_flight, story.member.answered_by_handler_in_flight) == (2, 1)

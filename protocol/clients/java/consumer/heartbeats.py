@@ -26,6 +26,9 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 __all__ = ["ErrorClass", "Heartbeats", "classify_error"]
 
+MAX_ROUND_MS = 5_000
+"""The client's network thread waits no longer than this for anything."""
+
 _JOINING = ClientState.JOINING
 _LEAVING = ClientState.LEAVING
 
@@ -142,6 +145,25 @@ class Heartbeats:
         if backoff_until_ms is not None and backoff_until_ms > self._interval_deadline_ms:
             return backoff_until_ms
         return self._interval_deadline_ms
+
+    @property
+    def poll_check_ms(self) -> int | None:
+        """When the poll timer will be seen to have run out; None while the application polls, or
+        nobody looks at the timer.
+
+        Each round of the network thread looks at it, whatever is in flight. A round begins when the
+        heartbeat interval is over, or the backoff, then without a pause while a heartbeat that is
+        due may not be sent, and at the latest after ``MAX_ROUND_MS`` (client §0.1, §6.1).
+        """
+        core = self._core
+        if core.coordinator_id is None or not core.state.takes_assignments:
+            return None
+        runs_out_ms = self._application.poll_timer_deadline_ms
+        if runs_out_ms is None:
+            return None
+        rounds = -(-(runs_out_ms - core.now_ms) // MAX_ROUND_MS)
+        round_ms = max(self._interval_deadline_ms, self._pacer.backoff_until_ms or 0)
+        return max(runs_out_ms, min(round_ms, core.now_ms + rounds * MAX_ROUND_MS))
 
     def run(self) -> None:
         """One tick (client §2.1)."""

@@ -241,6 +241,7 @@ class ConsumerMember(MemberCore, JavaFacade):
             return None
         earliest = self._heartbeats.deadline_ms
         for deadline_ms in (
+            self._heartbeats.poll_check_ms,
             self._search.deadline_ms if self.coordinator_id is None else None,
             self._commits.deadline_ms if self._commits.waiting else None,
             self._commits.interval_poll_due_ms if self._acts_outside_poll else None,
