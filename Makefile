@@ -17,7 +17,7 @@ SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 help:
 	@echo "make test    the test suite (without the tests marked slow)"
 	@echo "make sweep   $(SWEEP_SEEDS) of $(SWEEP_PROFILE) on local Spark, into $(SWEEP_OUT)"
-	@echo "make lint    format, lint, types, and which floor imports which"
+	@echo "make lint    format, lint, types, and which layer imports which"
 	@echo "make ci      all of it, with the slow tests"
 
 test: $(INSTALLED)

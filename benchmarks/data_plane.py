@@ -2,9 +2,9 @@
 
 Run: ``python benchmarks/data_plane.py``.
 
-The same scenarios of the profile ``faulty`` are run with and without the data plane, all promises
+The same scenarios of the profile ``faulty`` are run with and without the data plane, all properties
 checked: with it applications fetch, buffer, process and commit records at the rates of the topics,
-and the promises about records are checked, too. A second pair does the same at 100,000 records a
+and the properties about records are checked, too. A second pair does the same at 100,000 records a
 second in every partition. Runs of a pair take turns; times are processor time.
 
 The target: with the data plane a run costs at most 1.5 times what it costs without, at any rate.

@@ -57,7 +57,7 @@ def settled_world(group_count: int, offsets_partition_count: int, *, commits: bo
         ),
         brokers=BrokerSpec(offsets_partition_count=offsets_partition_count),
         duration_ms=1_000_000_000,
-        calm_ms=0,
+        quiet_period_ms=0,
     )
     world = World(spec, make_checker=Checker)
     world.advance_to(WARM_UP_MS)

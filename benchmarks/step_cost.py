@@ -71,7 +71,7 @@ def settled_world(member_count: int, *, commits: bool, checked: bool) -> World:
             for number in range(member_count)
         ),
         duration_ms=1_000_000_000,
-        calm_ms=0,
+        quiet_period_ms=0,
     )
     world = World(spec, make_checker=Checker if checked else None)
     world.advance_to(WARM_UP_MS)

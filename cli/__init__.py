@@ -1,1 +1,1 @@
-"""The command line: the only floor that prints, parses arguments and picks exit codes."""
+"""The command line: the only layer that prints, parses arguments and picks exit codes."""

@@ -1,4 +1,4 @@
-"""The one error of this floor."""
+"""The one error of this layer."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["BadInput"]
 
 
 class BadInput(Exception):
-    """What the user gave will not do. The message is one line: the place, and the mend."""
+    """What the user gave will not do. The message is one line: the place, and the remedy."""

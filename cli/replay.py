@@ -76,14 +76,14 @@ def _case_step(played: ReplayedStep) -> Iterator[str]:
     yield f"{step.number:>3}  {step.action} {step.member or step.topic}".rstrip()
     yield f"     {step.narrative}"
     yield from _case_state(played.state)
-    told = played.response
-    if told is not None:
-        yield f"     {step.member} is told: {', '.join(_told(told))}"
+    reported = played.response
+    if reported is not None:
+        yield f"     {step.member} is told: {', '.join(_reported(reported))}"
     for difference in played.differences:
         yield f"     DIFFERS  {difference}"
 
 
-def _told(response: CaseResponse) -> Iterator[str]:
+def _reported(response: CaseResponse) -> Iterator[str]:
     if response.error is not None:
         yield response.error
     if response.epoch is not None:

@@ -44,7 +44,7 @@ def run(
     ] = DEFAULT_INTERVAL_MS,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Run one scenario and check every promise after every step."""
+    """Run one scenario and check every property after every step."""
     chosen = choose("run", scenario, profile=profile, seed=seed, semantics=semantics)
     result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)
     if json:
@@ -98,7 +98,7 @@ def describe(result: RunResult, *, replay_command: str) -> list[str]:
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
-        known = f", known defects: {known}" if known else ""
+        known = f", known issues: {known}" if known else ""
         return [f"{result.outcome}: {who}: {length}, digest {result.digest}{known}"]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]
     for violation in result.violations[:VIOLATIONS_SHOWN]:
@@ -121,8 +121,8 @@ def _describe_violation(violation: ViolationRow) -> list[str]:
     where = f"at step {violation.step}, after {violation.at_ms / 1000:,.3f} s simulated"
     return [
         "",
-        f"  promise   {violation.promise}",
+        f"  property  {violation.property}",
         f"            {violation.sentence}",
-        f"  broken    {where}" + (f", in group {violation.group_id}" if violation.group_id else ""),
+        f"  violated  {where}" + (f", in group {violation.group_id}" if violation.group_id else ""),
         f"  seen      {violation.detail}",
     ]

@@ -33,14 +33,15 @@ def shrink(
     profile: OptionalProfile = None,
     seed: OptionalSeed = None,
     semantics: SemanticsName = None,
-    promise: Annotated[
-        str | None, typer.Option(help="Id of the promise to keep broken; else the first broken.")
+    property_id: Annotated[
+        str | None,
+        typer.Option("--property", help="Id of the property to keep violated; else the first."),
     ] = None,
     max_runs: Annotated[int, typer.Option(min=1, help="Runs to spend at most.")] = DEFAULT_MAX_RUNS,
 ) -> int:
     """Take away from a failing scenario whatever its failure does not need.
 
-    The small scenario breaks the same promise, and goes to a file that can be run and edited.
+    The small scenario violates the same property, and goes to a file that can be run and edited.
     """
     from rebalance_sim.scenarios.scenario import dump_scenario
     from rebalance_sim.scenarios.shrinking.shrink import shrink as shrink_scenario
@@ -49,7 +50,7 @@ def shrink(
     _check_writable(out, scenario)
     with _progress_bar(max_runs) as on_progress:
         small = shrink_scenario(
-            chosen.scenario, promise=promise, max_runs=max_runs, on_progress=on_progress
+            chosen.scenario, property_id=property_id, max_runs=max_runs, on_progress=on_progress
         )
     about = f"# Made from {chosen.scenario.name} by shrinking; the run ends {small.failure.outcome}"
     write_text(out, f"{about}: {small.failure.what}.\n{dump_scenario(small.scenario)}")
@@ -75,14 +76,14 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
         ("topics", len(before.topics), len(after.topics)),
         ("seconds", _seconds(large), _seconds(small.scenario)),
     )
-    told = ", ".join(f"{name} {old} -> {new}" for name, old, new in sizes)
-    yield f"{out}: {told} ({small.runs} runs)"
+    reported = ", ".join(f"{name} {old} -> {new}" for name, old, new in sizes)
+    yield f"{out}: {reported} ({small.runs} runs)"
     yield ""
     yield from describe(small.result, replay_command=replay_command(str(out)))
 
 
 def _seconds(scenario: Scenario) -> str:
-    return f"{(scenario.world.duration_ms + scenario.world.calm_ms) / 1000:,.1f}"
+    return f"{(scenario.world.duration_ms + scenario.world.quiet_period_ms) / 1000:,.1f}"
 
 
 @contextmanager

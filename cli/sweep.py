@@ -151,25 +151,25 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
             f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included; "
             f"{throughput.run_ms_mean:,.1f} ms a run"
         )
-    for title, findings in (("broken", summary.violations), ("known", summary.known)):
+    for title, findings in (("violated", summary.violations), ("known", summary.known)):
         for finding in findings[:FINDINGS_SHOWN]:
-            yield f"{title:<7} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
+            yield f"{title:<8} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
             yield from _commands(summary, finding.first_seed)
         if len(findings) > FINDINGS_SHOWN:
-            yield f"        and {len(findings) - FINDINGS_SHOWN} more: see the report"
+            yield f"         and {len(findings) - FINDINGS_SHOWN} more: see the report"
     others = [row for row in summary.failures if row[1] != "violation"]
     for seed, outcome, reason in others[:FAILURES_SHOWN]:
-        yield f"{outcome:<7} {reason}"
+        yield f"{outcome:<8} {reason}"
         yield from _commands(summary, seed)
     if len(others) > FAILURES_SHOWN:
-        yield f"        and {len(others) - FAILURES_SHOWN} more: see the report"
+        yield f"         and {len(others) - FAILURES_SHOWN} more: see the report"
     if summary.missed:
-        yield f"never   {len(summary.missed)} situations that a sweep should visit: see the report"
+        yield f"never    {len(summary.missed)} situations that a sweep should visit: see the report"
     yield f"report: {os.path.relpath(summary.report)}"
 
 
 def _commands(summary: SweepSummary, seed: int) -> Iterator[str]:
-    yield f"        {summary.replay_command(seed)}"
+    yield f"         {summary.replay_command(seed)}"
     trace_command = summary.trace_command(seed)
     if trace_command is not None:
-        yield f"        {trace_command}"
+        yield f"         {trace_command}"

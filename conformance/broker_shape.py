@@ -13,7 +13,7 @@ from rebalance_sim.conformance.errors import TraceError
 __all__ = ["check_log", "check_steps", "check_topics"]
 
 
-class _Misfit(Exception):
+class _ShapeError(Exception):
     """A value is not what stands here; ``field`` is its place within the checked value."""
 
     def __init__(self, expected: str, field: str = "") -> None:
@@ -37,27 +37,27 @@ _Fields = Mapping[str, _Field]
 
 def _text(value: object) -> None:
     if not isinstance(value, str):
-        raise _Misfit("text")
+        raise _ShapeError("text")
 
 
 def _number(value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _Misfit("a whole number")
+        raise _ShapeError("a whole number")
 
 
 def _count(value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise _Misfit("a whole number from 0 on")
+        raise _ShapeError("a whole number from 0 on")
 
 
 def _flag(value: object) -> None:
     if not isinstance(value, bool):
-        raise _Misfit("true or false")
+        raise _ShapeError("true or false")
 
 
 def _any_object(value: object) -> None:
     if not isinstance(value, dict):
-        raise _Misfit("an object")
+        raise _ShapeError("an object")
 
 
 def _or_null(check: _Check) -> _Check:
@@ -65,8 +65,8 @@ def _or_null(check: _Check) -> _Check:
         if value is not None:
             try:
                 check(value)
-            except _Misfit as misfit:
-                raise _Misfit(f"{misfit.expected} or null", misfit.field) from None
+            except _ShapeError as shape_error:
+                raise _ShapeError(f"{shape_error.expected} or null", shape_error.field) from None
 
     return look
 
@@ -74,7 +74,7 @@ def _or_null(check: _Check) -> _Check:
 def _list_of(check: _Check) -> _Check:
     def look(value: object) -> None:
         if not isinstance(value, list):
-            raise _Misfit("a list")
+            raise _ShapeError("a list")
         for index, item in enumerate(value):
             _inside(f"[{index}]", check, item)
 
@@ -100,10 +100,10 @@ def _object(fields: _Fields) -> _Check:
             if name in value:
                 _inside(f".{name}", field.check, value[name])
             elif field.is_required:
-                raise _Misfit("it, as it must not be left out", f".{name}")
+                raise _ShapeError("it, as it must not be left out", f".{name}")
         for name in value:
             if name not in fields:
-                raise _Misfit(f"one of {', '.join(fields)}", f".{name}")
+                raise _ShapeError(f"one of {', '.join(fields)}", f".{name}")
 
     return look
 
@@ -111,13 +111,13 @@ def _object(fields: _Fields) -> _Check:
 def _inside(place: str, check: _Check, value: object) -> None:
     try:
         check(value)
-    except _Misfit as misfit:
-        raise _Misfit(misfit.expected, place + misfit.field) from None
+    except _ShapeError as shape_error:
+        raise _ShapeError(shape_error.expected, place + shape_error.field) from None
 
 
 def _partition_number(value: object) -> None:
     if not isinstance(value, str) or not value.isdecimal():
-        raise _Misfit("a partition number in quotes")
+        raise _ShapeError("a partition number in quotes")
 
 
 # -- steps ---------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ def check_log(path: object, log: Sequence[Any]) -> None:
 def _check(place: str, check: _Check, value: object) -> None:
     try:
         check(value)
-    except _Misfit as misfit:
-        field = misfit.field.removeprefix(".")
+    except _ShapeError as shape_error:
+        field = shape_error.field.removeprefix(".")
         of_field = f"field {field!r}: " if field else ""
-        raise TraceError(f"{place}: {of_field}expected {misfit.expected}") from None
+        raise TraceError(f"{place}: {of_field}expected {shape_error.expected}") from None

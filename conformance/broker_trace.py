@@ -65,7 +65,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def load_broker_trace(path: str | Path) -> BrokerTrace:
-    """Read one trace. Raises TraceError with one line naming the place and the mend."""
+    """Read one trace. Raises TraceError with one line naming the place and the remedy."""
     data = read_json(Path(path))
     missing = [key for key in _KEYS if key not in data]
     if missing:

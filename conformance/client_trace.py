@@ -107,7 +107,7 @@ class ClientTrace:
 
 
 def load_client_trace(path: str | Path) -> ClientTrace:
-    """Read one trace. Raises TraceError with one line naming the place and the mend."""
+    """Read one trace. Raises TraceError with one line naming the place and the remedy."""
     data = read_json(Path(path))
     missing = [key for key in _KEYS if key not in data]
     if missing:

@@ -6,4 +6,4 @@ __all__ = ["TraceError"]
 
 
 class TraceError(Exception):
-    """A trace file cannot be used. The message is one line: the place, and the mend."""
+    """A trace file cannot be used. The message is one line: the place, and the remedy."""

@@ -184,7 +184,7 @@ class LibrdkafkaHost(ReplayHost):
             super().answer(number, api, response)
 
     def _looks_again(self) -> bool:
-        """Whether the client went on searching when this answer came, instead of heeding it."""
+        """Whether the client went on searching when this answer came, instead of handling it."""
         if self.member.coordinator_state is not CoordinatorState.WAIT_COORD:
             return False
         next_change = next(

@@ -183,7 +183,7 @@ def method_table() -> str:
 
 
 def defect_table() -> str:
-    """The known defects that some version shipped with."""
+    """The defects that some version shipped with."""
     names = sorted({name for version in SEMANTICS.values() for name in version.shipped_defects})
     rows = [
         (
@@ -211,7 +211,7 @@ def fault_table() -> str:
     return _table(("kind", "what happens", "further keys"), rows)
 
 
-def zoo_table() -> str:
+def defect_catalogue() -> str:
     """Every defect that can be switched on."""
     rows = [
         (f"`{defect.id}`", defect.component, defect.title, _shows_as(defect))
@@ -247,7 +247,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "defect-table": defect_table,
     "outcome-table": outcome_table,
     "fault-table": fault_table,
-    "zoo-table": zoo_table,
+    "defect-catalogue": defect_catalogue,
 }
 
 

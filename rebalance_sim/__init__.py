@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.case_studies import replay as replay_case_study
     from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
     from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED_PROTOCOLS
-    from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+    from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
     from rebalance_sim.scenarios.errors import ScenarioError
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.ownership import (
@@ -65,6 +65,7 @@ __all__ = [
     "ViolationRow",
     "__version__",
     "compare",
+    "defect_scenario",
     "dump_scenario",
     "fault_kind",
     "generate",
@@ -84,13 +85,12 @@ __all__ = [
     "shrink",
     "sweep",
     "with_protocol",
-    "zoo_scenario",
 ]
 
 _PUBLIC = {
     "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
     "scenarios.compare": ("DEFAULT_PROTOCOLS", "with_protocol"),
-    "scenarios.defects": ("DEFECTS", "zoo_scenario"),
+    "scenarios.defects": ("DEFECTS", "defect_scenario"),
     "scenarios.errors": ("ScenarioError",),
     "scenarios.generate.generator": ("generate",),
     "scenarios.ownership": ("OwnershipInterval", "OwnershipTrace", "ownership_intervals"),

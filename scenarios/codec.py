@@ -204,8 +204,8 @@ def _decode_enum(cls: type[Enum], data: object, place: str) -> Enum:
     for member in cls:
         if member.value == data and type(member.value) is type(data):
             return member
-    mend = did_you_mean(str(data), (str(member.value) for member in cls))
-    raise ScenarioError(f"no such value: {_shown(data)}; {mend}", place=place)
+    remedy = did_you_mean(str(data), (str(member.value) for member in cls))
+    raise ScenarioError(f"no such value: {_shown(data)}; {remedy}", place=place)
 
 
 def _decode_scalar(hint: Any, data: object, place: str) -> object:

@@ -1,4 +1,5 @@
-"""The one error of this floor: bad input, told in a line that names the place and the mend."""
+"""The one error of this layer: bad input, reported in a line that names the place and the
+remedy."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ def load_profile(name: str) -> Profile:
 
 
 def parse_profile(text: str) -> Profile:
-    """Read a profile from the text of a TOML file. Raises ScenarioError with place and mend."""
+    """Read a profile from the text of a TOML file. Raises ScenarioError with place and remedy."""
     return decode(Profile, parse_toml(text))
 
 

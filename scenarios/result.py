@@ -10,10 +10,10 @@ from rebalance_sim.sim.observe.sampling import MetricSample
 __all__ = ["OUTCOMES", "RunResult", "ViolationRow"]
 
 OUTCOMES: Mapping[str, str] = {
-    "ok": "every promise held",
-    "violation": "a promise was broken, and no known defect of the simulated version explains it",
-    "known": "promises were broken only in ways that the simulated version is known for",
-    "stuck": "a liveness promise was not kept in the calm period",
+    "ok": "every property held",
+    "violation": "a property was violated, and no known issue of the simulated version explains it",
+    "known": "properties were violated only in ways that the simulated version is known for",
+    "stuck": "a liveness property did not hold in the quiet period",
     "budget": "the run was cut off: by its step or wall time budget, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
 }
@@ -22,9 +22,9 @@ OUTCOMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolationRow:
-    """A broken promise: which, of which group, where in the run, and what was seen."""
+    """A violated property: which, of which group, where in the run, and what was seen."""
 
-    promise: str
+    property: str
     sentence: str
     step: int
     at_ms: int
@@ -36,7 +36,7 @@ class ViolationRow:
 class RunResult:
     """One run.
 
-    ``known`` counts, for each known defect of the simulated version, how often it showed.
+    ``known`` counts, for each known issue of the simulated version, how often it showed.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``digest`` is that of the trace: equal digests, equal runs. ``samples`` are
     the series of the run, if any were asked for.

@@ -1,7 +1,7 @@
 """Running a scenario: a world, everything that watches over it, two budgets, and a verdict.
 
-A run never raises for what happens inside it. A broken promise is an outcome; so is an exception of
-our own code, which then stands in ``reason``.
+A run never raises for what happens inside it. A violated property is an outcome; so is an exception
+of our own code, which then stands in ``reason``.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ FRAMES_SHOWN = 3
 """Innermost frames of an exception in ``reason``: enough to find the place."""
 
 JUDGED = "liveness.judged"
-"""Coverage: the calm was long enough for every bound to pass, so that silence means something."""
+"""Coverage: the quiet period was long enough for every bound to pass, so that silence means
+something."""
 
 TIES = "schedule.tie"
 """Coverage: events of the same instant whose order was drawn by lot."""
 
 
-class Calm(Protocol):
-    """What judges the calm: ``invariants.properties.consumer.liveness``."""
+class LivenessCheck(Protocol):
+    """What judges the quiet period: ``invariants.properties.consumer.liveness``."""
 
     @property
     def bound_ms(self) -> int:
-        """From the start of the calm until everything has to have come about."""
+        """From the start of the quiet period until everything has to have come about."""
         ...
 
-    def on_calm_start(self, at_ms: int) -> None:
+    def on_quiet_period_start(self, at_ms: int) -> None:
         """Nothing is disturbed from this time on."""
         ...
 
@@ -58,12 +59,13 @@ class Watcher(Protocol):
 
     @property
     def unexplained(self) -> Sequence[Violation]:
-        """Broken promises that no known defect explains, in the order in which they broke."""
+        """Violated properties that no known issue explains, in the order in which they were
+        violated."""
         ...
 
     @property
     def known_counts(self) -> Mapping[tuple[str, str], int]:
-        """(promise id, known defect) -> how often it showed."""
+        """(property id, known issue) -> how often it showed."""
         ...
 
     def after_step(self, step: Step) -> None:
@@ -71,7 +73,7 @@ class Watcher(Protocol):
         ...
 
     def at_end(self) -> None:
-        """The calm is over."""
+        """The quiet period is over."""
         ...
 
     def coverage(self) -> Mapping[str, int]:
@@ -79,7 +81,7 @@ class Watcher(Protocol):
         ...
 
     @property
-    def liveness(self) -> Calm:
+    def liveness(self) -> LivenessCheck:
         """Judges what has to come about once faults have stopped."""
         ...
 
@@ -91,7 +93,7 @@ def run(
     make_watcher: Callable[[WorldView], Watcher] = Checker,
     metrics_interval_ms: int | None = None,
 ) -> RunResult:
-    """Run a scenario and check every promise after every step.
+    """Run a scenario and check every property after every step.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``make_watcher`` is called
     with each group of the world. ``metrics_interval_ms``: how often metrics are sampled, in
@@ -131,9 +133,9 @@ class _Run:
         except Exception as problem:
             error = _describe(problem)
         scenario, world = self._scenario, self._world
-        broken = self._broken()
+        violated = self._violated()
         late = [self._late_row(group, stuck) for group, stuck in self._late if not stuck.known_as]
-        outcome, reason = self._verdict(broken, late, error)
+        outcome, reason = self._verdict(violated, late, error)
         return RunResult(
             seed=scenario.seed,
             profile=scenario.profile,
@@ -145,7 +147,7 @@ class _Run:
             digest=self._trace.digest(),
             ties=0 if world is None else world.clock.tie_count,
             known=self._known(),
-            violations=(*broken, *late),
+            violations=(*violated, *late),
             metrics=self._metrics,
             coverage=self._coverage(),
             reason=reason,
@@ -165,36 +167,37 @@ class _Run:
         result = self._world.run()
         self._is_complete = result.is_complete
         self._metrics = result.metrics
-        self._judge_calm(result.simulated_ms)
+        self._judge_quiet_period(result.simulated_ms)
 
     def _watch(self, view: WorldView) -> Watcher:
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
-        watcher.liveness.on_calm_start(self._scenario.world.duration_ms)
+        watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
         return watcher
 
-    def _judge_calm(self, now_ms: int) -> None:
-        """After a broken promise the books of its group are closed: it is not judged then."""
+    def _judge_quiet_period(self, now_ms: int) -> None:
+        """After a violated property the shadow model of its group is closed: it is not judged
+        then."""
         if not self._is_complete:
             return
-        calm_ms = self._scenario.world.calm_ms
+        quiet_period_ms = self._scenario.world.quiet_period_ms
         self._is_judged = True
         for group_id, watcher in self._watchers.items():
             if watcher.unexplained:
                 self._is_judged = False
                 continue
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
-            self._is_judged = self._is_judged and calm_ms >= watcher.liveness.bound_ms
+            self._is_judged = self._is_judged and quiet_period_ms >= watcher.liveness.bound_ms
 
     def _is_over_budget(self) -> bool:
         return time.monotonic() > self._deadline_s
 
     def _verdict(
-        self, broken: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
+        self, violated: Sequence[ViolationRow], late: Sequence[ViolationRow], error: str
     ) -> tuple[str, str]:
-        # A broken promise comes before an exception: what follows it is often its consequence.
-        if broken:
+        # A violated property comes before an exception: what follows it is often its consequence.
+        if violated:
             after = f"; afterwards {error}" if error else ""
-            return "violation", self._sentence(broken[0]) + after
+            return "violation", self._sentence(violated[0]) + after
         if late:
             return "stuck", self._sentence(late[0])
         if error:
@@ -204,7 +207,7 @@ class _Run:
         known = self._known()
         if known:
             counts = ", ".join(f"{name} ({count} times)" for name, count in known.items())
-            return "known", f"known defects of {self._scenario.world.semantics} showed: {counts}"
+            return "known", f"known issues of {self._scenario.world.semantics} showed: {counts}"
         return "ok", ""
 
     def _exceeded(self) -> str:
@@ -239,8 +242,8 @@ class _Run:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _broken(self) -> list[ViolationRow]:
-        """Broken promises of all groups, in the order in which they broke."""
+    def _violated(self) -> list[ViolationRow]:
+        """Violated properties of all groups, in the order in which they were violated."""
         rows = [
             _row(group_id, violation)
             for group_id, watcher in self._watchers.items()
@@ -252,8 +255,8 @@ class _Run:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
         return ViolationRow(
             group_id=group_id,
-            promise=stuck.promise.id,
-            sentence=stuck.promise.sentence,
+            property=stuck.spec.id,
+            sentence=stuck.spec.sentence,
             step=0 if self._world is None else self._world.steps.count,
             at_ms=0 if self._world is None else self._world.now_ms,
             detail=f"{stuck.subject} {stuck.reason}{since}",
@@ -261,14 +264,14 @@ class _Run:
 
     def _sentence(self, row: ViolationRow) -> str:
         of_group = f" of group {row.group_id}" if len(self._watchers) > 1 else ""
-        return f"{row.promise}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
+        return f"{row.property}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
 
 
 def _row(group_id: str, violation: Violation) -> ViolationRow:
     return ViolationRow(
         group_id=group_id,
-        promise=violation.promise.id,
-        sentence=violation.promise.sentence,
+        property=violation.spec.id,
+        sentence=violation.spec.sentence,
         step=violation.step_index,
         at_ms=violation.at_ms,
         detail=violation.detail,

@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def defects(self) -> tuple[str, ...]:
-        """Defects of the zoo that are switched on."""
+        """Defects that are switched on."""
         return self.world.defects
 
     @property
@@ -82,7 +82,7 @@ class Scenario:
 def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario from a TOML file.
 
-    Raises ScenarioError, in one line with file, place and mend, for everything that is wrong with
+    Raises ScenarioError, in one line with file, place and remedy, for everything that is wrong with
     the file, also if it cannot be read.
     """
     try:
@@ -139,5 +139,5 @@ def _check_topic(name: str, known: set[str], place: str) -> None:
     if name in known:
         return
     close = difflib.get_close_matches(name, sorted(known), n=1)
-    mend = f"did you mean {close[0]!r}?" if close else "add it to topics or create it by a fault"
-    raise ScenarioError(f"no such topic: {name!r}; {mend}", place=place)
+    remedy = f"did you mean {close[0]!r}?" if close else "add it to topics or create it by a fault"
+    raise ScenarioError(f"no such topic: {name!r}; {remedy}", place=place)

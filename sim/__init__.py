@@ -20,7 +20,7 @@ Read in this order:
   ``routing``, to checkers.
 - ``sampling``, ``probes``: series, read between steps. ``coordinator_metrics``: what a broker
   publishes. ``epoch_delays``: how long group epochs wait for their target and their members.
-- ``broker_rules``: known defects of brokers. ``re2_engine``: the expressions of real brokers.
+- ``broker_rules``: defects of brokers. ``re2_engine``: the expressions of real brokers.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
 segments, request handler queues.

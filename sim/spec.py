@@ -223,20 +223,20 @@ class BrokerSpec:
 class WorldSpec:
     """A whole world.
 
-    Faults and changes happen until ``duration_ms``; then everything is healed, and ``calm_ms``
-    follows, in which every group must come to rest. ``group_id`` is the group of the clients that
-    name no other. ``semantics`` names the protocol version and ``defects`` those of the zoo that
-    are switched on, in coordinator, member or broker. ``seed`` feeds every random stream.
-    ``data_plane``: clients fetch, buffer and process records (``data_plane.py``); without it they
-    keep up with whatever is produced. ``admin_interval_ms``: about how often an administrator
-    describes and lists the groups (``admin_client.py``); None for nobody.
+    Faults and changes happen until ``duration_ms``; then everything is healed, and
+    ``quiet_period_ms`` follows, in which every group must come to rest. ``group_id`` is the group
+    of the clients that name no other. ``semantics`` names the protocol version and ``defects``
+    those that are switched on, in coordinator, member or broker. ``seed`` feeds every random
+    stream. ``data_plane``: clients fetch, buffer and process records (``data_plane.py``); without
+    it they keep up with whatever is produced. ``admin_interval_ms``: about how often an
+    administrator describes and lists the groups (``admin_client.py``); None for nobody.
     """
 
     seed: int
     topics: tuple[TopicSpec, ...]
     clients: tuple[ClientSpec, ...]
     duration_ms: int
-    calm_ms: int
+    quiet_period_ms: int
     group_id: str = "group"
     semantics: str = "kafka-4.3"
     defects: tuple[str, ...] = ()
@@ -250,7 +250,7 @@ class WorldSpec:
     def __post_init__(self) -> None:
         _not_empty(self, "group_id")
         _at_least(self, 1, "duration_ms")
-        _at_least(self, 0, "calm_ms")
+        _at_least(self, 0, "quiet_period_ms")
         if self.semantics not in SEMANTICS:
             known = ", ".join(SEMANTICS)
             raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")

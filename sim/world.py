@@ -28,7 +28,7 @@ from rebalance_sim.sim.broker.controller import Controller
 from rebalance_sim.sim.broker.offsets_topic import partition_for
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.client_process import ClientProcess
-from rebalance_sim.sim.client.client_processes import Fleet
+from rebalance_sim.sim.client.client_processes import ClientProcesses
 from rebalance_sim.sim.client.task_store import TaskStore
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
@@ -115,12 +115,12 @@ class World:
         self.data_plane = DataPlane(self)
         self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
-        self.fleet = Fleet(self)
+        self.client_processes = ClientProcesses(self)
         self.injector = Injector(self)
         self.admin = AdminTasks(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
-        self._is_calm = False
+        self._is_quiet = False
         self._acting: list[ShardHost | None] = [None] * spec.brokers.offsets_partition_count
         self._acting_epochs = [0] * spec.brokers.offsets_partition_count
         self._max_steps = max_steps
@@ -133,15 +133,15 @@ class World:
     # --- the run ----------------------------------------------------------------------------------
 
     def run(self) -> WorldResult:
-        """Let everything happen: faults until ``duration_ms``, then the calm."""
+        """Let everything happen: faults until ``duration_ms``, then the quiet period."""
         if self.advance_to(self.end_ms):
             self.steps.checker.at_end()
         return self.result()
 
     @property
     def end_ms(self) -> int:
-        """The end of the calm."""
-        return self.spec.duration_ms + self.spec.calm_ms
+        """The end of the quiet period."""
+        return self.spec.duration_ms + self.spec.quiet_period_ms
 
     def advance_to(self, at_ms: int) -> bool:
         """Let everything before ``at_ms`` happen; False if a budget stops the world before that.
@@ -152,10 +152,10 @@ class World:
             raise ValueError(f"at_ms ({at_ms}) lies beyond the end of the world ({self.end_ms})")
         if not self._has_started:
             self._start()
-        if not self._is_calm and at_ms >= self.spec.duration_ms:
+        if not self._is_quiet and at_ms >= self.spec.duration_ms:
             if not self._run_until(self.spec.duration_ms):
                 return False
-            self._is_calm = True
+            self._is_quiet = True
             self.injector.heal()
         return self._run_until(at_ms)
 
@@ -195,7 +195,7 @@ class World:
     def _start(self) -> None:
         self._has_started = True
         self.controller.start(self.topics.initial_image())
-        self.fleet.schedule_starts()
+        self.client_processes.schedule_starts()
         self.injector.schedule(self.spec.faults)
         if self.spec.admin_interval_ms is not None:
             AdminClient(self, self.spec.admin_interval_ms).start()
@@ -231,7 +231,7 @@ class World:
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name; of all groups."""
-        return self.fleet.processes
+        return self.client_processes.processes
 
     def is_stable(self) -> bool:
         """Whether every group is served, and stable or gone."""

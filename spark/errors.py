@@ -6,7 +6,7 @@ __all__ = ["SparkSetupError", "SweepError", "SweepInterrupted"]
 
 
 class SweepError(Exception):
-    """The sweep cannot start or go on. The message names the place and the mend."""
+    """The sweep cannot start or go on. The message names the place and the remedy."""
 
 
 class SparkSetupError(SweepError):

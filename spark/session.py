@@ -267,5 +267,5 @@ def _check_master_answers(master: str) -> None:
             problems.append(str(problem))
     if addresses:
         raise SparkSetupError(
-            f"no Spark master at {master} ({'; '.join(problems)}): start it or mend --master"
+            f"no Spark master at {master} ({'; '.join(problems)}): start it or correct --master"
         )

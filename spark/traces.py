@@ -29,7 +29,7 @@ class _Traced(NamedTuple):
 def trace_failures(folder: ResultFolder, plan: SweepPlan, *, count: int) -> None:
     """Write traces of the first ``count`` runs that failed; what is there already stays.
 
-    Each broken promise comes first with its first seed, then all others by seed. A runner that
+    Each violated property comes first with its first seed, then all others by seed. A runner that
     takes no ``trace`` leaves none. A run that ends here otherwise than in its batch is left out:
     a limit of this machine stopped it, for the batch has replayed it already.
     """
@@ -38,7 +38,7 @@ def trace_failures(folder: ResultFolder, plan: SweepPlan, *, count: int) -> None
         return
     digests = dict(_failed(folder.path))
     present = traces_in(folder.path)
-    chosen = list(dict.fromkeys((*_first_of_each_promise(folder.path, digests), *digests)))
+    chosen = list(dict.fromkeys((*_first_of_each_property(folder.path, digests), *digests)))
     todo = [seed for seed in chosen[:count] if seed not in present]
     for attempt in supervised(_body(runner, plan.profile), todo, plan.limits):
         if not attempt.failure and attempt.result.digest == digests[attempt.unit]:
@@ -77,12 +77,12 @@ def _failed(path: Path) -> Iterator[tuple[int, str]]:
             yield seed, digest
 
 
-def _first_of_each_promise(path: Path, failed: Iterable[int]) -> list[int]:
-    violations = read_table(path, "violations").select(["seed", "promise"])
+def _first_of_each_property(path: Path, failed: Iterable[int]) -> list[int]:
+    violations = read_table(path, "violations").select(["seed", "property"])
     columns = (column.to_pylist() for column in violations.columns)
     can_be_replayed = set(failed)
     first: dict[str, int] = {}
-    for seed, promise in zip(*columns, strict=True):
+    for seed, property_id in zip(*columns, strict=True):
         if seed in can_be_replayed:
-            first.setdefault(promise, seed)
+            first.setdefault(property_id, seed)
     return sorted(first.values())

@@ -15,7 +15,7 @@ from rebalance_sim.spark.store.tables import OUTCOMES, SCHEMAS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FLOORS = ("cli", "spark", "scenarios", "sim", "invariants", "protocol", "conformance")
+LAYERS = ("cli", "spark", "scenarios", "sim", "invariants", "protocol", "conformance")
 
 
 def test_every_command_is_shown_and_every_shown_command_exists() -> None:
@@ -51,8 +51,8 @@ def test_outcomes_profiles_and_versions_are_listed() -> None:
 
 
 def test_every_package_has_a_line() -> None:
-    folders = [ROOT / floor for floor in FLOORS]
-    folders += [path for floor in folders for path in floor.iterdir() if any(path.glob("*.py"))]
+    folders = [ROOT / layer for layer in LAYERS]
+    folders += [path for layer in folders for path in layer.iterdir() if any(path.glob("*.py"))]
     for folder in folders:
         assert f"| `{'.'.join(folder.relative_to(ROOT).parts)}` |" in README
 

@@ -1,4 +1,4 @@
-"""Shows every step of one group to the invariants that listen to it, and keeps their books.
+"""Shows every step of one group to the invariants that listen to it, and keeps their shadow model.
 
 A world with several groups has a checker for each, and shows it what concerns its group. The cost
 of a step is in proportion to what it changed: a steady heartbeat and its answer reach no invariant
@@ -16,14 +16,14 @@ from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
 from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Violation
-from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.invariants.engine.property import Finding, Property, Violation
+from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
 from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
-from rebalance_sim.invariants.known.known_issues import known_defect
+from rebalance_sim.invariants.known.known_issues import known_issue
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.properties.consumer.liveness import Liveness
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
@@ -57,26 +57,26 @@ class Checker:
     ``full_every``: a full check follows that many steps of the group after the last one, or
     ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
     0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
-    no known defect explains; otherwise each promise is reported the first time that it breaks.
+    no known issue explains; otherwise each property is reported the first time that it is violated.
     """
 
     def __init__(
         self,
         view: WorldView,
         *,
-        invariants: Iterable[type[Invariant]] = INVARIANTS,
+        invariants: Iterable[type[Property]] = PROPERTY_CLASSES,
         full_every: int = 64,
         stop_at_first: bool = True,
     ) -> None:
-        self.books = Books(view)
+        self.model = ShadowModel(view)
         self.violations: list[Violation] = []
         self.known_counts: Counter[tuple[str, str]] = Counter()
-        """(promise id, defect) -> how often; only the first of each is among ``violations``."""
+        """(property id, defect) -> how often; only the first of each is among ``violations``."""
         self.is_stopped = False
-        self._broken: set[str] = set()
+        self._violated: set[str] = set()
         self.full_count = 0
-        self.visits = Visits(self.books)
-        self.liveness = Liveness(view, self.books)
+        self.visits = Visits(self.model)
+        self.liveness = Liveness(view, self.model)
         self._view = view
         self._semantics = view.semantics
         self._stop_at_first = stop_at_first
@@ -84,23 +84,23 @@ class Checker:
         self._next_full = full_every
         self._seen = 0
         self._invariants = [
-            kind(self.books)
+            kind(self.model)
             for kind in invariants
             if kind.applies_to(view.semantics)
             and (view.has_data_plane or not kind.needs_data_plane)
         ]
         self._listeners = Listeners(self._invariants, self.visits)
         self._view_of_kinds = {
-            kinds: ViewOfKinds(view, kinds) for kinds in {i.promise.kinds for i in invariants}
+            kinds: ViewOfKinds(view, kinds) for kinds in {i.spec.kinds for i in invariants}
         }
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
-        self._ledgers = self.books.ledgers
-        self._classic = ClassicWatch(self.books, self._on, self._ask)
+        self._ledgers = self.model.ledgers
+        self._classic = ClassicWatch(self.model, self._on, self._ask)
         clients = ClientWatch(
-            self.books,
+            self.model,
             self.liveness,
             {kind: self._listeners.about(kind) for kind in CLIENT_KINDS},
             self._on,
@@ -142,16 +142,16 @@ class Checker:
         """The run is over."""
 
     def check_fully(self, step: Step) -> None:
-        """Let every promise about a state judge the whole world."""
+        """Let every property about a state judge the whole world."""
         self.full_count += 1
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
         for invariant in self._invariants:
             if is_mixed and not invariant.judges_mixed:
                 continue
-            finding = invariant.full(self._view_of_kinds[invariant.promise.kinds])
+            finding = invariant.full(self._view_of_kinds[invariant.spec.kinds])
             if finding is not None:
                 self._report(step, invariant, finding)
 
@@ -161,7 +161,7 @@ class Checker:
 
     @property
     def unexplained(self) -> list[Violation]:
-        """Violations that no known defect explains."""
+        """Violations that no known issue explains."""
         return [v for v in self.violations if v.known_as is None]
 
     # -- coordinator -----------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Checker:
             raise ValueError("a coordinator.request step must name its shard")
         ledger = self._ledgers.get(shard.name)
         if ledger is None:
-            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+            ledger = self.model.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
         if step.records:
             self._ask(self._on["on_append"], step)
@@ -185,7 +185,7 @@ class Checker:
             else:
                 self._heartbeat(step, request, response, ledger, shard)
         elif type(request) is OffsetCommitRequest:
-            if self.books.classic_group_in(shard) is not None:
+            if self.model.classic_group_in(shard) is not None:
                 self._classic.on_commit(step, shard)
             else:
                 self._commit(step, response.errors)
@@ -193,13 +193,13 @@ class Checker:
             if step.records:
                 self._change(step, ledger, shard)
             self._ask(self._on["on_assignment_request"], step)
-            self.books.computations.note_answer(shard.name, request, response)
+            self.model.computations.note_answer(shard.name, request, response)
         elif step.records:
             self._change(step, ledger, shard)
         elif type(request) in _READS:
             self._ask(self._on["on_read"], step)
         if (
-            self.books.classic
+            self.model.classic
             or type(request) in CLASSIC_REQUESTS
             or shard.coordinator.classic_groups
         ):
@@ -263,41 +263,41 @@ class Checker:
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask(on["on_refused" if is_refused else "on_heartbeat"], step, before)
         if response.should_compute_assignment:
-            self.books.computations.note_told(shard.name, sender, ledger, step.at_ms)
+            self.model.computations.note_chosen(shard.name, sender, ledger, step.at_ms)
         if step.timers:
             self._ask(on["on_timers"], step)
 
     def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
         change = ledger.apply(step.records)
-        change.group = self.books.group_in(shard)
+        change.group = self.model.group_in(shard)
         change.is_by_client = type(step.request) is ConsumerGroupInstallAssignmentRequest
         ledger.note_states(change, step.at_ms)
         on = self._on_mixed if change.is_mixed else self._on
         if change.moved:
             request = step.request
             is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
-            self.books.note_releases(change, by_full_request=is_full)
+            self.model.note_releases(change, by_full_request=is_full)
         self._ask(on["on_change"], step, change)
-        self.books.computations.note_change(shard.name, change)
-        if self.books.contested:
+        self.model.computations.note_change(shard.name, change)
+        if self.model.contested:
             self._ask(self._on["on_ownership"], step)
         return change
 
     def _timer(self, step: Step) -> None:
         shard = shard_of(step)
-        ledger = self.books.ledgers.get(shard.name)
+        ledger = self.model.ledgers.get(shard.name)
         if ledger is None:
-            ledger = self.books.open_ledger(shard, without_last=len(step.records))
+            ledger = self.model.open_ledger(shard, without_last=len(step.records))
         change = None
         if step.records:
             self._ask(self._on["on_append"], step)
             change = self._change(step, ledger, shard)
-            self.books.note_expulsions(change, step.at_ms)
+            self.model.note_expulsions(change, step.at_ms)
         self._classic.on_step(step, shard)
         if step.event.kind.startswith("classic-"):
             return
         if step.event.kind == "computation" and change is None:
-            self.books.computations.note_expired(shard.name, ledger)
+            self.model.computations.note_expired(shard.name, ledger)
         is_mixed = ledger.classic_count > 0 or (change is not None and change.is_mixed)
         on = self._on_mixed if is_mixed else self._on
         self._ask(on["on_timer_fired"], step, change)
@@ -307,54 +307,54 @@ class Checker:
     def _written(self, step: Step) -> None:
         shard = shard_of(step)
         if step.records:
-            ledger = self.books.ledgers.get(shard.name)
+            ledger = self.model.ledgers.get(shard.name)
             if ledger is None:
-                ledger = self.books.open_ledger(shard, without_last=len(step.records))
+                ledger = self.model.open_ledger(shard, without_last=len(step.records))
             self._ask(self._on["on_append"], step)
             self._change(step, ledger, shard)
         if step.detail and isinstance(step.event, MixedJoin):
-            self.books.failed_writes.note_join(shard, step.event.member_id)
+            self.model.failed_writes.note_join(shard, step.event.member_id)
         self._classic.on_step(step, shard)
         self._ask(self._on["on_written"], step)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
-        self.books.note_leader(shard)
-        self.books.note_topics(shard)
-        self.books.computations.forget(shard.name)
-        self.books.failed_writes.forget(shard.name)
-        ledger = self.books.open_ledger(shard)
+        self.model.note_leader(shard)
+        self.model.note_topics(shard)
+        self.model.computations.forget(shard.name)
+        self.model.failed_writes.forget(shard.name)
+        ledger = self.model.open_ledger(shard)
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
         self.liveness.on_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask(on["on_loaded"], step, ledger)
         self._classic.on_loaded(step, shard)
-        if self.books.contested:
+        if self.model.contested:
             self._ask(self._on["on_ownership"], step)
 
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
-        self.books.classic.pop(shard_of(step).name, None)
-        self.books.ledgers.pop(shard_of(step).name, None)
-        self.books.computations.forget(shard_of(step).name)
+        self.model.classic.pop(shard_of(step).name, None)
+        self.model.ledgers.pop(shard_of(step).name, None)
+        self.model.computations.forget(shard_of(step).name)
 
     def _committed(self, step: Step) -> None:
         self._ask(self._on["on_committed"], step)
 
     def _truncated(self, step: Step) -> None:
         shard = shard_of(step)
-        old = self.books.ledgers.pop(shard.name, None)
+        old = self.model.ledgers.pop(shard.name, None)
         if old is not None and shard.is_active:
-            ledger = self.books.open_ledger(shard)
+            ledger = self.model.open_ledger(shard)
             heard_ms = {**old.last_heard_ms, **old.heard_ms}
             for member_id in ledger.members:
                 ledger.heard_ms[member_id] = heard_ms.get(member_id, step.at_ms)
                 ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
-            self.books.failed_writes.note(shard, ledger)
-            self.books.computations.note_failed_write(shard.name)
+            self.model.failed_writes.note(shard, ledger)
+            self.model.computations.note_failed_write(shard.name)
         self._ask(self._on["on_truncated"], step)
-        group = self.books.classic_group_in(shard)
+        group = self.model.classic_group_in(shard)
         if shard.is_active and (group is None or group.state is not ClassicGroupState.DEAD):
             # A shard that is given up drops its open batch when its groups are Dead already.
             self._classic.on_step(step, shard)
@@ -368,14 +368,14 @@ class Checker:
                 self._found(step, listener, finding)
 
     def _metadata(self, step: Step) -> None:
-        self.books.note_topics(shard_of(step))
+        self.model.note_topics(shard_of(step))
         self._ask(self._on["on_metadata"], step)
         if step.timers:
             self._ask(self._on["on_timers"], step)
 
     def _configs(self, step: Step) -> None:
         shard = shard_of(step)
-        self.books.note_configs(shard, self.books.ledger_of(shard))
+        self.model.note_configs(shard, self.model.ledger_of(shard))
 
     # -- findings --------------------------------------------------------------------------
 
@@ -388,28 +388,28 @@ class Checker:
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
         self._report(step, self._listeners.owner_of(listener), finding)
 
-    def _report(self, step: Step, invariant: Invariant, finding: Finding) -> None:
+    def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
         if self.is_stopped:
             return
-        promise = invariant.promise
-        defect = known_defect(self._semantics, promise.id, finding.evidence)
-        if defect is not None:
-            self.known_counts[promise.id, defect] += 1
-            if self.known_counts[promise.id, defect] > 1:
+        spec = invariant.spec
+        issue = known_issue(self._semantics, spec.id, finding.evidence)
+        if issue is not None:
+            self.known_counts[spec.id, issue] += 1
+            if self.known_counts[spec.id, issue] > 1:
                 return
-        elif promise.id in self._broken:
+        elif spec.id in self._violated:
             return
         else:
-            self._broken.add(promise.id)
+            self._violated.add(spec.id)
             self.is_stopped = self._stop_at_first
         self.violations.append(
             Violation(
-                promise=promise,
+                spec=spec,
                 step_index=step.index,
                 at_ms=step.at_ms,
                 detail=finding.detail,
                 evidence=finding.evidence,
-                known_as=defect,
+                known_as=issue,
             )
         )
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from rebalance_sim.invariants.engine.listeners import Listener
 from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
-from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicBook
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import JoinGroupAnswered
 from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
@@ -26,89 +26,92 @@ Ask = Callable[..., None]
 
 
 class ClassicWatch:
-    """Keeps the books of classic groups for a checker; a group that never was one costs nothing."""
+    """Keeps the shadow model of classic groups for a checker; a group that never was one costs
+    nothing."""
 
-    def __init__(self, books: Books, on: Mapping[str, tuple[Listener, ...]], ask: Ask) -> None:
-        self._books = books
+    def __init__(
+        self, model: ShadowModel, on: Mapping[str, tuple[Listener, ...]], ask: Ask
+    ) -> None:
+        self._model = model
         self._on = on
         self._ask = ask
 
     def on_request(self, step: Step, shard: ShardView) -> None:
         """A shard handled a request about the group, classic or not."""
-        book = self.on_step(step, shard)
+        classic_model = self.on_step(step, shard)
         request = step.request
         if type(request) not in CLASSIC_REQUESTS:
             return
-        if book is None:
-            book = self._books.classic.setdefault(shard.name, ClassicBook())
+        if classic_model is None:
+            classic_model = self._model.classic.setdefault(shard.name, ClassicModel())
         if step.response is None and isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
-            book.parked[step.operation] = request
-        self._ask(self._on["on_classic_request"], step, book)
+            classic_model.parked[step.operation] = request
+        self._ask(self._on["on_classic_request"], step, classic_model)
 
-    def on_step(self, step: Step, shard: ShardView) -> ClassicBook | None:
+    def on_step(self, step: Step, shard: ShardView) -> ClassicModel | None:
         """A shard did something that may have touched the group."""
-        group = self._books.classic_group_in(shard)
-        book = self._books.classic.get(shard.name)
-        if book is None:
+        group = self._model.classic_group_in(shard)
+        classic_model = self._model.classic.get(shard.name)
+        if classic_model is None:
             if group is None:
                 return None
-            book = self._books.classic[shard.name] = ClassicBook()
+            classic_model = self._model.classic[shard.name] = ClassicModel()
         if (
             group is not None
             and step.records
             and isinstance(step.request, JoinGroupRequest)
             and group.state is ClassicGroupState.STABLE
         ):
-            self._books.quiet_returns.add(group.generation_id)
-        if group is not None or book.group is not None:
-            self._ask(self._on["on_classic"], step, book.look(step, shard, group))
-        return book
+            self._model.quiet_returns.add(group.generation_id)
+        if group is not None or classic_model.group is not None:
+            self._ask(self._on["on_classic"], step, classic_model.look(step, shard, group))
+        return classic_model
 
     def on_loaded(self, step: Step, shard: ShardView) -> None:
         """A term begins."""
-        self._books.classic.pop(shard.name, None)
-        book = self.on_step(step, shard)
-        if book is not None:
-            book.note_loaded(book.group)
+        self._model.classic.pop(shard.name, None)
+        classic_model = self.on_step(step, shard)
+        if classic_model is not None:
+            classic_model.note_loaded(classic_model.group)
 
     def on_answer(self, step: Step) -> None:
         """An answer to a classic request was let go."""
-        book = self._books.classic.get(shard_of(step).name)
-        if book is None:
+        classic_model = self._model.classic.get(shard_of(step).name)
+        if classic_model is None:
             return
         if isinstance(step.response, JoinGroupResponse) and step.response.generation_id >= 0:
-            told = (step.response.member_id, step.response.generation_id)
-            self._books.told_in_term[told] = shard_of(step).leader_epoch
-        if book.parked.pop(step.operation, None) is not None:
+            reported = (step.response.member_id, step.response.generation_id)
+            self._model.answered_in_term[reported] = shard_of(step).leader_epoch
+        if classic_model.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.
-            self._ask(self._on["on_classic_answer"], step, book)
+            self._ask(self._on["on_classic_answer"], step, classic_model)
 
     # -- clients ---------------------------------------------------------------------------
 
     def on_client_started(self, client: ClientView) -> None:
         """A process of the classic protocol has started."""
         self.on_client_gone(client.name)
-        self._books.classic_clients[client.name] = ClassicClientEntry(client)
+        self._model.classic_clients[client.name] = ClassicClientEntry(client)
 
     def on_client_gone(self, name: str) -> None:
         """A process has ended, if it was one of the classic protocol."""
-        entry = self._books.classic_clients.pop(name, None)
+        entry = self._model.classic_clients.pop(name, None)
         if entry is not None:
-            self._books.refresh_fetchers(entry, frozenset())
+            self._model.refresh_fetchers(entry, frozenset())
 
     def on_client_event(self, step: Step, client: ClientView) -> None:
         """A client of the classic protocol took an event."""
-        books = self._books
-        entry = books.classic_clients.get(client.name)
+        model = self._model
+        entry = model.classic_clients.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
             self.on_client_started(client)
-            entry = books.classic_clients[client.name]
+            entry = model.classic_clients[client.name]
         member = client.member
         if member.ownership_version != entry.version:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:
-                books.refresh_fetchers(entry, member.fetchable)
+                model.refresh_fetchers(entry, member.fetchable)
             entry.outlived &= member.assigned.keys()
         if (
             type(step.event) is JoinGroupAnswered
@@ -117,14 +120,14 @@ class ClassicWatch:
         ):
             entry.outlived = frozenset(member.assigned)
         self._ask(self._on["on_classic_client"], step, entry)
-        if books.contested:
+        if model.contested:
             self._ask(self._on["on_ownership"], step)
 
     # -- commits ---------------------------------------------------------------------------
 
     def on_commit(self, step: Step, shard: ShardView) -> None:
         """Offsets of a classic group were committed, or refused."""
-        book = self.on_step(step, shard)
+        classic_model = self.on_step(step, shard)
         stored = [p for p, code in step.response.errors.items() if not code]
-        if stored and book is not None:
-            self._ask(self._on["on_classic_commit"], step, stored, book)
+        if stored and classic_model is not None:
+            self._ask(self._on["on_classic_commit"], step, stored, classic_model)

@@ -1,7 +1,7 @@
-"""Shows what clients do to the invariants that listen to them, and keeps their books.
+"""Shows what clients do to the invariants that listen to them, and keeps their shadow model.
 
-Which listeners a client has depends on its kind; members of the classic protocol have books of
-their own (``classic_watch.py``).
+Which listeners a client has depends on its kind; members of the classic protocol have a shadow
+model of their own (``classic_watch.py``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
 from rebalance_sim.invariants.engine.step import ClientView, Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.properties.consumer.liveness import Liveness
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
@@ -37,25 +37,25 @@ __all__ = ["ClientWatch"]
 
 
 class ClientWatch:
-    """Keeps the books of clients for a checker. ``listeners`` by kind; ``ask`` puts a question to
-    some of them, and reports what they find."""
+    """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
+    question to some of them, and reports what they find."""
 
     def __init__(
         self,
-        books: Books,
+        model: ShadowModel,
         liveness: Liveness,
         listeners: Mapping[str, Listeners],
         on: Mapping[str, tuple[Listener, ...]],
         classic: ClassicWatch,
         ask: Callable[..., None],
     ) -> None:
-        self._books = books
+        self._model = model
         self._liveness = liveness
         self._listeners = listeners
         self._on = on
         self._classic = classic
         self._ask = ask
-        self._entries = books.clients
+        self._entries = model.clients
 
     def on_event(self, step: Step) -> None:
         """A client took an event in."""
@@ -75,7 +75,7 @@ class ClientWatch:
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask(entry.listeners.heeding("on_event", (kind,)), step, entry)
+            self._ask(entry.listeners.interested("on_event", (kind,)), step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
@@ -87,8 +87,8 @@ class ClientWatch:
     def on_started(self, step: Step) -> None:
         """A process began."""
         if step.client is not None:
-            # A process that comes back in the calm, as a supervisor sees to after a fatal error,
-            # has all the time that a rebalance may take.
+            # A process that comes back in the quiet period, as a supervisor sees to after a fatal
+            # error, has all the time that a rebalance may take.
             self._liveness.on_disturbance(step.at_ms)
             self._classic.on_client_gone(step.client.name)
             if step.client.member.kind in CLIENT_KINDS:
@@ -101,7 +101,7 @@ class ClientWatch:
         """A process is gone."""
         if step.client is None:
             return
-        entry = self._books.clients.get(step.client.name)
+        entry = self._model.clients.get(step.client.name)
         if entry is not None:
             self._ask(entry.listeners.of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
@@ -137,7 +137,7 @@ class ClientWatch:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
-            self._ask(entry.listeners.heeding("on_effects", kinds), step, entry)
+            self._ask(entry.listeners.interested("on_effects", kinds), step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -175,37 +175,37 @@ class ClientWatch:
             self._ask(entry.listeners.of["on_leaving"], step, entry, request)
 
     def _moved(self, step: Step, entry: ClientEntry) -> None:
-        books = self._books
+        model = self._model
         member = entry.member
         if member.member_id != entry.member_id:
-            books.by_member_id.pop(entry.member_id, None)
-            books.by_member_id[member.member_id] = entry
+            model.by_member_id.pop(entry.member_id, None)
+            model.by_member_id[member.member_id] = entry
         self._ask(entry.listeners.of["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
             fetchable = member.fetchable
             if fetchable is not entry.fetchable:
-                books.refresh_fetchers(entry, fetchable)
-        if books.contested:
+                model.refresh_fetchers(entry, fetchable)
+        if model.contested:
             self._ask(self._on["on_ownership"], step)
 
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
-        books = self._books
+        model = self._model
         self._close_client(client.name)
-        entry = books.clients[client.name] = ClientEntry(
+        entry = model.clients[client.name] = ClientEntry(
             client, self._listeners[client.member.kind], step.at_ms
         )
         if entry.member_id:
-            books.by_member_id[entry.member_id] = entry
-        books.refresh_fetchers(entry, client.member.fetchable)
+            model.by_member_id[entry.member_id] = entry
+        model.refresh_fetchers(entry, client.member.fetchable)
         self._ask(entry.listeners.of["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:
-        entry = self._books.clients.pop(name, None)
+        entry = self._model.clients.pop(name, None)
         if entry is None:
             return
-        self._books.refresh_fetchers(entry, frozenset())
-        if self._books.by_member_id.get(entry.member_id) is entry:
-            del self._books.by_member_id[entry.member_id]
+        self._model.refresh_fetchers(entry, frozenset())
+        if self._model.by_member_id.get(entry.member_id) is entry:
+            del self._model.by_member_id[entry.member_id]

@@ -1,4 +1,4 @@
-"""A world as a promise about some kinds of client sees it: without the clients of other kinds."""
+"""A world as a property about some kinds of client sees it: without the clients of other kinds."""
 
 from __future__ import annotations
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rebalance_sim.invariants.engine.property import Finding, Heeds
-from rebalance_sim.invariants.engine.reachability import COMPUTATION_TOLD
+from rebalance_sim.invariants.engine.property import Finding, Interest
+from rebalance_sim.invariants.engine.reachability import COMPUTATION_NOTIFIED
 from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
 from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, StateChanged
 from rebalance_sim.protocol.consumer.reconciliation import Situation
@@ -38,10 +38,10 @@ class Visits:
     ``refusal.FENCED_MEMBER_EPOCH``                       error codes of heartbeats
     """
 
-    heeds = Heeds(effects=(StateChanged,))
+    interest = Interest(effects=(StateChanged,))
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
+    def __init__(self, model: ShadowModel) -> None:
+        self.model = model
         self.counts: Counter[str] = Counter()
 
     # -- reconciliation --------------------------------------------------------------------
@@ -81,14 +81,14 @@ class Visits:
         """Count rows that wrote nothing, and accepted epochs that are not the present one."""
         request = step.request
         if step.response.should_compute_assignment:
-            self.counts[COMPUTATION_TOLD] += 1
+            self.counts[COMPUTATION_NOTIFIED] += 1
         if before is None or before.current is None or request.member_epoch < JOIN_EPOCH:
             return None
         if request.member_epoch == JOIN_EPOCH:
             self.counts["situation.rejoin_accepted"] += 1
         elif request.member_epoch < before.epoch:
             self.counts["situation.lost_response_accepted"] += 1
-        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         if entry is not None and entry.current is before.current:
             row = {
                 _STABLE: Situation.RECONCILED,
@@ -108,11 +108,11 @@ class Visits:
             return None
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.counts["computation.refused_late"] += 1
-        given = self.books.computations.prepared(shard_of(step).name, request)
+        given = self.model.computations.prepared(shard_of(step).name, request)
         if code is not ErrorCode.NONE or given is None:
             return None
         self.counts["computation.installed"] += 1
-        ledger = self.books.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(shard_of(step))
         if ledger.group_epoch > given.group_epoch:
             self.counts["computation.installed_late"] += 1
         if len({member.metadata_version for member in given.members}) > 1:
@@ -133,7 +133,7 @@ class Visits:
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """Count coordinators that are lost while they wait for a member."""
-        if self.books.computations.told(shard_of(step).name) is not None:
+        if self.model.computations.chosen(shard_of(step).name) is not None:
             self.counts["computation.failover"] += 1
         return None
 
@@ -161,8 +161,8 @@ class Visits:
             if change.is_new_target and change.had_target_metadata:
                 self.counts["computation.by_broker_instead"] += 1
         elif key.kind == "computation":
-            told = self.books.computations.told(shard_of(step).name)
-            if told is not None and told.is_replaced:
+            chosen = self.model.computations.chosen(shard_of(step).name)
+            if chosen is not None and chosen.is_replaced:
                 self.counts["computation.replaced"] += 1
         return None
 

@@ -1,11 +1,11 @@
-"""Who is asked when: the methods of all invariants, by trigger and by what they heed."""
+"""Who is asked when: the methods of all invariants, by trigger and by their interest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_sim.invariants.engine.coverage import Visits
-from rebalance_sim.invariants.engine.property import TRIGGERS, Finding, Heeds, Invariant
+from rebalance_sim.invariants.engine.property import TRIGGERS, Finding, Interest, Property
 
 __all__ = ["Listener", "Listeners"]
 
@@ -16,11 +16,11 @@ Listener = Callable[..., Finding | None]
 class Listeners:
     """The bound methods of invariants and visits, in their order. ``of`` has them by trigger."""
 
-    def __init__(self, invariants: Sequence[Invariant], visits: Visits) -> None:
+    def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
-        self._owners: dict[Listener, Invariant | Visits] = {}
-        self._heeding: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
+        self._owners: dict[Listener, Property | Visits] = {}
+        self._interested: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
         by_trigger: dict[str, tuple[Listener, ...]] = {}
         watchers = (*invariants, visits)
         for name in TRIGGERS:
@@ -30,31 +30,31 @@ class Listeners:
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
 
     def about(self, kind: str) -> Listeners:
-        """Those whose promise is about this kind of client."""
-        chosen = [i for i in self._invariants if kind in i.promise.kinds]
+        """Those whose property is about this kind of client."""
+        chosen = [i for i in self._invariants if kind in i.spec.kinds]
         if len(chosen) == len(self._invariants):
             return self
         return Listeners(chosen, self._visits)
 
-    def owner_of(self, listener: Listener) -> Invariant:
+    def owner_of(self, listener: Listener) -> Property:
         """Whose method this is. Raises TypeError for visits, which judge nothing."""
         owner = self._owners[listener]
-        if not isinstance(owner, Invariant):
+        if not isinstance(owner, Property):
             raise TypeError(f"{type(owner).__name__} judges nothing")
         return owner
 
-    def heeding(self, trigger: str, kinds: tuple[type, ...]) -> tuple[Listener, ...]:
+    def interested(self, trigger: str, kinds: tuple[type, ...]) -> tuple[Listener, ...]:
         """Those of ``on_event``, or of ``on_effects``, to whom any of these types matters."""
-        listeners = self._heeding.get((trigger, kinds))
+        listeners = self._interested.get((trigger, kinds))
         if listeners is None:
-            listeners = self._heeding[trigger, kinds] = tuple(
+            listeners = self._interested[trigger, kinds] = tuple(
                 listener
                 for listener in self.of[trigger]
-                if self._matters(self._owners[listener].heeds, trigger, kinds)
+                if self._matters(self._owners[listener].interest, trigger, kinds)
             )
         return listeners
 
     @staticmethod
-    def _matters(heeds: Heeds, trigger: str, kinds: tuple[type, ...]) -> bool:
-        types = heeds.events if trigger == "on_event" else heeds.effects
+    def _matters(interest: Interest, trigger: str, kinds: tuple[type, ...]) -> bool:
+        types = interest.events if trigger == "on_event" else interest.effects
         return types is None or not {*kinds}.isdisjoint(types)

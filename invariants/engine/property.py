@@ -1,4 +1,4 @@
-"""What a promise is, how an invariant watches over it, and what it says when it is broken."""
+"""What a property is, how a class checks it, and what it reports when it is violated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from rebalance_sim.invariants.engine.step import WorldView
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
@@ -16,9 +16,9 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 __all__ = [
     "TRIGGERS",
     "Finding",
-    "Heeds",
-    "Invariant",
-    "Promise",
+    "Interest",
+    "Property",
+    "PropertySpec",
     "Violation",
     "first_among_living",
 ]
@@ -27,26 +27,26 @@ _NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class PropertySpec:
     """One thing that must hold.
 
     ``id`` never changes: it is a key in results that are kept. ``clauses`` names the rules it comes
     from: citations of the documents in docs/reference/, ``TLA+`` with a property of the model of
-    client §11.3, ``KIP-848`` with a chapter. ``broken_by`` names defects and mutants
-    that make it fire: those of the zoo, and with ``test:`` those that exist in the tests only.
+    client §11.3, ``KIP-848`` with a chapter. ``violated_by`` names defects and mutants
+    that violate it: ids of defects, and with ``test:`` those that exist in the tests only.
     ``kinds`` are the kinds of client that it is about; if these are not all, the sentence says so.
     """
 
     id: str
     sentence: str
     clauses: tuple[str, ...]
-    broken_by: tuple[str, ...] = ()
+    violated_by: tuple[str, ...] = ()
     kinds: tuple[str, ...] = CLIENT_KINDS
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A broken promise, as its invariant saw it.
+    """A violated property, as its class saw it.
 
     ``detail`` names member, partition and epochs. ``evidence`` holds the facts by which a defect
     that the simulated version is known to have can be recognised (``known.py``).
@@ -60,7 +60,7 @@ class Finding:
 class Violation:
     """A finding with its place in the run. ``known_as`` is the defect that explains it, or None."""
 
-    promise: Promise
+    spec: PropertySpec
     step_index: int
     at_ms: int
     detail: str
@@ -70,8 +70,8 @@ class Violation:
     def __str__(self) -> str:
         known = f" [known: {self.known_as}]" if self.known_as else ""
         return (
-            f"{self.promise.id} at step {self.step_index} ({self.at_ms} ms){known}: {self.detail}\n"
-            f"  promised: {self.promise.sentence} ({', '.join(self.promise.clauses)})"
+            f"{self.spec.id} at step {self.step_index} ({self.at_ms} ms){known}: {self.detail}\n"
+            f"  property: {self.spec.sentence} ({', '.join(self.spec.clauses)})"
         )
 
 
@@ -104,7 +104,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
         "on_client_started": "a client process started",
         "on_client_gone": "a client process ended",
-        "on_written": "a coordinator heard what became of a write",
+        "on_written": "a coordinator learned what became of a write",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",
@@ -117,7 +117,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heeds:
+class Interest:
     """Of what a client takes and wants, the types that matter to an invariant; None: all of them.
 
     ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
@@ -128,23 +128,23 @@ class Heeds:
     effects: tuple[type, ...] | None = None
 
 
-class Invariant:
-    """Watches over one promise.
+class Property:
+    """Checks one property.
 
-    A subclass defines ``promise`` and some of the methods of ``TRIGGERS``, each of which returns a
-    ``Finding`` or None. A promise about a state (not about a change) also defines ``full``, which
-    looks at everything, knows nothing of the books, and must agree with the triggers. With
+    A subclass defines ``spec`` and some of the methods of ``TRIGGERS``, each of which returns a
+    ``Finding`` or None. A property about a state (not about a change) also defines ``full``, which
+    looks at everything, knows nothing of the shadow model, and must agree with the triggers. With
     ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
     consumer group with classic members too, and when a group is converted.
     """
 
-    promise: ClassVar[Promise]
-    heeds: ClassVar[Heeds] = Heeds()
+    spec: ClassVar[PropertySpec]
+    interest: ClassVar[Interest] = Interest()
     needs_data_plane: ClassVar[bool] = False
     judges_mixed: ClassVar[bool] = False
 
-    def __init__(self, books: Books) -> None:
-        self.books = books
+    def __init__(self, model: ShadowModel) -> None:
+        self.model = model
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at the whole world as it stands; None is all right."""
@@ -152,7 +152,7 @@ class Invariant:
 
     @classmethod
     def applies_to(cls, semantics: Semantics) -> bool:
-        """Whether these semantics have what the promise is about; else nobody is asked."""
+        """Whether these semantics have what the property is about; else nobody is asked."""
         return True
 
     @classmethod
@@ -162,8 +162,8 @@ class Invariant:
 
     @classmethod
     def judges_states(cls) -> bool:
-        """Whether the promise can be checked on a still picture of the world."""
-        return cls.full is not Invariant.full
+        """Whether the property can be checked on a still picture of the world."""
+        return cls.full is not Property.full
 
 
 def first_among_living(

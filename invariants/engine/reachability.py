@@ -14,10 +14,10 @@ from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 
-__all__ = ["CLASSIC_JOIN", "COMPUTATION_TOLD", "SOMETIMES", "Sometimes", "sometimes"]
+__all__ = ["CLASSIC_JOIN", "COMPUTATION_NOTIFIED", "SOMETIMES", "Sometimes", "sometimes"]
 
 
-COMPUTATION_TOLD = "computation.told"
+COMPUTATION_NOTIFIED = "computation.told"
 """Coverage: a member was told to compute a target (the text of KIP-848)."""
 
 
@@ -143,7 +143,7 @@ CLASSIC_JOIN = "rebalance.classic.member_joined"
 
 _OF_CLASSIC_GROUPS: Mapping[str, str] = {
     "rebalance.classic.member_left": "A classic member left.",
-    "rebalance.classic.session_timeout": "A classic member was not heard of for too long.",
+    "rebalance.classic.session_timeout": "A classic member sent no heartbeat for too long.",
     "rebalance.classic.sync_timeout": "A classic member joined, and did not sync in time.",
     "rebalance.classic.static_replacement": "A static member came back at a bad time.",
     "rebalance.classic.topics_changed": "A leader noticed that topics had changed.",
@@ -160,7 +160,10 @@ SOMETIMES: tuple[Sometimes, ...] = (
     ),
     *(
         Sometimes(
-            id=f"sometimes.{name}", sentence=sentence, counters=(name,), only_with=COMPUTATION_TOLD
+            id=f"sometimes.{name}",
+            sentence=sentence,
+            counters=(name,),
+            only_with=COMPUTATION_NOTIFIED,
         )
         for name, sentence in _OF_COMPUTATIONS.items()
     ),

@@ -1,11 +1,11 @@
-"""Every promise, in one list; the page docs/invariants.md is made from it."""
+"""Every property, in one list; the page docs/invariants.md is made from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from rebalance_sim.invariants.engine.property import TRIGGERS, Invariant, Promise
+from rebalance_sim.invariants.engine.property import TRIGGERS, Property, PropertySpec
 from rebalance_sim.invariants.engine.reachability import SOMETIMES
 from rebalance_sim.invariants.properties.classic import (
     classic_answers,
@@ -38,9 +38,9 @@ from rebalance_sim.invariants.properties.coordinator import configs, log, reads,
 from rebalance_sim.invariants.properties.migration import conversions, mixed_groups
 from rebalance_sim.invariants.properties.offsets import offset_life, offsets
 
-__all__ = ["COVERED_BY_OTHERS", "INVARIANTS", "PROMISES", "as_markdown"]
+__all__ = ["COVERED_BY_OTHERS", "PROPERTIES", "PROPERTY_CLASSES", "as_markdown"]
 
-INVARIANTS: tuple[type[Invariant], ...] = (
+PROPERTY_CLASSES: tuple[type[Property], ...] = (
     ownership.ExclusiveOwnership,
     ownership.DisjointAssignment,
     ownership.OwnershipMap,
@@ -57,7 +57,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     members.PendingMeansUnrevoked,
     members.StableMeansTarget,
     members.RevokeBeforeAssign,
-    members.AcknowledgementHeeded,
+    members.AcknowledgementApplied,
     members.FreeIsGranted,
     members.GroupStateCorrect,
     target.TargetExclusive,
@@ -86,7 +86,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     timers.RemovalDue,
     configs.ConfigInForce,
     responses.ResponseTruthful,
-    responses.AssignmentTold,
+    responses.AssignmentReported,
     responses.RefusalBare,
     responses.RefusalWritesNothing,
     responses.RejoinAccepted,
@@ -174,17 +174,17 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     client_side.RightfulResultAccepted,
     client_side.ResultValid,
     client_side.OwnVersion,
-    client_side.NewsHeeded,
+    client_side.AssignorChangeHandled,
     client_side.MetadataOfEpoch,
-    client_assignment.AssignmentHeardOnce,
+    client_assignment.AssignmentReportedOnce,
     client_assignment.ResultHandedInOnce,
     streams.NoColdMove,
     streams.CopiesApart,
 )
 """Safety, in the order in which the checker asks: the cause of trouble before its consequences."""
 
-PROMISES: tuple[Promise, ...] = (*(kind.promise for kind in INVARIANTS), *LIVENESS)
-"""All promises with an id: safety, then liveness."""
+PROPERTIES: tuple[PropertySpec, ...] = (*(kind.spec for kind in PROPERTY_CLASSES), *LIVENESS)
+"""All properties with an id: safety, then liveness."""
 
 COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
     {
@@ -195,57 +195,57 @@ COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
         "TLA+ EventuallyConverges": "bounded, as liveness.converges",
     }
 )
-"""Clause of a source -> why it has no promise of its own."""
+"""Clause of a source -> why it has no property of its own."""
 
 
 def as_markdown() -> str:
     """The page docs/invariants.md."""
     lines = [
-        "# Promises",
+        "# Properties",
         "",
         "Made from `invariants/engine/registry.py`; change that, then run"
         " `python -m rebalance_sim.invariants.engine.registry > docs/invariants.md`.",
         "",
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
         " client §11.3, `KIP-848` a chapter of that text.",
-        "*Full* marks promises about a state, which a full check can judge on a still picture.",
-        "*Broken by* names defects and mutants that make the promise fire; `test:` ones exist in"
+        "*Full* marks properties about a state, which a full check can judge on a still picture.",
+        "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
         " the tests only.",
         "",
         "## Safety: after every step",
         "",
-        "| id | promise | clauses | looked at when | full | broken by |",
+        "| id | property | clauses | looked at when | full | violated by |",
         "|---|---|---|---|---|---|",
     ]
-    for kind in INVARIANTS:
-        promise = kind.promise
+    for kind in PROPERTY_CLASSES:
+        spec = kind.spec
         when = "; ".join(TRIGGERS[name] for name in kind.triggers())
         full = "yes" if kind.judges_states() else ""
         lines.append(
             _row(
-                f"`{promise.id}`",
-                promise.sentence,
-                ", ".join(promise.clauses),
+                f"`{spec.id}`",
+                spec.sentence,
+                ", ".join(spec.clauses),
                 when,
                 full,
-                ", ".join(promise.broken_by),
+                ", ".join(spec.violated_by),
             )
         )
-    lines += ["", "## Liveness: in the calm after the faults", ""]
-    lines += ["| id | promise | clauses | broken by |", "|---|---|---|---|"]
+    lines += ["", "## Liveness: in the quiet period after the faults", ""]
+    lines += ["| id | property | clauses | violated by |", "|---|---|---|---|"]
     lines += [
         _row(
-            f"`{promise.id}`",
-            promise.sentence,
-            ", ".join(promise.clauses),
-            ", ".join(promise.broken_by),
+            f"`{spec.id}`",
+            spec.sentence,
+            ", ".join(spec.clauses),
+            ", ".join(spec.violated_by),
         )
-        for promise in LIVENESS
+        for spec in LIVENESS
     ]
     lines += ["", "## Reachability: sometimes, over a sweep", ""]
     lines += ["| id | must have happened |", "|---|---|"]
     lines += [_row(f"`{item.id}`", item.sentence) for item in SOMETIMES]
-    lines += ["", "## Clauses without a promise of their own", ""]
+    lines += ["", "## Clauses without a property of their own", ""]
     lines += ["| clause | why |", "|---|---|"]
     lines += [_row(clause, why) for clause, why in COVERED_BY_OTHERS.items()]
     return "\n".join(lines) + "\n"

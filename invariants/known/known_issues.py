@@ -1,7 +1,7 @@
 """Violations that a simulated version is known for, and how each is recognised.
 
-A shipped version carries defects (``Semantics.shipped_defects``), the protocol itself has limits. A
-violation counts as known only if the version has the defect, nobody has switched it on for this
+A shipped version carries defects (``Semantics.shipped_defects``), and so does the protocol itself.
+A violation counts as known only if the version has the defect, nobody has switched it on for this
 run, and the evidence shows the defect's own signature.
 """
 
@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 from rebalance_sim.protocol.versions.semantics import Semantics
 
-__all__ = ["KNOWN", "KnownDefect", "known_defect"]
+__all__ = ["KNOWN_ISSUES", "KnownIssue", "known_issue"]
 
 Evidence = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownDefect:
-    """``defect`` breaks the promises ``promise_ids``; ``recognises`` tells its signature."""
+class KnownIssue:
+    """``issue`` violates the properties ``property_ids``; ``recognises`` knows its signature."""
 
-    defect: str
-    promise_ids: tuple[str, ...]
+    issue: str
+    property_ids: tuple[str, ...]
     signature: str
     recognises: Callable[[Evidence], bool]
 
@@ -69,15 +69,15 @@ def _is_strict_commit(evidence: Evidence) -> bool:
     return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
 
 
-def _is_given_away(evidence: Evidence) -> bool:
-    return bool(evidence["was_given_away"])
+def _is_lost_unrevoked(evidence: Evidence) -> bool:
+    return bool(evidence["was_lost_unrevoked"])
 
 
 def _is_after_failed_callback(evidence: Evidence) -> bool:
     return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
 
 
-COMMON_DEFECTS = (
+COMMON_ISSUES = (
     "D12",
     "D13",
     "D14",
@@ -99,7 +99,7 @@ COMMON_DEFECTS = (
     "sim-repeated-ack",
     "sim-retried-commit",
 )
-"""What every version has: limits of the protocol itself (coordinator §15), and
+"""What every version has: known issues of the protocol itself (coordinator §15), and
 defects of clients, each of which has one version only (docs/findings.md).
 Those named ``classic-``: ``early-conversion``, ``forgotten-owners``, ``unseen-growth``,
 ``unseen-subscription`` and ``vanished-partition`` are of classic §7.3, ``early-sync`` of
@@ -107,88 +107,88 @@ classic §7.8, ``quiet-return`` of classic §2.5, ``unheard-removal`` and ``unwa
 classic §7.5, ``reused-generation`` of classic §8.2; ``recreated-topic``: members of that
 protocol know topics by name."""
 
-KNOWN: tuple[KnownDefect, ...] = (
-    KnownDefect(
-        defect="PR-23542",
-        promise_ids=("refusal.own_instance",),
+KNOWN_ISSUES: tuple[KnownIssue, ...] = (
+    KnownIssue(
+        issue="PR-23542",
+        property_ids=("refusal.own_instance",),
         signature="a join at epoch 0 is refused as unreleased, and the sender is the holder",
         recognises=_is_own_instance,
     ),
-    KnownDefect(
-        defect="PR-23542",
-        promise_ids=("coordinator.static_members",),
+    KnownIssue(
+        issue="PR-23542",
+        property_ids=("coordinator.static_members",),
         signature="a member has changed its instance id, and the former one is still mapped to it",
         recognises=_shows("instance_changed"),
     ),
-    KnownDefect(
-        defect="KAFKA-20601",
-        promise_ids=("refusal.seat",),
+    KnownIssue(
+        issue="KAFKA-20601",
+        property_ids=("refusal.seat",),
         signature="a static join finds the group full, and its predecessor has left for a while",
         recognises=_is_full_seat,
     ),
-    KnownDefect(
-        defect="KAFKA-19233",
-        promise_ids=("refusal.rejoin",),
+    KnownIssue(
+        issue="KAFKA-19233",
+        property_ids=("refusal.rejoin",),
         signature="a join at epoch 0 is fenced, and the member's previous epoch is not 0",
         recognises=_is_refused_rejoin,
     ),
-    KnownDefect(
-        defect="KAFKA-19431",
-        promise_ids=("coordinator.subscribed_only",),
+    KnownIssue(
+        issue="KAFKA-19431",
+        property_ids=("coordinator.subscribed_only",),
         signature="what was dropped from the subscription stays, or comes by an older target",
         recognises=_is_unfiltered,
     ),
-    KnownDefect(
-        defect="KAFKA-20332",
-        promise_ids=("client.deliver.owned",),
+    KnownIssue(
+        issue="KAFKA-20332",
+        property_ids=("client.deliver.owned",),
         signature="records are handed out of an assigned partition that is marked to be revoked",
         recognises=_shows("is_being_revoked"),
     ),
-    KnownDefect(
-        defect="KAFKA-20332",
-        promise_ids=("client.revocation.committed",),
+    KnownIssue(
+        issue="KAFKA-20332",
+        property_ids=("client.revocation.committed",),
         signature="records were handed out of a partition that was marked to be revoked",
         recognises=_shows("was_late"),
     ),
-    KnownDefect(
-        defect="classic-recreated-topic",
-        promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
+    KnownIssue(
+        issue="classic-recreated-topic",
+        property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a classic member goes on with a topic that was created anew under its name",
         recognises=_shows("is_recreated"),
     ),
-    KnownDefect(
-        defect="classic-reused-generation",
-        promise_ids=("classic.exclusive_consumption",),
+    KnownIssue(
+        issue="classic-reused-generation",
+        property_ids=("classic.exclusive_consumption",),
         signature="the generation of a client is one of a former coordinator, used again since",
         recognises=_shows("is_reused_generation"),
     ),
-    KnownDefect(
-        defect="classic-forgotten-owners",
-        promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
+    KnownIssue(
+        issue="classic-forgotten-owners",
+        property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a member was converted in the middle of a rebalance, and goes on as before",
         recognises=_shows("is_forgotten"),
     ),
-    KnownDefect(
-        defect="classic-unheard-removal",
-        promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
+    KnownIssue(
+        issue="classic-unheard-removal",
+        property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a removed member was let in again under its id, and keeps what it had",
         recognises=_shows("is_readmitted"),
     ),
-    KnownDefect(
-        defect="classic-unseen-growth",
-        promise_ids=("liveness.partitions_owned",),
+    KnownIssue(
+        issue="classic-unseen-growth",
+        property_ids=("liveness.partitions_owned",),
         signature="the group was converted, and its target has never had the partition",
         recognises=_shows("is_unseen_since_conversion"),
     ),
-    KnownDefect(
-        defect="classic-quiet-return",
-        promise_ids=("liveness.classic_partitions_owned", "liveness.partitions_owned"),
+    KnownIssue(
+        issue="classic-quiet-return",
+        property_ids=("liveness.classic_partitions_owned", "liveness.partitions_owned"),
         signature="a static member came back to the generation, and no rebalance has followed",
         recognises=_shows("has_quiet_return"),
     ),
-    KnownDefect(
-        defect="classic-vanished-partition",
-        promise_ids=(
+    KnownIssue(
+        issue="classic-vanished-partition",
+        property_ids=(
             "liveness.classic_settles",
             "liveness.converges",
             "liveness.partitions_owned",
@@ -197,45 +197,45 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="a conversion brings, or has brought, a partition of a topic made smaller",
         recognises=_shows("has_vanished_partition"),
     ),
-    KnownDefect(
-        defect="classic-unseen-subscription",
-        promise_ids=("liveness.classic_settles", "liveness.partitions_owned"),
+    KnownIssue(
+        issue="classic-unseen-subscription",
+        property_ids=("liveness.classic_settles", "liveness.partitions_owned"),
         signature="the group was converted, and a member has what it does not subscribe to",
         recognises=_shows("has_unseen_subscription"),
     ),
-    KnownDefect(
-        defect="classic-early-sync",
-        promise_ids=("classic.sync_is_durable",),
+    KnownIssue(
+        issue="classic-early-sync",
+        property_ids=("classic.sync_is_durable",),
         signature="the group has just been converted back, and is Stable before that is committed",
         recognises=_shows("is_conversion"),
     ),
-    KnownDefect(
-        defect="classic-unwatched-join",
-        promise_ids=("liveness.converges", "liveness.ghosts_gone", "liveness.partitions_owned"),
+    KnownIssue(
+        issue="classic-unwatched-join",
+        property_ids=("liveness.converges", "liveness.ghosts_gone", "liveness.partitions_owned"),
         signature="a classic member joined, that was not committed in time, and it has gone",
         recognises=_shows("has_unwatched_join"),
     ),
-    KnownDefect(
-        defect="classic-early-conversion",
-        promise_ids=("classic.timers_armed",),
+    KnownIssue(
+        issue="classic-early-conversion",
+        property_ids=("classic.timers_armed",),
         signature="a refused conversion has answered a parked request, and armed no session",
         recognises=_shows("is_unparked"),
     ),
-    KnownDefect(
-        defect="classic-early-conversion",
-        promise_ids=("refusal.server_error",),
+    KnownIssue(
+        issue="classic-early-conversion",
+        property_ids=("refusal.server_error",),
         signature="a join finds a classic group in a join phase, which cannot be converted then",
         recognises=_shows("converts_classic_group"),
     ),
-    KnownDefect(
-        defect="KAFKA-20066",
-        promise_ids=("offsets.rightful_commit",),
+    KnownIssue(
+        issue="KAFKA-20066",
+        property_ids=("offsets.rightful_commit",),
         signature="a commit at an older epoch is refused, although the partitions were kept",
         recognises=_is_strict_commit,
     ),
-    KnownDefect(
-        defect="sim-stale-subscription-type",
-        promise_ids=(
+    KnownIssue(
+        issue="sim-stale-subscription-type",
+        property_ids=(
             "target.complete",
             "target.current",
             "target.subscribed_only",
@@ -244,24 +244,24 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="a target is installed by a request that brings a pattern, and no new epoch",
         recognises=_shows("brings_unresolved_pattern"),
     ),
-    KnownDefect(
-        defect="sim-lost-pattern-withdrawal",
-        promise_ids=("liveness.converges", "liveness.partitions_owned"),
+    KnownIssue(
+        issue="sim-lost-pattern-withdrawal",
+        property_ids=("liveness.converges", "liveness.partitions_owned"),
         signature="the coordinator has a pattern of a client that has none any more",
         recognises=_shows("keeps_withdrawn_pattern"),
     ),
-    KnownDefect(
-        defect="sim-unheard-grant",
-        promise_ids=("liveness.converges", "liveness.partitions_owned"),
+    KnownIssue(
+        issue="sim-unheard-grant",
+        property_ids=("liveness.converges", "liveness.partitions_owned"),
         signature=(
-            "in the calm, a member waits to be removed for keeping what was granted behind its "
-            "back, and taken away before it heard"
+            "in the quiet period, a member waits to be removed for keeping what was granted behind "
+            "its back, and taken away before it heard"
         ),
-        recognises=_shows("unheard_revocation"),
+        recognises=_shows("unreported_revocation"),
     ),
-    KnownDefect(
-        defect="D12",
-        promise_ids=(
+    KnownIssue(
+        issue="D12",
+        property_ids=(
             "cross.assigned_is_held",
             "cross.current_fits_target",
             "cross.exclusive_consumption",
@@ -271,23 +271,23 @@ KNOWN: tuple[KnownDefect, ...] = (
             "an owned list left out what the client had accepted and was still to take over, "
             "and so the coordinator released that without a revocation"
         ),
-        recognises=_is_given_away,
+        recognises=_is_lost_unrevoked,
     ),
-    KnownDefect(
-        defect="D13",
-        promise_ids=("offsets.of_this_topic",),
+    KnownIssue(
+        issue="D13",
+        property_ids=("offsets.of_this_topic",),
         signature="the request names a topic that has been created anew, by its name or its new id",
         recognises=_shows("goes_by_name"),
     ),
-    KnownDefect(
-        defect="D14",
-        promise_ids=("coordinator.removal_due",),
+    KnownIssue(
+        issue="D14",
+        property_ids=("coordinator.removal_due",),
         signature="the timer was left armed by a batch that could not be written, and ran out",
         recognises=_shows("left_by_failed_write"),
     ),
-    KnownDefect(
-        defect="D14",
-        promise_ids=(
+    KnownIssue(
+        issue="D14",
+        property_ids=(
             "coordinator.timers_armed",
             "liveness.converges",
             "liveness.ghosts_gone",
@@ -297,13 +297,13 @@ KNOWN: tuple[KnownDefect, ...] = (
         ),
         signature=(
             "a member has lost a timer with a batch that could not be written, and has not "
-            "been heard of since"
+            "sent anything since"
         ),
         recognises=_shows("lost_with_failed_write"),
     ),
-    KnownDefect(
-        defect="sim-failed-callback",
-        promise_ids=(
+    KnownIssue(
+        issue="sim-failed-callback",
+        property_ids=(
             "client.stable.means_equal",
             "cross.assigned_is_held",
             "liveness.partitions_owned",
@@ -314,9 +314,9 @@ KNOWN: tuple[KnownDefect, ...] = (
         ),
         recognises=_is_after_failed_callback,
     ),
-    KnownDefect(
-        defect="sim-late-answer",
-        promise_ids=(
+    KnownIssue(
+        issue="sim-late-answer",
+        property_ids=(
             "client.epoch.sign",
             "client.hb.join_shape",
             "cross.assigned_is_held",
@@ -325,27 +325,27 @@ KNOWN: tuple[KnownDefect, ...] = (
         signature="the answer to a heartbeat from before the last join came after that join",
         recognises=_shows("took_late_answer"),
     ),
-    KnownDefect(
-        defect="sim-retried-commit",
-        promise_ids=("client.commit.processed", "client.start.processed"),
+    KnownIssue(
+        issue="sim-retried-commit",
+        property_ids=("client.commit.processed", "client.start.processed"),
         signature="a commit that was refused, or got lost, was repeated with newer positions",
         recognises=_shows("is_repeated"),
     ),
-    KnownDefect(
-        defect="sim-repeated-ack",
-        promise_ids=("liveness.partitions_owned",),
+    KnownIssue(
+        issue="sim-repeated-ack",
+        property_ids=("liveness.partitions_owned",),
         signature="a librdkafka client has the right epoch, and was never told of all it holds",
-        recognises=_shows("was_told_nothing"),
+        recognises=_shows("was_sent_nothing"),
     ),
-    KnownDefect(
-        defect="sim-outlived-membership",
-        promise_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
+    KnownIssue(
+        issue="sim-outlived-membership",
+        property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a librdkafka client joins anew, and keeps what it had under its former id",
         recognises=_shows("has_outlived"),
     ),
-    KnownDefect(
-        defect="sim-overtaken-commit",
-        promise_ids=("client.start.committed",),
+    KnownIssue(
+        issue="sim-overtaken-commit",
+        property_ids=("client.start.committed",),
         signature="a client has sent an older commit after a newer one, and the older one stayed",
         recognises=_shows("was_overtaken"),
     ),
@@ -353,14 +353,14 @@ KNOWN: tuple[KnownDefect, ...] = (
 """All signatures."""
 
 
-def known_defect(semantics: Semantics, promise_id: str, evidence: Evidence) -> str | None:
+def known_issue(semantics: Semantics, property_id: str, evidence: Evidence) -> str | None:
     """The shipped defect that explains this violation, or None."""
-    for entry in KNOWN:
+    for entry in KNOWN_ISSUES:
         if (
-            promise_id in entry.promise_ids
-            and entry.defect in (*semantics.shipped_defects, *COMMON_DEFECTS)
-            and entry.defect not in semantics.defects
+            property_id in entry.property_ids
+            and entry.issue in (*semantics.shipped_defects, *COMMON_ISSUES)
+            and entry.issue not in semantics.defects
             and entry.recognises(evidence)
         ):
-            return entry.defect
+            return entry.issue
     return None

@@ -1,16 +1,16 @@
-"""What has not come about in the calm, and the known defects or limits that explain it."""
+"""What has not come about in the quiet period, and the known issues that explain it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rebalance_sim.invariants.engine.property import Promise
+from rebalance_sim.invariants.engine.property import PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, WorldView
-from rebalance_sim.invariants.known.known_issues import known_defect
+from rebalance_sim.invariants.known.known_issues import known_issue
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
 
 __all__ = ["IN_NO_TARGET", "Stuck", "classified"]
@@ -25,7 +25,7 @@ class Stuck:
     ``client`` is the one that it hangs on, if any; ``known_as`` the shipped defect that explains
     it, or None."""
 
-    promise: Promise
+    spec: PropertySpec
     subject: str
     reason: str
     since_ms: int | None = None
@@ -34,36 +34,38 @@ class Stuck:
 
     def __str__(self) -> str:
         since = "" if self.since_ms is None else f" since {self.since_ms} ms"
-        return f"{self.promise.id}: {self.subject} {self.reason}{since}"
+        return f"{self.spec.id}: {self.subject} {self.reason}{since}"
 
 
-def classified(stuck: Stuck, view: WorldView, books: Books, calm_since_ms: int | None) -> Stuck:
+def classified(
+    stuck: Stuck, view: WorldView, model: ShadowModel, quiet_since_ms: int | None
+) -> Stuck:
     """The same with what explains it, by the evidence of its group and of the client it hangs
-    on. ``calm_since_ms``: when the last fault ended."""
+    on. ``quiet_since_ms``: when the last fault ended."""
     evidence: dict[str, object] = {
-        "unheard_revocation": _has_unheard_revocation(books, calm_since_ms),
+        "unreported_revocation": _has_unreported_revocation(model, quiet_since_ms),
     }
-    ledger, shard = books.acting_ledger(), books.acting_shard()
+    ledger, shard = model.acting_ledger(), model.acting_shard()
     if ledger is not None and shard is not None:
-        evidence |= _of_group(stuck, books, shard, ledger)
-    entry = books.clients.get(stuck.client)
+        evidence |= _of_group(stuck, model, shard, ledger)
+    entry = model.clients.get(stuck.client)
     if entry is not None:
         evidence |= _of_client(entry, ledger)
-    return replace(stuck, known_as=known_defect(view.semantics, stuck.promise.id, evidence))
+    return replace(stuck, known_as=known_issue(view.semantics, stuck.spec.id, evidence))
 
 
 def _of_group(
-    stuck: Stuck, books: Books, shard: ShardView, ledger: GroupLedger
+    stuck: Stuck, model: ShadowModel, shard: ShardView, ledger: GroupLedger
 ) -> dict[str, object]:
-    classic = books.classic_group_in(shard)
+    classic = model.classic_group_in(shard)
     # A conversion back without a rebalance makes targets assignments that nobody fetches.
     generation_id = ledger.converted_epoch if classic is None else classic.generation_id
     return {
-        "lost_with_failed_write": books.failed_writes.hold_up(shard, ledger),
-        "has_unwatched_join": books.failed_writes.leave_unwatched(shard, ledger),
-        "has_quiet_return": generation_id in books.quiet_returns,
+        "lost_with_failed_write": model.failed_writes.hold_up(shard, ledger),
+        "has_unwatched_join": model.failed_writes.leave_unwatched(shard, ledger),
+        "has_quiet_return": generation_id in model.quiet_returns,
         "has_unseen_subscription": _has_unseen_subscription(shard, ledger),
-        "has_vanished_partition": has_vanished_partition(books, shard),
+        "has_vanished_partition": has_vanished_partition(model, shard),
         "is_unseen_since_conversion": ledger.converted_epoch >= 0 and stuck.reason == IN_NO_TARGET,
     }
 
@@ -72,7 +74,7 @@ def _of_client(entry: ClientEntry, ledger: GroupLedger | None) -> dict[str, obje
     return {
         "has_failed_callback": entry.has_failed_callback,
         "keeps_withdrawn_pattern": _keeps_withdrawn_pattern(entry, ledger),
-        "was_told_nothing": _was_told_nothing(entry, ledger),
+        "was_sent_nothing": _was_sent_nothing(entry, ledger),
     }
 
 
@@ -90,16 +92,16 @@ def _has_unseen_subscription(shard: ShardView, ledger: GroupLedger) -> bool:
     )
 
 
-def _has_unheard_revocation(books: Books, calm_since_ms: int | None) -> bool:
-    """Does the group wait, or has it waited in this calm, for an acknowledgement of what its
-    owner was never told of?"""
-    if calm_since_ms is not None and books.expelled_unheard_ms >= calm_since_ms:
+def _has_unreported_revocation(model: ShadowModel, quiet_since_ms: int | None) -> bool:
+    """Does the group wait, or has it waited in this quiet period, for an acknowledgement of what
+    its owner was never told of?"""
+    if quiet_since_ms is not None and model.expelled_unreported_ms >= quiet_since_ms:
         return True
-    ledger = books.acting_ledger()
-    return ledger is not None and any(books.is_unheard(*item) for item in ledger.members.items())
+    ledger = model.acting_ledger()
+    return ledger is not None and any(model.is_unreported(*item) for item in ledger.members.items())
 
 
-def _was_told_nothing(entry: ClientEntry, ledger: GroupLedger | None) -> bool:
+def _was_sent_nothing(entry: ClientEntry, ledger: GroupLedger | None) -> bool:
     """Is this a librdkafka client, up to date by its epoch, for which the coordinator holds
     what was in no answer that reached it?"""
     member = entry.member

@@ -1,4 +1,4 @@
-"""What a shard's classic group looked like after its last step: the oracle of its promises.
+"""What a shard's classic group looked like after its last step: the oracle of its properties.
 
 A classic group is soft state, so its records say too little; what is kept here is counted from its
 members, one by one as a step touches them. A term begins with a load, and ends with the shard.
@@ -26,12 +26,12 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 
-__all__ = ["CLASSIC_REQUESTS", "ClassicBook", "ClassicLook", "Picture", "Written"]
+__all__ = ["CLASSIC_REQUESTS", "ClassicLook", "ClassicModel", "GroupSnapshot", "Written"]
 
 CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 
 
-class Picture(NamedTuple):
+class GroupSnapshot(NamedTuple):
     """A group in few words, to see at once whether its members have to be looked at anew."""
 
     state: ClassicGroupState
@@ -41,7 +41,7 @@ class Picture(NamedTuple):
     pending_join_count: int
 
     @classmethod
-    def of(cls, group: ClassicGroup) -> Picture:
+    def of(cls, group: ClassicGroup) -> GroupSnapshot:
         """The group as it is now."""
         return cls(
             group.state,
@@ -90,10 +90,10 @@ class ClassicLook:
 
     step: Step
     shard: ShardView
-    book: ClassicBook
+    classic_model: ClassicModel
     group: ClassicGroup | None
-    before: Picture | None
-    now: Picture | None
+    before: GroupSnapshot | None
+    now: GroupSnapshot | None
     touched: Collection[str] = ()
     gone: frozenset[str] = frozenset()
     former: ClassicGroup | None = None
@@ -103,11 +103,11 @@ class ClassicLook:
 
 
 @dataclass(slots=True)
-class ClassicBook:
+class ClassicModel:
     """One group at one shard, in one term."""
 
     group: ClassicGroup | None = None
-    picture: Picture | None = None
+    snapshot: GroupSnapshot | None = None
     members: dict[str, MemberNote] = field(default_factory=dict)
     awaiting_count: int = 0
     protocol_counts: dict[str, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class ClassicBook:
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
-        before, is_same = self.picture, group is self.group
+        before, is_same = self.snapshot, group is self.group
         look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
         if not is_same:
             look.former = self.group
@@ -137,7 +137,7 @@ class ClassicBook:
         if group is None:
             return look
         self.group = group
-        look.now = self.picture = Picture.of(group)
+        look.now = self.snapshot = GroupSnapshot.of(group)
         if is_same and look.now == before and not _changes_ids(step):
             look.touched = _sender(step, group)
             for member_id in look.touched:
@@ -149,7 +149,7 @@ class ClassicBook:
         return look
 
     def _forget_group(self) -> None:
-        self.group = self.picture = None
+        self.group = self.snapshot = None
         self.members.clear()
         self.protocol_counts.clear()
         self.awaiting_count = 0

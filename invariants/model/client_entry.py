@@ -61,7 +61,7 @@ class ClientEntry:
         "sync_commits",
         "target",
         "took_late_answer",
-        "unheeded",
+        "unhandled",
         "version",
     )
 
@@ -70,15 +70,15 @@ class ClientEntry:
         self.incarnation = client.incarnation
         self.member = client.member
         self.listeners = listeners
-        """Whose promises are about this kind of client."""
+        """Whose properties are about this kind of client."""
         self.started_ms = at_ms
         self.fetchable: frozenset[TopicPartition] = frozenset()
-        """Kept by the books, together with the index of fetchers."""
+        """Kept by the shadow model, together with the index of fetchers."""
         self.in_flight: dict[int, int] = {}
         """Correlation id -> time of sending, of what the client takes to be in flight."""
         self.sent: set[int] = set()
         """Correlation ids of all heartbeats without an end yet."""
-        self.unheeded: set[int] = set()
+        self.unhandled: set[int] = set()
         """Those of leaves after a poll expiry, at whose answers the client does not look."""
         self.received_epochs: set[int] = set()
         """Epochs above 0 in good answers since the last join was sent."""
@@ -120,8 +120,8 @@ class ClientEntry:
         The client keeps one mark for all heartbeats: the end of any of them, also of one that a
         leave has overtaken, means to it that nothing is in flight (client §2.1, §6.1).
         """
-        if correlation_id not in self.sent or correlation_id in self.unheeded:
-            self.unheeded.discard(correlation_id)
+        if correlation_id not in self.sent or correlation_id in self.unhandled:
+            self.unhandled.discard(correlation_id)
             return False
         self.sent.discard(correlation_id)
         self.in_flight.clear()
@@ -132,7 +132,7 @@ class ClientEntry:
         the client makes of it is its kind's own affair."""
         self.sent.clear()
         self.in_flight.clear()
-        self.unheeded.clear()
+        self.unhandled.clear()
 
     def note_sent(
         self, correlation_id: int, request: ConsumerGroupHeartbeatRequest, at_ms: int
@@ -144,7 +144,7 @@ class ClientEntry:
             self.in_flight.clear()
             self.has_left = True
             if self.member.state is ClientState.STALE:
-                self.unheeded.add(correlation_id)
+                self.unhandled.add(correlation_id)
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
             self.took_late_answer = False
@@ -159,12 +159,12 @@ class ClientEntry:
 
     def note_answer(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
         """A heartbeat was answered."""
-        is_heeded = self.forget_request(correlation_id)
+        is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
-            self.has_failed = self.has_failed or is_heeded
+            self.has_failed = self.has_failed or is_handled
         elif response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
-            if is_heeded and correlation_id < self.joined_by:
+            if is_handled and correlation_id < self.joined_by:
                 self.took_late_answer = True
 
     def note_callback_end(self, *, failed: bool) -> None:
@@ -175,7 +175,7 @@ class ClientEntry:
             self.has_failed_callback = False
 
     def has_moved(self) -> bool:
-        """Whether anything that promises are made about differs from what was seen last."""
+        """Whether anything that properties are made about differs from what was seen last."""
         member = self.member
         return (
             member.ownership_version != self.version

@@ -1,4 +1,5 @@
-"""What coordinators have asked of members that compute targets: books, kept from answers alone.
+"""What coordinators have asked of members that compute targets: a shadow model, kept from answers
+alone.
 
 Source: coordinator §12.3-§12.6 (the text of KIP-848). A coordinator keeps its choice of member in
 memory only; what can be seen of it is whom it tells, what it hands out, and which timer fires.
@@ -23,12 +24,12 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = [
     "COMPUTATION_REQUESTS",
+    "ChosenMember",
     "Computations",
-    "Told",
-    "flaw_in",
     "is_fit",
     "offer_in",
     "preferred_assignor",
+    "problem_in",
 ]
 
 
@@ -40,7 +41,7 @@ COMPUTATION_REQUESTS = (
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class ChosenMember:
     """A member that was told to compute. ``deadline_ms`` is when another one may take its place;
     ``target_epoch`` that of the group at the time, ``assignor`` the one that all preferred.
     ``is_overruled``: that has changed, the member has left for a while, or a batch was lost, and so
@@ -55,8 +56,8 @@ class Told:
 
 
 @dataclass(slots=True)
-class _Desk:
-    told: Told | None = None
+class _ShardState:
+    chosen: ChosenMember | None = None
     prepared: dict[str, ConsumerGroupPrepareAssignmentResponse] = field(default_factory=dict)
 
 
@@ -64,35 +65,35 @@ class Computations:
     """For each shard: the member that it told last, and what it has handed out to whom."""
 
     def __init__(self) -> None:
-        self._desks: dict[str, _Desk] = {}
+        self._by_shard: dict[str, _ShardState] = {}
 
-    def told(self, shard_name: str) -> Told | None:
+    def chosen(self, shard_name: str) -> ChosenMember | None:
         """The member that was told to compute, if nothing has come of it yet."""
-        desk = self._desks.get(shard_name)
-        return None if desk is None else desk.told
+        state = self._by_shard.get(shard_name)
+        return None if state is None else state.chosen
 
     def prepared(
         self, shard_name: str, request: ConsumerGroupInstallAssignmentRequest
     ) -> ConsumerGroupPrepareAssignmentResponse | None:
         """What the sender of this result was last given here, if it is of that epoch."""
-        desk = self._desks.get(shard_name)
-        given = None if desk is None else desk.prepared.get(request.member_id)
+        state = self._by_shard.get(shard_name)
+        given = None if state is None else state.prepared.get(request.member_id)
         if given is None or given.group_epoch != request.group_epoch:
             return None
         return given
 
     # -- written by the checker ------------------------------------------------------------
 
-    def note_told(self, shard_name: str, member_id: str, ledger: GroupLedger, at_ms: int) -> None:
+    def note_chosen(self, shard_name: str, member_id: str, ledger: GroupLedger, at_ms: int) -> None:
         """A heartbeat was answered with ``should_compute_assignment``. Told again is the same as
         told once, unless somebody else was in between."""
-        desk = self._desks.setdefault(shard_name, _Desk())
-        told = desk.told
-        if told is not None and told.member_id == member_id and not told.is_replaced:
+        state = self._by_shard.setdefault(shard_name, _ShardState())
+        chosen = state.chosen
+        if chosen is not None and chosen.member_id == member_id and not chosen.is_replaced:
             return
         entry = ledger.members.get(member_id)
         timeout_ms = entry.metadata.rebalance_timeout_ms if entry and entry.metadata else 0
-        desk.told = Told(
+        state.chosen = ChosenMember(
             member_id=member_id,
             deadline_ms=at_ms + timeout_ms,
             target_epoch=ledger.target_epoch,
@@ -101,48 +102,48 @@ class Computations:
 
     def note_change(self, shard_name: str, change: Change) -> None:
         """Whoever has gone computes no more, even if it comes back under the same id."""
-        desk = self._desks.get(shard_name)
-        if desk is None:
+        state = self._by_shard.get(shard_name)
+        if state is None:
             return
         for member_id in change.removed():
-            desk.prepared.pop(member_id, None)
-            if desk.told is not None and desk.told.member_id == member_id:
-                desk.told = None
-        told = desk.told
-        if told is None:
+            state.prepared.pop(member_id, None)
+            if state.chosen is not None and state.chosen.member_id == member_id:
+                state.chosen = None
+        chosen = state.chosen
+        if chosen is None:
             return
-        _, after = change.members.get(told.member_id, (None, None))
+        _, after = change.members.get(chosen.member_id, (None, None))
         is_away = after is not None and after.epoch < JOIN_EPOCH
-        if is_away or preferred_assignor(change.ledger) != told.assignor:
-            told.is_overruled = True
+        if is_away or preferred_assignor(change.ledger) != chosen.assignor:
+            chosen.is_overruled = True
 
     def note_answer(self, shard_name: str, request: Any, response: Any) -> None:
         """A group was handed out, or a result was accepted: the next computation is another one."""
         if response.error_code is not ErrorCode.NONE:
             return
         if type(response) is ConsumerGroupPrepareAssignmentResponse:
-            desk = self._desks.setdefault(shard_name, _Desk())
-            desk.prepared[request.member_id] = response
+            state = self._by_shard.setdefault(shard_name, _ShardState())
+            state.prepared[request.member_id] = response
         else:
-            self._desks.pop(shard_name, None)
+            self._by_shard.pop(shard_name, None)
 
     def note_expired(self, shard_name: str, ledger: GroupLedger) -> None:
         """The time of the computing member is over. It is replaced if anybody else can compute."""
-        told = self.told(shard_name)
-        if told is not None:
-            others = (m for m in sorted(ledger.members) if m != told.member_id)
-            told.is_replaced = any(is_fit(ledger, other) for other in others)
+        chosen = self.chosen(shard_name)
+        if chosen is not None:
+            others = (m for m in sorted(ledger.members) if m != chosen.member_id)
+            chosen.is_replaced = any(is_fit(ledger, other) for other in others)
 
     def note_failed_write(self, shard_name: str) -> None:
         """Memory went back. If a result was among what is lost, somebody is told anew; whoever was
         given the group may still hand in what it has computed."""
-        told = self.told(shard_name)
-        if told is not None:
-            told.is_overruled = True
+        chosen = self.chosen(shard_name)
+        if chosen is not None:
+            chosen.is_overruled = True
 
     def forget(self, shard_name: str) -> None:
         """The shard is loaded, or given up: it remembers nothing."""
-        self._desks.pop(shard_name, None)
+        self._by_shard.pop(shard_name, None)
 
 
 def offer_in(entry: MemberEntry | None, name: str) -> ClientAssignor | None:
@@ -192,7 +193,7 @@ def _reads(offer: ClientAssignor, versions: list[int]) -> bool:
     return offer.minimum_version <= min(versions) and max(versions) <= offer.maximum_version
 
 
-def flaw_in(
+def problem_in(
     given: ConsumerGroupPrepareAssignmentResponse,
     request: ConsumerGroupInstallAssignmentRequest,
     name_of: Callable[[TopicPartition], str],

@@ -1,4 +1,4 @@
-"""Which settings were in force at a shard, and when: for promises about timers and intervals."""
+"""Which settings were in force at a shard, and when: for properties about timers and intervals."""
 
 from __future__ import annotations
 

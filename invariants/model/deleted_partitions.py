@@ -7,35 +7,35 @@ partitions must exist.
 from __future__ import annotations
 
 from rebalance_sim.invariants.engine.step import ShardView
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["has_vanished_partition"]
 
 
-def has_vanished_partition(books: Books, shard: ShardView) -> bool:
+def has_vanished_partition(model: ShadowModel, shard: ShardView) -> bool:
     """Whether a classic group, or the target of a group that has been one, has such a partition."""
-    classic = books.classic_group_in(shard)
+    classic = model.classic_group_in(shard)
     if classic is not None:
         image = shard.coordinator.image
         return any(
-            _is_vanished(books, shard, partition)
+            _is_vanished(model, shard, partition)
             for member in classic.members.values()
             if isinstance(member.assignment, Assignment)
             for partition in partitions_of(member.assignment.partitions, image)
         )
-    ledger = books.ledger_of(shard)
+    ledger = model.ledger_of(shard)
     return ledger.converted_epoch >= 0 and any(
-        _is_vanished(books, shard, partition) for partition in ledger.target_owner
+        _is_vanished(model, shard, partition) for partition in ledger.target_owner
     )
 
 
-def _is_vanished(books: Books, shard: ShardView, partition: TopicPartition) -> bool:
+def _is_vanished(model: ShadowModel, shard: ShardView, partition: TopicPartition) -> bool:
     """Whether there is no such partition, in a topic that was created anew."""
     topic = shard.coordinator.image.by_id.get(partition.topic_id)
     return (
         topic is not None
         and partition.partition >= topic.partition_count
-        and books.is_recreated(partition)
+        and model.is_recreated(partition)
     )

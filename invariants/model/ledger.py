@@ -157,7 +157,7 @@ def expected_state(*, member_count: int, is_behind: bool, settled_count: int) ->
 
 
 class GroupLedger:
-    """The books of one group in one replica's log."""
+    """The shadow model of one group in one replica's log."""
 
     def __init__(self, *, group_id: str, initial_epoch: int) -> None:
         self.group_id = group_id
@@ -169,7 +169,7 @@ class GroupLedger:
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0
-        """Of the settings in force at this shard; kept by the books."""
+        """Of the settings in force at this shard; kept by the shadow model."""
         self.classic: ClassicGroupValue | None = None
         """The last record of a classic group; None if there is none, or it is gone."""
         self.converted_epoch = -1

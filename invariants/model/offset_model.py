@@ -11,13 +11,13 @@ from collections.abc import Iterable
 
 from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
 
-__all__ = ["OffsetBook", "OffsetKey"]
+__all__ = ["OffsetKey", "OffsetModel"]
 
 OffsetKey = tuple[str, int]
 """Topic name and partition number."""
 
 
-class OffsetBook:
+class OffsetModel:
     """The offsets of one group in one replica's log."""
 
     def __init__(self, group_id: str) -> None:

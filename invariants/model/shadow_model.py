@@ -1,6 +1,6 @@
 """What all invariants share: one ledger for each shard, one entry for each client process.
 
-The books are written by the checker (``checker.py``) and only read by invariants.
+The shadow model is written by the checker (``checker.py``) and only read by properties.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
-from rebalance_sim.invariants.model.classic_model import ClassicBook
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
 from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.offset_model import OffsetBook
+from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -29,10 +29,10 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import FIRST_VERSION_WITH_TOPIC_IDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Books"]
+__all__ = ["ShadowModel"]
 
 
-class Books:
+class ShadowModel:
     """Ledgers by shard name, entries by client name, and what depends on the simulated version.
 
     Of the version's rules only constants are read, never a decision: an oracle must not share the
@@ -53,14 +53,14 @@ class Books:
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)
         self.failed_writes = FailedWrites(view.group_id)
-        self.classic: dict[str, ClassicBook] = {}
+        self.classic: dict[str, ClassicModel] = {}
         """Shard -> the classic group there, where there has been one in this term."""
-        self.offset_books: dict[str, OffsetBook] = {}
+        self.offset_models: dict[str, OffsetModel] = {}
         """Shard -> the offsets in its log, where somebody has asked for them."""
         self._leader_epoch = -1
-        self._given_away: dict[str, set[TopicPartition]] = {}
+        self._lost_unrevoked: dict[str, set[TopicPartition]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
-        self.expelled_unheard_ms = -1
+        self.expelled_unreported_ms = -1
         """When a member was last removed for keeping what its client had never heard of."""
         self.clients: dict[str, ClientEntry] = {}
         self.classic_clients: dict[str, ClassicClientEntry] = {}
@@ -80,7 +80,7 @@ class Books:
         self.readmitted: set[str] = set()
         """Classic members that a consumer group had removed and let in again under their id,
         without a word, so that they went on with what they had (classic §7.5)."""
-        self.told_in_term: dict[tuple[str, int], int] = {}
+        self.answered_in_term: dict[tuple[str, int], int] = {}
         """Member id and generation that a JoinGroup was answered with -> leader epoch of the shard
         that did so last."""
         self.unparked: set[str] = set()
@@ -99,7 +99,7 @@ class Books:
     # -- shards ----------------------------------------------------------------------------
 
     def new_ledger(self) -> GroupLedger:
-        """Empty books for this group."""
+        """An empty ledger for this group."""
         return GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
 
     def open_ledger(self, shard: ShardView, *, without_last: int = 0) -> GroupLedger:
@@ -110,16 +110,16 @@ class Books:
         self.note_configs(shard, ledger)
         return ledger
 
-    def open_offset_book(self, shard: ShardView, *, without_last: int = 0) -> OffsetBook:
+    def open_offset_model(self, shard: ShardView, *, without_last: int = 0) -> OffsetModel:
         """Read the offsets in a replica's log; ``without_last`` as with ledgers."""
         records = shard.log_records()
-        book = self.offset_books[shard.name] = OffsetBook(self.group_id)
+        offset_model = self.offset_models[shard.name] = OffsetModel(self.group_id)
         # What is not committed has one record for each offset, and comes last.
-        book.apply(
+        offset_model.apply(
             records[: len(records) - without_last],
             first_offset=shard.log_end_offset - len(records),
         )
-        return book
+        return offset_model
 
     @staticmethod
     def wire_name_of(
@@ -136,13 +136,13 @@ class Books:
         return None if topic is None else topic.name
 
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
-        """Other settings are in force at a shard, or its books are new."""
+        """Other settings are in force at a shard, or its ledger is new."""
         self.config_history.note(shard, self.view.now_ms)
         ledger.heartbeat_interval_ms = shard.configs.heartbeat_interval_ms(self.group_id)
         ledger.session_timeout_ms = shard.configs.session_timeout_ms(self.group_id)
 
     def ledger_of(self, shard: ShardView) -> GroupLedger:
-        """The books of this shard, opened if need be."""
+        """The ledger of this shard, opened if need be."""
         ledger = self.ledgers.get(shard.name)
         return self.open_ledger(shard) if ledger is None else ledger
 
@@ -178,7 +178,7 @@ class Books:
         return shard
 
     def acting_ledger(self) -> GroupLedger | None:
-        """The books of the shard that serves the group; None while nobody does."""
+        """The ledger of the shard that serves the group; None while nobody does."""
         shard = self.acting_shard()
         return None if shard is None else self.ledger_of(shard)
 
@@ -205,29 +205,29 @@ class Books:
         for member_id, partition in change.lost:
             before, after = change.members[member_id]
             if after is None:
-                self._given_away.pop(member_id, None)
+                self._lost_unrevoked.pop(member_id, None)
             elif (
                 before
                 and before.current
                 and (by_full_request or partition in before.current.assigned)
             ):
-                self._given_away.setdefault(member_id, set()).add(partition)
-        if self._given_away:
+                self._lost_unrevoked.setdefault(member_id, set()).add(partition)
+        if self._lost_unrevoked:
             for member_id, partition in change.gained:
-                if member_id in self._given_away:
-                    self._given_away[member_id].discard(partition)
+                if member_id in self._lost_unrevoked:
+                    self._lost_unrevoked[member_id].discard(partition)
 
-    def gave_away(self, member_id: str, partitions: set[TopicPartition]) -> bool:
+    def has_lost_unrevoked(self, member_id: str, partitions: set[TopicPartition]) -> bool:
         """Whether the member lost all of these that way, and has got none of them back."""
-        return partitions <= self._given_away.get(member_id, set())
+        return partitions <= self._lost_unrevoked.get(member_id, set())
 
     def note_expulsions(self, change: Change, at_ms: int) -> None:
         """A timer has removed members."""
         for member_id in change.removed():
-            if self.is_unheard(member_id, change.members[member_id][0]):
-                self.expelled_unheard_ms = at_ms
+            if self.is_unreported(member_id, change.members[member_id][0]):
+                self.expelled_unreported_ms = at_ms
 
-    def is_unheard(self, member_id: str, stored: MemberEntry | None) -> bool:
+    def is_unreported(self, member_id: str, stored: MemberEntry | None) -> bool:
         """Whether a member is to give up what its client has not been told of, and so has nothing
         to acknowledge: it was granted in the step of another, and taken away before its own."""
         entry = self.by_member_id.get(member_id)
@@ -270,13 +270,18 @@ class Books:
         """Whether a former coordinator gave a classic client the generation it is at, and the
         acting one has used the number again (classic §8.2)."""
         shard = self.acting_shard()
-        book = None if shard is None else self.classic.get(shard.name)
-        told = self.told_in_term.get((member.member_id, member.member_epoch))
-        if shard is None or book is None or book.group is None or told is None:
+        classic_model = None if shard is None else self.classic.get(shard.name)
+        reported = self.answered_in_term.get((member.member_id, member.member_epoch))
+        if (
+            shard is None
+            or classic_model is None
+            or classic_model.group is None
+            or reported is None
+        ):
             return False
-        written = book.written.get(member.member_epoch)
+        written = classic_model.written.get(member.member_epoch)
         was_loaded = written is not None and written.end_offset == 0
-        return told < shard.leader_epoch and not was_loaded
+        return reported < shard.leader_epoch and not was_loaded
 
     def has_outlived(self, member_id: str, partition: TopicPartition) -> bool:
         """Whether a classic client goes on with what it had under an id before this one."""

@@ -1,7 +1,7 @@
-"""The decisions of a classic group in which versions, or known defects, differ.
+"""The decisions of a classic group in which versions or defects differ.
 
 Source: classic §1, §2. ``ConsumerGroupRules`` inherits these, so that one object holds all rules of
-a coordinator; a defect of the zoo overrides one of them
+a coordinator; a defect overrides one of them
 (``protocol/defects/classic_group_defects.py``).
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rebalance_sim.protocol.consumer.client_side.selection import tell
+from rebalance_sim.protocol.consumer.client_side.selection import notify_chosen
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import CoordinatorContext
@@ -87,11 +87,11 @@ def _with_client_side(
     now_ms: int,
 ) -> tuple[ConsumerGroupHeartbeatResponse, tuple[TimerCommand, ...]]:
     """coordinator §12.3, §12.7. Nothing can fail any more: a member that is told here is told."""
-    should_compute, more = tell(context, group, after, now_ms)
+    should_compute, more = notify_chosen(context, group, after, now_ms)
     metadata = None
     if response.assignment is not None:
         target = group.target_metadata.get(after.member_id)
-        metadata = context.rules.metadata_to_tell(after.assignment_metadata, target)
+        metadata = context.rules.metadata_to_send(after.assignment_metadata, target)
     if should_compute or metadata is not None:
         response = replace(
             response, should_compute_assignment=should_compute, assignment_metadata=metadata

@@ -51,7 +51,7 @@ class Joiner(Protocol):
 
 
 class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
-    """Apache Kafka 4.3 without its known defects. One instance serves one coordinator.
+    """Apache Kafka 4.3 without its defects. One instance serves one coordinator.
 
     The decisions of classic groups, of groups with members of both protocols, and about client-side
     assignors are inherited.
@@ -251,9 +251,9 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
 
     # -- configuration ---------------------------------------------------------------------
 
-    def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
+    def configs_in_force(self, known: ConfigsInForce, reported: ConfigsInForce) -> ConfigsInForce:
         """coordinator §10.2: settings that were altered count from the next heartbeat on."""
-        return told
+        return reported
 
     # -- timers ----------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
 
 
 class Kafka41Rules(Kafka41MigrationRules, ConsumerGroupRules):
-    """Apache Kafka 4.1 without its known defects (coordinator §16)."""
+    """Apache Kafka 4.1 without its defects (coordinator §16)."""
 
     initial_group_epoch = 0
     writes_assignment_epochs = False

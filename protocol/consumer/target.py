@@ -70,12 +70,16 @@ def compute_target(
         names = group.names_of(member)
         if names not in topic_ids:
             topic_ids[names] = context.topic_ids(names)
-        is_heir = updated is not None and member_id == updated.member_id and replaced_id is not None
+        is_successor = (
+            updated is not None and member_id == updated.member_id and replaced_id is not None
+        )
         specs[member_id] = MemberSpec(
             instance_id=member.instance_id,
             rack_id=member.rack_id,
             subscribed_topic_ids=topic_ids[names],
-            current=current.get(replaced_id if is_heir and replaced_id else member_id, frozenset()),
+            current=current.get(
+                replaced_id if is_successor and replaced_id else member_id, frozenset()
+            ),
         )
     stored_id = replaced_id or (updated.member_id if updated is not None else "")
     name = preferred_assignor(context, group, updated=updated, stored=group.members.get(stored_id))

@@ -1,4 +1,4 @@
-"""Known defects of classic client assignors, each one replaced rule."""
+"""Defects of classic client assignors, each one replaced rule."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STICKY_DEFECTS: Mapping[str, type[StickyAssignor]] = {
     "KAFKA-14639": TrustsNewestGeneration,
     "librdkafka-4783": MovesForEver,
 }
-"""Name in the bug zoo -> the rule, for both sticky assignors."""
+"""Id of the defect -> the rule, for both sticky assignors."""
 
 _OF_LIBRDKAFKA = ("librdkafka-4783",)
 """Those that librdkafka's own assignor may have."""
@@ -78,5 +78,5 @@ def _rules_of(defect_ids: Iterable[str]) -> list[type[StickyAssignor]]:
     wanted = sorted(set(defect_ids))
     for defect_id in wanted:
         if defect_id not in STICKY_DEFECTS:
-            raise ValueError(f"{defect_id} is not a known defect of a classic assignor")
+            raise ValueError(f"{defect_id} is not a defect of a classic assignor")
     return [STICKY_DEFECTS[defect_id] for defect_id in wanted]

@@ -1,4 +1,4 @@
-"""Known defects of classic groups, each one replaced rule.
+"""Defects of classic groups, each one replaced rule.
 
 Source: defects, "Classic and cooperative protocol, static membership", as far as the coordinator
 has them; one section per name.
@@ -47,4 +47,4 @@ CLASSIC_DEFECTS: Mapping[str, type[ClassicGroupRules]] = {
     "KAFKA-7909": WaitsForGonePending,
     "KAFKA-9801": ReplacesWhileCompleting,
 }
-"""Name in the bug zoo -> mixin over the rules of a version."""
+"""Id of the defect -> mixin over the rules of a version."""

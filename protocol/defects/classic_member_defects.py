@@ -1,4 +1,4 @@
-"""Known defects of classic clients, each one replaced rule.
+"""Defects of classic clients, each one replaced rule.
 
 Source: defects, "Classic and cooperative protocol, static membership", as far as the client has
 them; those of its assignors stand in ``protocol/defects/classic_assignor_defects.py``. KAFKA-13419
@@ -31,7 +31,7 @@ class FetchesWhileCommitting(ClassicMemberRules):
         return False
 
 
-class HeedsOutdatedCommitErrors(ClassicMemberRules):
+class HandlesOutdatedCommitErrors(ClassicMemberRules):
     """librdkafka-4908: a commit of the generation before, refused during a rebalance, costs the
     whole assignment."""
 
@@ -42,6 +42,6 @@ class HeedsOutdatedCommitErrors(ClassicMemberRules):
 CLASSIC_MEMBER_DEFECTS: Mapping[str, type[ClassicMemberRules]] = {
     "KAFKA-13214": ForgetsItselfOnDisconnect,
     "KAFKA-14196": FetchesWhileCommitting,
-    "librdkafka-4908": HeedsOutdatedCommitErrors,
+    "librdkafka-4908": HandlesOutdatedCommitErrors,
 }
-"""Name in the bug zoo -> mixin over the rules."""
+"""Id of the defect -> mixin over the rules."""

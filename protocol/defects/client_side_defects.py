@@ -94,10 +94,10 @@ class WaitsForever(ClientSideRules):
         return False
 
 
-class TellsTargetMetadata(ClientSideRules):
+class SendsTargetMetadata(ClientSideRules):
     """mut-metadata-ahead: a member that has still to revoke is told what comes after that."""
 
-    def metadata_to_tell(
+    def metadata_to_send(
         self, reached: AssignmentMetadata | None, target: AssignmentMetadata | None
     ) -> AssignmentMetadata | None:
         return target
@@ -119,9 +119,9 @@ CLIENT_SIDE_DEFECTS: Mapping[str, type[ClientSideRules]] = {
     "mut-install-forgets-heirs": ForgetsHeirs,
     "mut-install-from-anybody": InstallsFromAnybody,
     "mut-install-keeps-leavers": InstallsLeavers,
-    "mut-metadata-ahead": TellsTargetMetadata,
+    "mut-metadata-ahead": SendsTargetMetadata,
     "mut-no-bump-on-reason": OverhearsReasons,
     "mut-no-computation-timer": WaitsForever,
     "mut-no-recompute": ForgetsNextComputation,
 }
-"""Name in the bug zoo -> mixin over the rules of a version."""
+"""Id of the defect -> mixin over the rules of a version."""

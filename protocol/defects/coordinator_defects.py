@@ -1,4 +1,4 @@
-"""Known coordinator defects and mutants of the bug zoo, each one replaced rule.
+"""Coordinator defects and mutants, each one replaced rule.
 
 Source: docs/reference/defects.md, one section per name. A defect is a mixin put in front of a
 version's rules by ``Semantics.with_defects``. Those that a shipped version has by itself are named
@@ -287,7 +287,7 @@ class KeepsSimpleGroup(ConsumerGroupRules):
 class TakesConfigsAtLoad(ConsumerGroupRules):
     """mut-config-at-load: altered settings count when the coordinator is loaded the next time."""
 
-    def configs_in_force(self, known: ConfigsInForce, told: ConfigsInForce) -> ConfigsInForce:
+    def configs_in_force(self, known: ConfigsInForce, reported: ConfigsInForce) -> ConfigsInForce:
         return known
 
 
@@ -363,5 +363,5 @@ COORDINATOR_DEFECTS: Mapping[
     "mut-prev-epoch-any": AcceptsAnyPreviousEpoch,
     "sim-stale-subscription-type": StaleSubscriptionType,
 }
-"""Name in the bug zoo -> mixin over the rules of a version. Defects of assignors have their own
+"""Id of the defect -> mixin over the rules of a version. Defects of assignors have their own
 table (``protocol/defects/server_assignor_defects.py``)."""

@@ -1,4 +1,4 @@
-"""Known client defects and mutants: each a mixin that overrides decisions of ``MemberRules``.
+"""Client defects and mutants: each a mixin that overrides decisions of ``MemberRules``.
 
 Sources: defects, "KIP-848 client"; defects, "mut-ack-before-stop"; client §12, right column
 (``mut-client-*``), and client Appendix A (behaviour that later releases changed). Off by default.
@@ -83,7 +83,7 @@ class TargetsBySetOnly(MemberRules):
 class AnswerCancelsLeave(MemberRules):
     """PR-15362: the answer to an older heartbeat is adopted before the leave is built."""
 
-    def heeds_answers_in(self, state: ClientState) -> bool:
+    def accepts_answers_in(self, state: ClientState) -> bool:
         """LEAVING, too."""
         return state.is_in_group
 
@@ -95,7 +95,7 @@ class AnswerCancelsLeave(MemberRules):
 class JoinsWithLeaveEpoch(MemberRules):
     """KAFKA-19335: the answer to a leave is adopted by a member that joins already."""
 
-    def heeds_epoch(self, member_epoch: int) -> bool:
+    def accepts_epoch(self, member_epoch: int) -> bool:
         """Any epoch is adopted."""
         return True
 
@@ -108,10 +108,10 @@ class KeepsPartitionsOnPollExpiry(MemberRules):
         return False
 
 
-class HandsOutRevoked(MemberRules):
+class DeliversRevoked(MemberRules):
     """KAFKA-20332: buffered records of a partition under revocation are returned."""
 
-    def hands_out_records_of(self, partition: PartitionState) -> bool:
+    def delivers_records_of(self, partition: PartitionState) -> bool:
         """The mark is not looked at."""
         return (
             partition.fetch_state is FetchState.FETCHING
@@ -194,7 +194,7 @@ class KeepsLeaveEpoch(MemberRules):
 class AdoptsLateAnswers(MemberRules):
     """client C2: answers count in every state."""
 
-    def heeds_answers_in(self, state: ClientState) -> bool:
+    def accepts_answers_in(self, state: ClientState) -> bool:
         """A member that is out takes an epoch over."""
         return True
 
@@ -330,7 +330,7 @@ class LosesPatternWithdrawal(MemberRules):
 class HearsEveryAnswer(MemberRules):
     """mut-client-hears-every-answer: the assignor's callback runs with every answer."""
 
-    def tells_assignment_once(self) -> bool:
+    def reports_assignment_once(self) -> bool:
         """An epoch is heard of again and again."""
         return False
 
@@ -358,7 +358,7 @@ MEMBER_DEFECTS: Mapping[str, type[MemberRules]] = MappingProxyType(
         "KAFKA-18641": ReconcilesAnytime,
         "KAFKA-19335": JoinsWithLeaveEpoch,
         "KAFKA-19813": WildJitter,
-        "KAFKA-20332": HandsOutRevoked,
+        "KAFKA-20332": DeliversRevoked,
         "PR-15362": AnswerCancelsLeave,
         "mut-ack-before-stop": AcknowledgesBeforeStop,
         "mut-client-ack-before-apply": AcknowledgesBeforeApply,

@@ -1,4 +1,4 @@
-"""Known defects of the migration between the protocols, each one replaced rule.
+"""Defects of the migration between the protocols, each one replaced rule.
 
 Source: defects, "Migration between protocols"; one section per name.
 """
@@ -62,4 +62,4 @@ MIGRATION_DEFECTS: Mapping[str, type[MigrationRules]] = {
     "KAFKA-20640": AdmitsUnderDisabledPolicy,
     "PR-16145": OneErrorForAll,
 }
-"""Name in the bug zoo -> mixin over the rules of a version."""
+"""Id of the defect -> mixin over the rules of a version."""

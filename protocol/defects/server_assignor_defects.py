@@ -1,4 +1,4 @@
-"""Known defects of the assignors, each a subclass that replaces one rule.
+"""Defects of the assignors, each a subclass that replaces one rule.
 
 Source: defects, "Assignors". ``assignors_with_defects`` builds the list of a broker that has some
 of them.
@@ -119,7 +119,7 @@ def assignors_with_defects(
     wanted = set(defect_ids)
     unknown = wanted - UNIFORM_DEFECTS.keys() - RANGE_DEFECTS.keys()
     if unknown:
-        raise ValueError(f"{min(unknown)} is not a known defect of an assignor")
+        raise ValueError(f"{min(unknown)} is not a defect of an assignor")
     uniform = [UNIFORM_DEFECTS[defect_id] for defect_id in sorted(wanted & UNIFORM_DEFECTS.keys())]
     ranges = [RANGE_DEFECTS[defect_id] for defect_id in sorted(wanted & RANGE_DEFECTS.keys())]
     uniform_class = type("UniformWithDefects", (*uniform, UniformAssignor), {})

@@ -65,4 +65,4 @@ STREAMS_DEFECTS: Mapping[str, type[StreamsAssignor]] = {
     "mut-streams-own-version": WritesOwnVersion,
     "mut-streams-standby-beside-active": StandbyBesideActive,
 }
-"""Name in the bug zoo -> the assignor with the defect."""
+"""Id of the defect -> the assignor with the defect."""

@@ -102,8 +102,8 @@ def downgrade(
         classic.add(_classic_member(members[member_id]), CONSUMER_PROTOCOL_TYPE)
     classic.start_stable(group.group_epoch)
     for member_id, member in classic.members.items():
-        heir_of = replaced is not None and joiner is not None and member_id == joiner.member_id
-        target_id = replaced.member_id if heir_of and replaced is not None else member_id
+        is_successor = replaced is not None and joiner is not None and member_id == joiner.member_id
+        target_id = replaced.member_id if is_successor and replaced is not None else member_id
         metadata = member.metadata_for(classic.protocol_name or "")
         member.assignment = assignment_of(group.target_of(target_id), context.image, metadata)
     op.write(classic)

@@ -1,5 +1,5 @@
-"""The decisions about groups with members of both protocols in which versions, or known defects,
-differ.
+"""The decisions about groups with members of both protocols in which
+versions or defects differ.
 
 Source: classic §7. ``ConsumerGroupRules`` inherits these.
 """

@@ -1,7 +1,7 @@
 """Which protocol is simulated: one value that names the rules of coordinator and member.
 
 ``kafka-4.3`` is the default; ``kafka-4.1`` and ``kip-848`` are the other two. A value may carry
-known defects and mutants (docs/reference/defects.md) by name: each is a mixin class put in front of
+defects and mutants (docs/reference/defects.md) by name: each is a mixin class put in front of
 the rules, so that a defect which is off costs nothing.
 """
 
@@ -41,7 +41,7 @@ _MIXED = "WithDefects"
 
 ASSIGNOR_DEFECTS = frozenset({*UNIFORM_DEFECTS, *RANGE_DEFECTS})
 
-ZOO: tuple[str, ...] = tuple(
+DEFECT_IDS: tuple[str, ...] = tuple(
     sorted(
         {
             *COORDINATOR_DEFECTS,
@@ -55,7 +55,7 @@ ZOO: tuple[str, ...] = tuple(
 )
 """Every defect and mutant that can be switched on."""
 
-__all__ = ["DEFAULT_SEMANTICS", "SEMANTICS", "ZOO", "Semantics"]
+__all__ = ["DEFAULT_SEMANTICS", "DEFECT_IDS", "SEMANTICS", "Semantics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Semantics:
     def with_defects(self, *names: str) -> Semantics:
         """This version with the named defects and mutants switched on.
 
-        Raises ValueError for a name that is not in the zoo.
+        Raises ValueError for a name that is no defect's id.
         """
         mixed = self._mixed_with(names)
         return replace(mixed, defects=tuple(sorted({*self.defects, *names})))
@@ -98,8 +98,8 @@ class Semantics:
     def _mixed_with(self, names: Sequence[str]) -> Semantics:
         result = self
         for name in names:
-            if name not in ZOO:
-                raise ValueError(f"unknown defect {name!r}; known are: {', '.join(ZOO)}")
+            if name not in DEFECT_IDS:
+                raise ValueError(f"unknown defect {name!r}; known are: {', '.join(DEFECT_IDS)}")
             if name in COORDINATOR_DEFECTS:
                 coordinator = _mix(COORDINATOR_DEFECTS[name], result.coordinator)
                 result = replace(result, coordinator=coordinator)

@@ -143,13 +143,13 @@ def _step(number: int, row: dict[str, Any]) -> CaseStep:
     action = dict(row["action"])
     action.pop("count", None)
     eager = _state(row["expect"])
-    told = row.get("response")
+    reported = row.get("response")
     return CaseStep(
         number=number,
         action=action.pop("type"),
         narrative=row["narrative"],
         note=row.get("source_inconsistency", row.get("derived", "")),
-        response=None if told is None else _response(told),
+        response=None if reported is None else _response(reported),
         owned=tuple(action.pop("owned", ())),
         eager=eager,
         lazy=_with_current(eager, row.get("lazy_promotion_current", {})),

@@ -4,7 +4,7 @@ The driver plays the members: it sends what the chapter's member would send, and
 coordinator has armed. After each step the coordinator's state is projected to the chapter's words:
 
 - ``partitions`` of a member are what it holds, those still to be revoked included;
-- ``pending`` is the part of its target that it has been promised and not been given, which the
+- ``pending`` is the part of its target that it has been assigned and not been given, which the
   chapter shows from the moment the member has reached the target epoch.
 
 A member that comes back with the other protocol, and loses nothing by it, is a static one here:
@@ -109,7 +109,7 @@ class CaseStudyReplay:
         self.promotion = promotion
         self.assignor = _ScriptedAssignor()
         self._topics = dict(case.topics)
-        self._told: dict[str, frozenset[TopicPartition]] = {}
+        self._reported: dict[str, frozenset[TopicPartition]] = {}
         self._returning = {s.member for s in case.steps if s.action == "rejoin_upgraded"}
         self.shard = Shard(
             config=CoordinatorConfig(group_consumer_assignors=(_ASSIGNOR,)),
@@ -120,7 +120,7 @@ class CaseStudyReplay:
             records = initial_records(case.initial, self._topics, self._returning)
             self.shard.take(Outcome(None, tuple(records)))
             for member_id, current in case.initial.current.items():
-                self._told[member_id] = partitions_of(current.partitions)
+                self._reported[member_id] = partitions_of(current.partitions)
             for command in self.shard.coordinator.on_loaded(now_ms=0):
                 self.shard.take(Outcome(None, (), (command,)))
 
@@ -186,7 +186,7 @@ class CaseStudyReplay:
     def _act(self, step: CaseStep) -> CaseResponse | None:
         match step.action:
             case "join":
-                self._told[step.member] = frozenset()
+                self._reported[step.member] = frozenset()
                 self._heartbeat(step.member)
             case "heartbeat":
                 return self._heartbeat(step.member)
@@ -195,7 +195,7 @@ class CaseStudyReplay:
             case "leave":
                 self._leave(step.member)
             case "rejoin_upgraded":
-                self._told[step.member] = frozenset()
+                self._reported[step.member] = frozenset()
                 self._heartbeat(step.member)
             case "classic_heartbeat":
                 return self._classic_heartbeat(step.member)
@@ -223,11 +223,11 @@ class CaseStudyReplay:
         """One heartbeat; the owned list goes along when joining and when it has shrunk."""
         member = self.group.members.get(member_id) if self._has_group() else None
         epoch = JOIN_EPOCH if member is None else member.member_epoch
-        before = self._told[member_id]
+        before = self._reported[member_id]
         owned = before if acknowledges or epoch == JOIN_EPOCH else None
         answer = self._send(member_id, epoch, owned=owned)
         assigned = before if answer.assignment is None else answer.assignment
-        self._told[member_id] = assigned
+        self._reported[member_id] = assigned
         after = self.group.members[member_id]
         held = frozenset([*after.assigned, *after.pending_revocation])
         return CaseResponse(

@@ -1,8 +1,8 @@
-"""The bug zoo: defects that a run can switch on, each with a scenario that reaches it.
+"""The defects: defects that a run can switch on, each with a scenario that reaches it.
 
 A defect is a replaced rule of the protocol or of a broker, off by default. Beside this file there
 is a TOML file for each id, a scenario as small as its author could make it, with the defect on:
-running it reports a broken promise, running it without the defect reports none.
+running it reports a violated property, running it without the defect reports none.
 
 Some defects are in shipped versions (``Semantics.shipped_defects``); their scenarios run the text
 of the KIP, which has none.
@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from types import MappingProxyType
 
-from rebalance_sim.invariants.engine.property import Promise
+from rebalance_sim.invariants.engine.property import PropertySpec
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario, parse_scenario, parse_toml
 
-__all__ = ["DEFECTS", "Defect", "zoo_scenario"]
+__all__ = ["DEFECTS", "Defect", "defect_scenario"]
 
 _COMPONENTS = ("coordinator", "client", "assignor", "broker")
 
@@ -30,7 +30,7 @@ class Defect:
     """One defect.
 
     ``properties`` are clauses of which a run has to report one: defects S1-S9,
-    L1-L8, client C1-C28. Where no promise breaks, ``measured`` is the metric
+    L1-L8, client C1-C28. Where no property is violated, ``measured`` is the metric
     that the defect makes larger; where nothing shows at all, ``unobserved`` says why.
     """
 
@@ -47,14 +47,14 @@ class Defect:
         """Whether there is a scenario in which the defect shows."""
         return not self.unobserved
 
-    def is_shown_by(self, promise: Promise) -> bool:
-        """Whether a run that breaks this promise has shown the defect."""
-        return self.id in promise.broken_by or not set(self.properties).isdisjoint(promise.clauses)
+    def is_shown_by(self, spec: PropertySpec) -> bool:
+        """Whether a run that violates this property has shown the defect."""
+        return self.id in spec.violated_by or not set(self.properties).isdisjoint(spec.clauses)
 
     def __post_init__(self) -> None:
         if self.component not in _COMPONENTS:
-            mend = did_you_mean(self.component, _COMPONENTS)
-            raise ScenarioError(f"no such component; {mend}", place="component")
+            remedy = did_you_mean(self.component, _COMPONENTS)
+            raise ScenarioError(f"no such component; {remedy}", place="component")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class _Register:
     defect: tuple[Defect, ...]
 
 
-def zoo_scenario(defect_id: str, *, with_defect: bool = True) -> Scenario:
+def defect_scenario(defect_id: str, *, with_defect: bool = True) -> Scenario:
     """The scenario that reaches a defect; without the defect it is an ordinary run.
 
     Raises ScenarioError for an unknown id, and for a defect that does not show in this world.

@@ -18,13 +18,13 @@ from rebalance_sim.protocol.clients.common.kinds import (
 )
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES, CoordinatorConfig
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultCast, Maker
+from rebalance_sim.scenarios.generate.fault_targets import FaultTargets, Maker
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.faults.faults import Fault, RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["CLASSIC_MAKERS", "ClassicCast", "may_rebalance_as_one", "speaks_classic"]
+__all__ = ["CLASSIC_MAKERS", "ClassicSetup", "may_rebalance_as_one", "speaks_classic"]
 
 COOPERATIVE = "cooperative-sticky"
 _EAGER_LISTS = (("range",), ("roundrobin",), ("sticky",), ("range", COOPERATIVE))
@@ -57,7 +57,7 @@ def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault])
     )
 
 
-class ClassicCast:
+class ClassicSetup:
     """Gives clients the classic protocol, and brokers what belongs to it."""
 
     def __init__(self, features: frozenset[str], streams: Streams) -> None:
@@ -149,10 +149,10 @@ def _group_ids(clients: tuple[ClientSpec, ...]) -> list[str | None]:
 # -- rolling deployments -----------------------------------------------------------------------
 
 
-def _team(draw: Draw, cast: FaultCast) -> tuple[ClientSpec, ...]:
+def _team(draw: Draw, targets: FaultTargets) -> tuple[ClientSpec, ...]:
     """The clients of one group."""
-    group_id = cast.group(draw)
-    return tuple(client for client in cast.clients if client.group_id == group_id)
+    group_id = targets.group(draw)
+    return tuple(client for client in targets.clients if client.group_id == group_id)
 
 
 def _roll(
@@ -174,24 +174,26 @@ def _roll(
     )
 
 
-def _rolling_migration(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    team = _team(draw, cast)
+def _rolling_migration(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    team = _team(draw, targets)
     kind = draw.pick(rule.to_kinds)
     if kind == CLASSIC and draw.chance(_COOPERATION_SHARE):
-        yield from _cooperation(draw, rule, cast, team, at_ms)
+        yield from _cooperation(draw, rule, targets, team, at_ms)
     else:
         yield _roll(draw, rule, team, at_ms, kind, team[0].assignors)
 
 
 def _cooperation(
-    draw: Draw, rule: FaultRule, cast: FaultCast, team: tuple[ClientSpec, ...], at_ms: int
+    draw: Draw, rule: FaultRule, targets: FaultTargets, team: tuple[ClientSpec, ...], at_ms: int
 ) -> Iterable[Fault]:
     """KIP-429: first all learn to rebalance cooperatively, then they forget to do it eagerly."""
     common = tuple(name for name in team[0].assignors if name != COOPERATIVE)
     first = _roll(draw, rule, team, at_ms, CLASSIC, (COOPERATIVE, *common))
     yield first
     until_ms = at_ms + len(team) * (first.down_ms + first.gap_ms)
-    yield _roll(draw, rule, team, cast.within(until_ms), CLASSIC, (COOPERATIVE,))
+    yield _roll(draw, rule, team, targets.within(until_ms), CLASSIC, (COOPERATIVE,))
 
 
 CLASSIC_MAKERS: Mapping[str, Maker] = {"rolling_migration": _rolling_migration}

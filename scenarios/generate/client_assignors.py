@@ -12,7 +12,7 @@ from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsS
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["AssignorCast"]
+__all__ = ["DrawnAssignors"]
 
 _NAMES = (
     ("streams",),
@@ -34,7 +34,7 @@ _SLOW_MS = 120_000
 """Longer than any rebalance timeout: such a member is always replaced."""
 
 
-class AssignorCast:
+class DrawnAssignors:
     """The assignors of one application, drawn once; ``of`` has what one client offers."""
 
     def __init__(self, streams: Streams, client_count: int) -> None:

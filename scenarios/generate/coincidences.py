@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultCast
+from rebalance_sim.scenarios.generate.fault_targets import FaultTargets
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.faults.faults import (
     BrokerConfigChange,
@@ -41,11 +41,11 @@ _CALLBACK_MS = (500, 6_000)
 _LONG_INTERVAL_MS = 5_000
 
 
-Recipe = Callable[[Draw, FaultCast, int], Iterable[Fault]]
+Recipe = Callable[[Draw, FaultTargets, int], Iterable[Fault]]
 
 
 def draw_coincidences(
-    rules: tuple[CoincidenceRule, ...], cast: FaultCast, streams: Streams
+    rules: tuple[CoincidenceRule, ...], targets: FaultTargets, streams: Streams
 ) -> tuple[Fault, ...]:
     """The faults of all coincidences of a scenario. Raises ScenarioError for an unknown kind."""
     faults: list[Fault] = []
@@ -58,26 +58,26 @@ def draw_coincidences(
             )
         draw = Draw(streams.get(f"generate/coincidence/{rule.kind}"))
         if draw.chance(rule.probability):
-            last_ms = cast.duration_ms - 1
+            last_ms = targets.duration_ms - 1
             at_ms = draw.between((min(_WARM_UP_MS, last_ms), last_ms))
-            faults += (fault for fault in recipe(draw, cast, at_ms) if fault.at_ms <= last_ms)
+            faults += (fault for fault in recipe(draw, targets, at_ms) if fault.at_ms <= last_ms)
     return tuple(faults)
 
 
-def draw_takeovers(cast: FaultCast, streams: Streams) -> tuple[Fault, ...]:
+def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]:
     """Where two clients share an instance id by mistake, each stands still now and then until it
     has been expelled: the other may have taken its place when it goes on."""
-    shared = Counter(client.instance_id for client in cast.clients if client.instance_id)
+    shared = Counter(client.instance_id for client in targets.clients if client.instance_id)
     faults: list[Fault] = []
-    for client in cast.clients:
+    for client in targets.clients:
         if client.instance_id is None or shared[client.instance_id] == 1:
             continue
         draw = Draw(streams.get(f"generate/takeover/{client.name}"))
-        last_ms = cast.duration_ms - 1
+        last_ms = targets.duration_ms - 1
         faults.append(
             ClientPause(
                 at_ms=draw.between((min(_WARM_UP_MS, last_ms), last_ms)),
-                duration_ms=cast.config.group_consumer_max_session_timeout_ms
+                duration_ms=targets.config.group_consumer_max_session_timeout_ms
                 + draw.between(_DOWN_MS),
                 client=client.name,
             )
@@ -85,12 +85,12 @@ def draw_takeovers(cast: FaultCast, streams: Streams) -> tuple[Fault, ...]:
     return tuple(faults)
 
 
-def _leave_after_pause(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A process stands still until it has been expelled, and is to leave as soon as it runs: it is
     told that it is no member while it gives its partitions up."""
-    client = cast.client(draw)
+    client = targets.client(draw)
     name = client.name
-    pause_ms = cast.config.group_consumer_max_session_timeout_ms + draw.between(_SHORT_MS)
+    pause_ms = targets.config.group_consumer_max_session_timeout_ms + draw.between(_SHORT_MS)
     callback_ms = draw.between(_CALLBACK_MS)
     yield ClientPause(at_ms=at_ms, duration_ms=pause_ms, client=name)
     yield CallbackSlowdown(
@@ -102,18 +102,18 @@ def _leave_after_pause(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Faul
     else:
         yield SubscriptionChange(at_ms=leave_ms, client=name)
         yield SubscriptionChange(
-            at_ms=min(leave_ms + down_ms, cast.duration_ms - 1),
+            at_ms=min(leave_ms + down_ms, targets.duration_ms - 1),
             client=name,
-            topics=client.topics or tuple(topic.name for topic in cast.topics),
+            topics=client.topics or tuple(topic.name for topic in targets.topics),
         )
 
 
-def _cut_off_while_reconciling(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _cut_off_while_reconciling(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """There is something to take over, callbacks take their time, and meanwhile nothing comes
     through: what is reconciled cannot be acknowledged, or comes too late. Some give up then."""
-    client = cast.client(draw)
-    session_ms = cast.config.group_consumer_max_session_timeout_ms
-    topics = [t for t in cast.topics if t.name in client.topics] or list(cast.topics)
+    client = targets.client(draw)
+    session_ms = targets.config.group_consumer_max_session_timeout_ms
+    topics = [t for t in targets.topics if t.name in client.topics] or list(targets.topics)
     topic = draw.pick(topics)
     yield TopicGrow(
         at_ms=at_ms,
@@ -121,7 +121,7 @@ def _cut_off_while_reconciling(draw: Draw, cast: FaultCast, at_ms: int) -> Itera
         partition_count=topic.partition_count + draw.between((1, 6)),
     )
     callback_ms = draw.between(_CALLBACK_MS)
-    cut_ms = at_ms + draw.between((0, cast.config.group_consumer_heartbeat_interval_ms + 2_000))
+    cut_ms = at_ms + draw.between((0, targets.config.group_consumer_heartbeat_interval_ms + 2_000))
     length_ms = draw.between((1_000, session_ms + 4_000))
     yield CallbackSlowdown(
         at_ms=at_ms,
@@ -140,56 +140,56 @@ def _cut_off_while_reconciling(draw: Draw, cast: FaultCast, at_ms: int) -> Itera
         yield ClientClose(at_ms=close_ms, client=client.name, down_ms=down_ms)
 
 
-def _changes_within_interval(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _changes_within_interval(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """Targets are rare, and two clients change their subscriptions soon after each other: the
     second one drops a topic while the target that gives it is in force for a while yet."""
-    first, second = draw.pick(cast.clients), draw.pick(cast.clients)
-    if cast.has_assignment_interval:
+    first, second = draw.pick(targets.clients), draw.pick(targets.clients)
+    if targets.has_assignment_interval:
         yield BrokerConfigChange(
             at_ms=max(0, at_ms - draw.between(_SHORT_MS)),
             group_consumer_assignment_interval_ms=draw.pick((_LONG_INTERVAL_MS, 10_000)),
         )
     later_ms = at_ms + draw.between((200, _LONG_INTERVAL_MS))
-    yield from _other_topics(draw, cast, first, at_ms)
-    yield from _other_topics(draw, cast, second, later_ms)
+    yield from _other_topics(draw, targets, first, at_ms)
+    yield from _other_topics(draw, targets, second, later_ms)
 
 
-def _rejoin_with_less(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _rejoin_with_less(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """An application stays away for too long, the leave is lost, and it comes back with fewer
     topics: it joins as a member that there still is, and has let go of everything."""
-    client = cast.client(draw)
+    client = targets.client(draw)
     away_ms = client.max_poll_interval_ms
     expiry_ms = at_ms + away_ms
-    late_ms = cast.config.group_consumer_heartbeat_interval_ms + draw.between((100, 2_000))
-    if cast.has_assignment_interval:
+    late_ms = targets.config.group_consumer_heartbeat_interval_ms + draw.between((100, 2_000))
+    if targets.has_assignment_interval:
         yield BrokerConfigChange(
             at_ms=max(0, expiry_ms - draw.between((5_000, 8_000))),
             group_consumer_assignment_interval_ms=10_000,
         )
-    other = draw.pick(cast.clients)
+    other = draw.pick(targets.clients)
     other_ms = max(0, expiry_ms - draw.between((1_000, 5_000)))
     yield PollStall(at_ms=at_ms, duration_ms=away_ms + late_ms, client=client.name)
     yield ConnectionLoss(at_ms=expiry_ms, client=client.name, moment=Moment.BEFORE_REQUEST)
     if other is not client:
-        yield from _other_topics(draw, cast, other, other_ms)
-    yield from _other_topics(draw, cast, client, expiry_ms + late_ms)
+        yield from _other_topics(draw, targets, other, other_ms)
+    yield from _other_topics(draw, targets, client, expiry_ms + late_ms)
 
 
-def _subscribe_while_revoking(draw: Draw, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _subscribe_while_revoking(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """A client comes back, the others have to make room for it, and their commits take long. One
     changes its subscription meanwhile."""
-    client, other = cast.client(draw), cast.client(draw)
+    client, other = targets.client(draw), targets.client(draw)
     yield ClientClose(at_ms=max(0, at_ms - 1_000), client=other.name, down_ms=1_000)
     yield ReplicationSlowdown(
         at_ms=at_ms, duration_ms=draw.between((4_000, 12_000)), factor=draw.pick((50, 200, 1_000))
     )
-    yield from _other_topics(draw, cast, client, at_ms + draw.between((500, 6_000)))
+    yield from _other_topics(draw, targets, client, at_ms + draw.between((500, 6_000)))
 
 
 def _other_topics(
-    draw: Draw, cast: FaultCast, client: ClientSpec, at_ms: int
+    draw: Draw, targets: FaultTargets, client: ClientSpec, at_ms: int
 ) -> Iterable[SubscriptionChange]:
-    names = [topic.name for topic in cast.topics]
+    names = [topic.name for topic in targets.topics]
     yield SubscriptionChange(at_ms=at_ms, client=client.name, topics=tuple(draw.some(names, 0.4)))
     yield SubscriptionChange(
         at_ms=at_ms + draw.between(_DOWN_MS),

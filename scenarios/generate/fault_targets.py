@@ -12,11 +12,11 @@ from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.faults.faults import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
-__all__ = ["FaultCast", "Maker"]
+__all__ = ["FaultTargets", "Maker"]
 
 
 @dataclass(slots=True, kw_only=True)
-class FaultCast:
+class FaultTargets:
     """Whom faults may hit, and how the brokers are set up.
 
     ``gone`` are clients that leave for good: one stays in any case.
@@ -37,7 +37,7 @@ class FaultCast:
         return SEMANTICS[self.semantics].coordinator.has_assignment_interval
 
     def within(self, at_ms: int) -> int:
-        """The time, or the last one before the calm."""
+        """The time, or the last one before the quiet period."""
         return min(at_ms, self.duration_ms - 1)
 
     def client(self, draw: Draw) -> ClientSpec:
@@ -68,5 +68,5 @@ class FaultCast:
         return True
 
 
-Maker = Callable[[Draw, FaultRule, FaultCast, int], Iterable[Fault]]
+Maker = Callable[[Draw, FaultRule, FaultTargets, int], Iterable[Fault]]
 """Draws the faults of one occurrence: from its stream, its rule, the cast, and its time."""

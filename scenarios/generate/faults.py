@@ -15,7 +15,7 @@ from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.generate.administration import ADMIN_MAKERS
 from rebalance_sim.scenarios.generate.classic_clients import CLASSIC_MAKERS
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultCast, Maker
+from rebalance_sim.scenarios.generate.fault_targets import FaultTargets, Maker
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.faults.faults import (
     AppendFailure,
@@ -61,11 +61,11 @@ _ANY_CALLBACK = (None, *CallbackKind)
 
 
 def draw_faults(
-    rules: tuple[FaultRule, ...], cast: FaultCast, streams: Streams, *, is_clustered: bool
+    rules: tuple[FaultRule, ...], targets: FaultTargets, streams: Streams, *, is_clustered: bool
 ) -> tuple[Fault, ...]:
     """The faults of a scenario, by time. Raises ScenarioError for an unknown kind."""
     clusters = Draw(streams.get("generate/clusters"))
-    moments = [_moment(clusters, cast) for _ in range(clusters.between(_CLUSTER_COUNT))]
+    moments = [_moment(clusters, targets) for _ in range(clusters.between(_CLUSTER_COUNT))]
     faults: list[Fault] = []
     for index, rule in enumerate(rules):
         maker = _MAKERS.get(rule.kind)
@@ -78,143 +78,169 @@ def draw_faults(
         if not draw.chance(rule.probability):
             continue
         for _ in range(draw.between(rule.count)):
-            at_ms = _moment(draw, cast)
+            at_ms = _moment(draw, targets)
             if is_clustered and draw.chance(_CLUSTER_SHARE):
                 at_ms = draw.pick(moments) + draw.between((0, _CLUSTER_WIDTH_MS))
-            faults += maker(draw, rule, cast, min(at_ms, cast.duration_ms - 1))
+            faults += maker(draw, rule, targets, min(at_ms, targets.duration_ms - 1))
     return tuple(sorted(faults, key=lambda fault: fault.at_ms))
 
 
-def _moment(draw: Draw, cast: FaultCast) -> int:
-    return draw.between((min(_WARM_UP_MS, cast.duration_ms - 1), cast.duration_ms - 1))
+def _moment(draw: Draw, targets: FaultTargets) -> int:
+    return draw.between((min(_WARM_UP_MS, targets.duration_ms - 1), targets.duration_ms - 1))
 
 
 # -- network and brokers -----------------------------------------------------------------------
 
 
-def _connection_loss(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _connection_loss(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield ConnectionLoss(
-        at_ms=at_ms, client=cast.client(draw).name, moment=draw.pick(tuple(Moment))
+        at_ms=at_ms, client=targets.client(draw).name, moment=draw.pick(tuple(Moment))
     )
 
 
-def _client_partition(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _client_partition(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield ClientPartition(
         at_ms=at_ms,
         duration_ms=draw.between(rule.duration_ms),
-        client=cast.client(draw).name,
-        broker=cast.broker(draw),
+        client=targets.client(draw).name,
+        broker=targets.broker(draw),
         direction=draw.pick((Direction.BOTH, *Direction)),
     )
 
 
-def _network_slowdown(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _network_slowdown(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     everybody = draw.chance(0.5)
     yield NetworkSlowdown(
         at_ms=at_ms,
         duration_ms=draw.between(rule.duration_ms),
         factor=draw.between(rule.factor),
-        client=None if everybody else cast.client(draw).name,
+        client=None if everybody else targets.client(draw).name,
     )
 
 
-def _broker_isolation(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
+def _broker_isolation(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), targets.broker(draw)
     yield BrokerIsolation(
         at_ms=at_ms,
         duration_ms=duration_ms,
         broker=broker,
-        offsets_partition=cast.offsets_partition(draw, broker=broker),
+        offsets_partition=targets.offsets_partition(draw, broker=broker),
     )
 
 
-def _append_failure(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
+def _append_failure(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), targets.broker(draw)
     yield AppendFailure(
         at_ms=at_ms,
         duration_ms=duration_ms,
         broker=broker,
-        offsets_partition=cast.offsets_partition(draw, broker=broker),
+        offsets_partition=targets.offsets_partition(draw, broker=broker),
         error=draw.pick((WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)),
     )
 
 
 def _replication_slowdown(
-    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
 ) -> Iterable[Fault]:
     yield ReplicationSlowdown(
         at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), factor=draw.between(rule.factor)
     )
 
 
-def _broker_crash(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    duration_ms, broker = draw.between(rule.duration_ms), cast.broker(draw)
+def _broker_crash(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    duration_ms, broker = draw.between(rule.duration_ms), targets.broker(draw)
     yield BrokerCrash(
         at_ms=at_ms,
         duration_ms=duration_ms,
         broker=broker,
-        offsets_partition=cast.offsets_partition(draw, broker=broker),
+        offsets_partition=targets.offsets_partition(draw, broker=broker),
     )
 
 
-def _broker_bounce(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _broker_bounce(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield BrokerBounce(
         at_ms=at_ms, down_ms=draw.between(rule.duration_ms), gap_ms=draw.between(rule.gap_ms)
     )
 
 
-def _coordinator_move(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _coordinator_move(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     keeps_tail = draw.chance(0.5)
     yield CoordinatorMove(
-        at_ms=at_ms, keeps_tail=keeps_tail, offsets_partition=cast.offsets_partition(draw)
+        at_ms=at_ms, keeps_tail=keeps_tail, offsets_partition=targets.offsets_partition(draw)
     )
 
 
-def _log_compaction(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _log_compaction(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield LogCompaction(
         at_ms=at_ms,
-        broker=draw.between((0, cast.broker_count - 1)) if draw.chance(0.3) else None,
+        broker=draw.between((0, targets.broker_count - 1)) if draw.chance(0.3) else None,
         cleaned_percent=draw.pick((100, 100, 30, 70)),
         drops_tombstones=draw.chance(0.4),
-        offsets_partition=cast.offsets_partition(draw),
+        offsets_partition=targets.offsets_partition(draw),
     )
 
 
-def _zombie_leader(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _zombie_leader(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     duration_ms = draw.between(rule.duration_ms)
     yield ZombieLeader(
-        at_ms=at_ms, duration_ms=duration_ms, offsets_partition=cast.offsets_partition(draw)
+        at_ms=at_ms, duration_ms=duration_ms, offsets_partition=targets.offsets_partition(draw)
     )
 
 
 # -- clients -----------------------------------------------------------------------------------
 
 
-def _down_ms(draw: Draw, rule: FaultRule, cast: FaultCast, name: str) -> int | None:
+def _down_ms(draw: Draw, rule: FaultRule, targets: FaultTargets, name: str) -> int | None:
     """How long a process is away; None: for good."""
     down_ms = draw.between(rule.duration_ms)
-    if draw.chance(rule.forever_probability) and cast.may_go(name):
+    if draw.chance(rule.forever_probability) and targets.may_go(name):
         return None
     return down_ms
 
 
-def _client_crash(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    name = cast.client(draw).name
-    yield ClientCrash(at_ms=at_ms, client=name, down_ms=_down_ms(draw, rule, cast, name))
+def _client_crash(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    name = targets.client(draw).name
+    yield ClientCrash(at_ms=at_ms, client=name, down_ms=_down_ms(draw, rule, targets, name))
 
 
-def _client_close(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    name = cast.client(draw).name
+def _client_close(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    name = targets.client(draw).name
     usual = MembershipOperation.DEFAULT
     yield ClientClose(
         at_ms=at_ms,
         client=name,
-        down_ms=_down_ms(draw, rule, cast, name),
+        down_ms=_down_ms(draw, rule, targets, name),
         operation=draw.pick((usual, usual, *MembershipOperation)),
     )
 
 
-def _client_bounce(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _client_bounce(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield ClientBounce(
         at_ms=at_ms,
         down_ms=draw.between(rule.duration_ms),
@@ -223,42 +249,48 @@ def _client_bounce(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> 
     )
 
 
-def _client_pause(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _client_pause(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield ClientPause(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=cast.client(draw).name
+        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=targets.client(draw).name
     )
 
 
-def _poll_stall(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _poll_stall(draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     yield PollStall(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=cast.client(draw).name
+        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=targets.client(draw).name
     )
 
 
-def _callback_slowdown(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _callback_slowdown(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield CallbackSlowdown(
         at_ms=at_ms,
         duration_ms=draw.between(rule.duration_ms),
-        client=cast.client(draw).name,
+        client=targets.client(draw).name,
         callback_ms=draw.between(rule.callback_ms),
         callback=draw.pick(_ANY_CALLBACK),
     )
 
 
-def _callback_failure(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _callback_failure(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield CallbackFailure(
         at_ms=at_ms,
         duration_ms=draw.between(rule.duration_ms),
-        client=cast.client(draw).name,
+        client=targets.client(draw).name,
         callback=draw.pick(_ANY_CALLBACK),
     )
 
 
 def _subscription_change(
-    draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
 ) -> Iterable[Fault]:
-    client = cast.client(draw)
-    names = [topic.name for topic in cast.topics]
+    client = targets.client(draw)
+    names = [topic.name for topic in targets.topics]
     back = client.topics or tuple(names)
     topics = () if draw.chance(0.3) else tuple(draw.some(names, 0.5))
     yield SubscriptionChange(at_ms=at_ms, client=client.name, topics=topics)
@@ -268,23 +300,27 @@ def _subscription_change(
         return
     # An application that subscribes to nothing for good would be a client that has gone.
     yield SubscriptionChange(
-        at_ms=min(back_ms, cast.duration_ms - 1), client=client.name, topics=back
+        at_ms=min(back_ms, targets.duration_ms - 1), client=client.name, topics=back
     )
 
 
-def _metadata_lag(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _metadata_lag(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     yield MetadataLag(
-        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=cast.client(draw).name
+        at_ms=at_ms, duration_ms=draw.between(rule.duration_ms), client=targets.client(draw).name
     )
 
 
 # -- topics ------------------------------------------------------------------------------------
 
 
-def _topic_create(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
+def _topic_create(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
     name = "arrivals"
     yield TopicCreate(at_ms=at_ms, topic=name, partition_count=draw.between((1, 4)))
-    reader = cast.client(draw)
+    reader = targets.client(draw)
     yield SubscriptionChange(
         at_ms=max(0, at_ms - draw.between((0, 500))),
         client=reader.name,
@@ -292,8 +328,8 @@ def _topic_create(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> I
     )
 
 
-def _topic_grow(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    topic = draw.pick(cast.topics)
+def _topic_grow(draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
+    topic = draw.pick(targets.topics)
     yield TopicGrow(
         at_ms=at_ms,
         topic=topic.name,
@@ -301,12 +337,16 @@ def _topic_grow(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Ite
     )
 
 
-def _topic_delete(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    yield TopicDelete(at_ms=at_ms, topic=draw.pick(cast.topics).name)
+def _topic_delete(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    yield TopicDelete(at_ms=at_ms, topic=draw.pick(targets.topics).name)
 
 
-def _topic_recreate(draw: Draw, rule: FaultRule, cast: FaultCast, at_ms: int) -> Iterable[Fault]:
-    topic = draw.pick(cast.topics)
+def _topic_recreate(
+    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
+) -> Iterable[Fault]:
+    topic = draw.pick(targets.topics)
     yield TopicRecreate(
         at_ms=at_ms,
         topic=topic.name,

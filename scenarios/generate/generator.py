@@ -16,14 +16,14 @@ from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.compare import split_label, with_protocol
 from rebalance_sim.scenarios.generate.classic_clients import (
-    ClassicCast,
+    ClassicSetup,
     may_rebalance_as_one,
     speaks_classic,
 )
-from rebalance_sim.scenarios.generate.client_assignors import AssignorCast
+from rebalance_sim.scenarios.generate.client_assignors import DrawnAssignors
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultCast
+from rebalance_sim.scenarios.generate.fault_targets import FaultTargets
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
@@ -60,7 +60,7 @@ _START_WITHIN_MS = 500
 _FURTHER_GROUPS = (1, 2)
 _FURTHER_CLIENTS = (1, 3)
 
-_CALM_INTERVALS = 4
+_QUIET_PERIOD_INTERVALS = 4
 _LOAD_MS = 2_000
 _WARM_UP_MS = 60_000
 """For the last copies of a Streams application: each that catches up asks for a new target."""
@@ -85,7 +85,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     config = draw.config()
     clients = draw.clients(topics, duration_ms)
     if speaks_classic(draw.features, profile.faults):
-        classic = ClassicCast(draw.features, draw.streams)
+        classic = ClassicSetup(draw.features, draw.streams)
         config = classic.config(config)
         clients = classic.clients(clients, config)
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
@@ -93,7 +93,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     semantics = draw.shape.pick(profile.semantics)
     if has_client_assignors(semantics):
         clients = draw.client_assignors(clients)
-    cast = FaultCast(
+    targets = FaultTargets(
         clients=clients,
         topics=topics,
         broker_count=brokers.count,
@@ -103,17 +103,17 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         semantics=semantics,
     )
     faults = draw_faults(
-        profile.faults, cast, draw.streams, is_clustered="clustered_faults" in draw.features
+        profile.faults, targets, draw.streams, is_clustered="clustered_faults" in draw.features
     )
-    faults += draw_coincidences(profile.coincidences, cast, draw.streams)
+    faults += draw_coincidences(profile.coincidences, targets, draw.streams)
     if "shared_instances" in draw.features:
-        faults += draw_takeovers(cast, draw.streams)
+        faults += draw_takeovers(targets, draw.streams)
     world = WorldSpec(
         seed=seed,
         topics=topics,
         clients=clients,
         duration_ms=duration_ms,
-        calm_ms=_calm_ms(config, clients, faults),
+        quiet_period_ms=_quiet_period_ms(config, clients, faults),
         semantics=semantics,
         config=draw.size_limit(config, clients),
         network=draw.network(),
@@ -262,8 +262,8 @@ class _Drawing:
         vote on those of the broker."""
         if "client_assignors" not in self.features:
             return clients
-        cast = AssignorCast(self.streams, len(clients))
-        offers = (cast.of(index, client.name) for index, client in enumerate(clients))
+        drawn = DrawnAssignors(self.streams, len(clients))
+        offers = (drawn.of(index, client.name) for index, client in enumerate(clients))
         return tuple(
             client
             if offer is None or client.kind != JAVA
@@ -333,7 +333,7 @@ class _Drawing:
         return feature in self.features and draw.chance(share)
 
 
-def _calm_ms(
+def _quiet_period_ms(
     config: CoordinatorConfig, clients: tuple[ClientSpec, ...], faults: tuple[Fault, ...]
 ) -> int:
     """Long enough for every bound of ``invariants.properties.consumer.liveness``, and for the last
@@ -347,7 +347,7 @@ def _calm_ms(
         elif isinstance(fault, BrokerConfigChange):
             assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
     slack_ms = (
-        _CALM_INTERVALS * heartbeat_ms
+        _QUIET_PERIOD_INTERVALS * heartbeat_ms
         + assignment_ms
         + max(client.request_timeout_ms for client in clients)
         + SLACK_BATCHES * max(map(longest_batch_ms, clients))

@@ -54,7 +54,8 @@ def draw_records(
 
 
 def longest_batch_ms(client: ClientSpec) -> int:
-    """The longest batch that the calm has to have time for; after longer ones nothing is judged."""
+    """The longest batch that the quiet period has to have time for; after longer ones nothing is
+    judged."""
     rate = client.processing_records_per_second
     if rate is None:
         return 0

@@ -1,7 +1,7 @@
-"""From a failing scenario to a small one that breaks the same promise.
+"""From a failing scenario to a small one that violates the same property.
 
 Faults, groups, clients and topics that are not needed go, what stays is made shorter and plainer,
-and the world ends as soon as the promise is broken. Every attempt is a run, so attempts are
+and the world ends as soon as the property is violated. Every attempt is a run, so attempts are
 remembered and their number is bounded. Because each concern of a world has a random stream of its
 own, taking one thing out leaves the others as they were.
 """
@@ -37,7 +37,7 @@ MAX_RUNS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What has to stay the same: the outcome, and the promise or the type of the exception."""
+    """What has to stay the same: the outcome, and the property or the type of the exception."""
 
     outcome: str
     what: str
@@ -48,7 +48,7 @@ class Failure:
             return False
         if self.outcome == "error":
             return _exception_type(result) == self.what
-        return any(row.promise == self.what for row in result.violations)
+        return any(row.property == self.what for row in result.violations)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,25 +61,27 @@ class Shrunk:
     runs: int
 
 
-def failure_of(result: RunResult, *, promise: str | None = None) -> Failure:
-    """How a run fails; ``promise`` picks one of several broken ones, by default the first.
+def failure_of(result: RunResult, *, property_id: str | None = None) -> Failure:
+    """How a run fails; ``property_id`` picks one of several violated ones, by default the first.
 
-    Raises ScenarioError for a run that does not fail, or not in this promise.
+    Raises ScenarioError for a run that does not fail, or not in this property.
     """
     if result.outcome == "error":
         return Failure(outcome="error", what=_exception_type(result))
-    broken = [row.promise for row in result.violations]
-    if result.outcome not in ("violation", "stuck") or not broken:
+    violated = [row.property for row in result.violations]
+    if result.outcome not in ("violation", "stuck") or not violated:
         raise ScenarioError(f"the run ends {result.outcome}; only a failing one can be shrunk")
-    if promise is not None and promise not in broken:
-        raise ScenarioError(f"the run does not break {promise}; it breaks {', '.join(broken)}")
-    return Failure(outcome=result.outcome, what=promise or broken[0])
+    if property_id is not None and property_id not in violated:
+        raise ScenarioError(
+            f"the run does not violate {property_id}; it violates {', '.join(violated)}"
+        )
+    return Failure(outcome=result.outcome, what=property_id or violated[0])
 
 
 def shrink(
     scenario: Scenario,
     *,
-    promise: str | None = None,
+    property_id: str | None = None,
     max_runs: int = MAX_RUNS,
     run: Callable[[Scenario], RunResult] = run_scenario,
     on_progress: Callable[[Scenario, int], None] = lambda scenario, runs: None,
@@ -90,7 +92,7 @@ def shrink(
     ScenarioError if the scenario does not fail.
     """
     result = run(scenario)
-    search = _Search(scenario, result, failure_of(result, promise=promise), run, max_runs)
+    search = _Search(scenario, result, failure_of(result, property_id=property_id), run, max_runs)
     search.on_progress = on_progress
     while search.runs < max_runs:
         before = search.best.hash
@@ -104,7 +106,7 @@ def shrink(
             _smaller_topics,
             _fewer_offsets_partitions,
             _plainer,
-            _shorter_calm,
+            _shorter_quiet_period,
         ):
             shrink_part(search)
         if search.best.hash == before:
@@ -168,15 +170,17 @@ class _Search:
 
 
 def _end_early(search: _Search) -> None:
-    """Nothing after the broken promise is needed; for a safety promise not even the calm."""
-    moments = [r.at_ms for r in search.best_result.violations if r.promise == search.failure.what]
+    """Nothing after the violated property is needed; for an invariant not even the quiet period."""
+    moments = [r.at_ms for r in search.best_result.violations if r.property == search.failure.what]
     world = search.world
     if moments and moments[0] < world.duration_ms:
         end_ms = moments[0] + 1
         faults = tuple(fault for fault in world.faults if fault.at_ms < end_ms)
         clients = tuple(client for client in world.clients if client.start_ms < end_ms)
         search.accepts(
-            lambda: replace(world, duration_ms=end_ms, calm_ms=0, faults=faults, clients=clients)
+            lambda: replace(
+                world, duration_ms=end_ms, quiet_period_ms=0, faults=faults, clients=clients
+            )
         )
         return
     least_ms = max(
@@ -252,11 +256,13 @@ def _plainer(search: _Search) -> None:
         pass
 
 
-def _shorter_calm(search: _Search) -> None:
+def _shorter_quiet_period(search: _Search) -> None:
     if search.failure.outcome != "stuck":
         world = search.world
         minimal_number(
-            world.calm_ms, 0, lambda ms: search.accepts(lambda: replace(world, calm_ms=ms))
+            world.quiet_period_ms,
+            0,
+            lambda ms: search.accepts(lambda: replace(world, quiet_period_ms=ms)),
         )
 
 

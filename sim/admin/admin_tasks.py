@@ -27,7 +27,7 @@ from rebalance_sim.sim.admin.admin_events import (
     OffsetsDelete,
     OffsetsList,
 )
-from rebalance_sim.sim.client.client_connections import ClientLines
+from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
@@ -77,7 +77,7 @@ class AdminTasks:
         self.tie_break = world.streams.get("schedule/admin-tasks").random
         self._world = world
         self._clock = world.clock
-        self._lines = ClientLines(world, self)
+        self._lines = ClientConnections(world, self)
         self._pick_broker = world.streams.get("bootstrap/admin").random
         self._jitter = world.streams.get("retry/admin").random
         self._in_flight: dict[int, _Task] = {}

@@ -1,4 +1,4 @@
-"""Decisions of a broker in which known defects differ, one small method each.
+"""Decisions of a broker in which defects differ, one small method each.
 
 The coordinator core and the member have rules of their own (``protocol/versions/semantics.py``).
 What stands here is the runtime around the core: when an answer may go, when a shard is given up
@@ -133,7 +133,7 @@ BROKER_DEFECTS: Mapping[str, type[BrokerRules]] = {
     "mut-reads-uncommitted": ReadsUncommitted,
     "mut-reply-before-commit": RepliesBeforeCommit,
 }
-"""Name in the bug zoo -> the rules with the defect."""
+"""Id of the defect -> the rules with the defect."""
 
 
 def split_defects(semantics: Semantics, names: Iterable[str]) -> tuple[Semantics, tuple[str, ...]]:

@@ -105,7 +105,7 @@ class Controller:
         has_moved = [partition.take_back(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish()
-        self.tell(broker)
+        self.notify(broker)
 
     # --- topics, settings, and telling ------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Controller:
         """Settings were altered."""
         self._publish(configs=configs)
 
-    def tell(self, broker: Broker) -> None:
+    def notify(self, broker: Broker) -> None:
         """Let a broker learn the newest state."""
         node_id = broker.node_id
         metadata = self.metadata
@@ -135,7 +135,7 @@ class Controller:
     ) -> None:
         self.metadata = self._next_version(image=image, configs=configs)
         for broker in self.brokers:
-            self.tell(broker)
+            self.notify(broker)
 
     def _next_version(
         self, *, image: MetadataImage | None = None, configs: ConfigsInForce | None = None

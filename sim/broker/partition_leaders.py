@@ -51,9 +51,9 @@ class PartitionLeaders:
         self._fenced.add(broker.node_id)
         count = len(self._leader_of_home)
         for step in range(1, count):
-            heir = (broker.node_id + step) % count
-            if self._may_lead(heir):
-                self._move(broker.node_id, heir)
+            successor = (broker.node_id + step) % count
+            if self._may_lead(successor):
+                self._move(broker.node_id, successor)
                 return
 
     def on_broker_up(self, broker: Broker) -> None:

@@ -229,11 +229,11 @@ class ShardHost:
             if (meters := self._replica.broker.meters) is not None:
                 meters.on_durable(on_commit, self.coordinator, now_ms)
             outcome = self.coordinator.committed(on_commit, now_ms=now_ms)
-            self._obey(on_commit, outcome)
+            self._apply_outcome(on_commit, outcome)
         if answer.asked is not None and answer.response is not None:
             self._release(answer.asked, answer.response)
 
-    def _obey(self, on_commit: object, outcome: Outcome, detail: str = "") -> None:
+    def _apply_outcome(self, on_commit: object, outcome: Outcome, detail: str = "") -> None:
         """Do what came of a commit that was waited for, or of its failure (``detail`` says why)."""
         error = self._take(outcome)
         self._steps.written(self, on_commit, outcome, detail)
@@ -300,7 +300,7 @@ class ShardHost:
             outcome = self.coordinator.write_failed(
                 answer.on_commit, code, is_undone=is_undone, now_ms=now_ms
             )
-            self._obey(answer.on_commit, outcome, error.value)
+            self._apply_outcome(answer.on_commit, outcome, error.value)
         if asked is not None:
             self._refuse(asked, code)
 
@@ -312,7 +312,7 @@ class ShardHost:
         The timers stay so even then (coordinator §15, D14).
         """
         if outcome.timers:
-            self.timers.obey(outcome.timers)
+            self.timers.apply(outcome.timers)
         if not outcome.records:
             return None
         return self._writer.add(self.coordinator, outcome.records, is_atomic=is_atomic)
@@ -368,7 +368,7 @@ class ShardHost:
         is_dropped = kind == "regex" or kind.startswith("classic-")
         if timer.key not in self.timers.armed and not is_dropped:
             at_ms = self._clock.now_ms + TIMER_RETRY_MS
-            self.timers.obey((timer._replace(at_ms=at_ms),))
+            self.timers.apply((timer._replace(at_ms=at_ms),))
 
     # --- load and unload --------------------------------------------------------------------------
 
@@ -397,7 +397,7 @@ class ShardHost:
         self.is_active = True
         self._world.on_shards_changed(self.partition)
         timers = coordinator.on_loaded(now_ms=now_ms)
-        self.timers.obey(timers)
+        self.timers.apply(timers)
         self._steps.loaded(self, timers)
 
     def on_resigned(self, epoch: int) -> None:
@@ -430,7 +430,7 @@ class ShardHost:
             timers = self.coordinator.update_image(
                 self._replica.broker.image, now_ms=self._clock.now_ms
             )
-            self.timers.obey(timers)
+            self.timers.apply(timers)
             self._steps.metadata(self, timers)
 
     def on_configs(self) -> None:

@@ -31,7 +31,7 @@ class ShardTimers:
         self._wakes: dict[TimerKey, int] = {}
         self._generation = 0
 
-    def obey(self, commands: Sequence[TimerCommand]) -> None:
+    def apply(self, commands: Sequence[TimerCommand]) -> None:
         """Arm and disarm."""
         armed, wakes = self.armed, self._wakes
         for command in commands:

@@ -144,7 +144,7 @@ class Application:
         self.return_records()
         self._process.take(_POLL)
 
-    def tell_positions(self) -> None:
+    def report_positions(self) -> None:
         """The client may commit by itself, or stop fetching: tell it what was handed out so far."""
         is_there = self._member.is_polling and not self._conditions.is_stalled
         if self.intake is not None or (is_there and self._is_free):

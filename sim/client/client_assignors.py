@@ -146,8 +146,8 @@ class _StreamsTasks:
     def on_assignment(self, effect: AssignmentReceived) -> None:
         """Restore what is new, let be what is gone. Partitions count where nothing is said."""
         metadata = effect.metadata
-        told = decode_assignment(metadata.metadata_bytes, metadata.metadata_version)
-        tasks = told.tasks | effect.partitions
+        reported = decode_assignment(metadata.metadata_bytes, metadata.metadata_version)
+        tasks = reported.tasks | effect.partitions
         self._copies = tasks - effect.partitions
         self._store.hold(self._process.name, tasks, self._clock.now_ms)
         self._look()

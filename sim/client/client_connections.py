@@ -17,7 +17,7 @@ from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpo
 if TYPE_CHECKING:
     from rebalance_sim.sim.world import World
 
-__all__ = ["ClientLines", "LineOwner"]
+__all__ = ["ClientConnections", "ConnectionsOwner"]
 
 _BACKOFF_JITTER = 0.2
 
@@ -26,7 +26,7 @@ _FAILURES_PER_MS = 8
 takes a turn of the network thread. Matters to a client that tries again at once, without end."""
 
 
-class LineOwner(Protocol):
+class ConnectionsOwner(Protocol):
     """The process whose connections these are."""
 
     name: str
@@ -63,7 +63,7 @@ class LineOwner(Protocol):
         ...
 
 
-class _Line:
+class _BrokerConnection:
     """What a client has towards one broker for one purpose."""
 
     __slots__ = (
@@ -90,16 +90,16 @@ class _Line:
         self.watchdog_ms: int | None = None
 
 
-class ClientLines:
+class ClientConnections:
     """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
 
-    def __init__(self, world: World, process: LineOwner) -> None:
+    def __init__(self, world: World, process: ConnectionsOwner) -> None:
         self._world = world
         self._clock = world.clock
         self._process = process
-        self._to_coordinator: dict[int, _Line] = {}
-        self._to_any: dict[int, _Line] = {}
-        self._by_connection: dict[Connection, _Line] = {}
+        self._to_coordinator: dict[int, _BrokerConnection] = {}
+        self._to_any: dict[int, _BrokerConnection] = {}
+        self._by_connection: dict[Connection, _BrokerConnection] = {}
         self._draw = world.streams.get(f"reconnect/{process.name}").random
         self._tie_break = process.tie_break
         self._timeout_ms = process.request_timeout_ms
@@ -121,7 +121,7 @@ class ClientLines:
         lines = self._to_coordinator if purpose is Purpose.COORDINATOR else self._to_any
         line = lines.get(node_id)
         if line is None:
-            line = lines[node_id] = _Line()
+            line = lines[node_id] = _BrokerConnection()
         connection = line.connection
         if connection is not None and connection.state is ConnectionState.OPEN:
             self._transmit(line, connection, correlation_id, request, timeout_ms)
@@ -135,7 +135,7 @@ class ClientLines:
 
     def connect(self, node_id: int) -> None:
         """Open the connection to the coordinator ahead of requests; the process hears of it."""
-        line = self._to_coordinator.setdefault(node_id, _Line())
+        line = self._to_coordinator.setdefault(node_id, _BrokerConnection())
         connection = line.connection
         if connection is None and self._clock.now_ms >= line.retry_at_ms:
             self._open(line, Purpose.COORDINATOR, node_id)
@@ -163,7 +163,7 @@ class ClientLines:
             connection.close()
         self._by_connection.clear()
 
-    def _open(self, line: _Line, purpose: Purpose, node_id: int) -> None:
+    def _open(self, line: _BrokerConnection, purpose: Purpose, node_id: int) -> None:
         connection = Connection(
             self._world.network,
             owner=self,
@@ -243,7 +243,7 @@ class ClientLines:
 
     def _transmit(
         self,
-        line: _Line,
+        line: _BrokerConnection,
         connection: Connection,
         correlation_id: int,
         request: Any,
@@ -253,7 +253,7 @@ class ClientLines:
         connection.send(correlation_id, request)
         self._watch(line)
 
-    def _watch(self, line: _Line) -> None:
+    def _watch(self, line: _BrokerConnection) -> None:
         """One call at a time waits for the request that must be answered first."""
         if not line.in_flight:
             return
@@ -282,7 +282,7 @@ class ClientLines:
         factor = 1.0 + _BACKOFF_JITTER * (2.0 * self._draw() - 1.0)
         return min(spec.reconnect_backoff_max_ms, int(nominal * factor))
 
-    def _fail_soon(self, line: _Line, correlation_id: int) -> None:
+    def _fail_soon(self, line: _BrokerConnection, correlation_id: int) -> None:
         now_ms = self._clock.now_ms
         if line.fast_failures_ms != now_ms:
             line.fast_failures_ms, line.fast_failures = now_ms, 0

@@ -51,7 +51,7 @@ from rebalance_sim.protocol.clients import Call as BlockingCall
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
-from rebalance_sim.sim.client.client_connections import ClientLines
+from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Call
@@ -95,7 +95,7 @@ class ClientProcess:
         self._world = world
         self._clock = world.clock
         self._conditions = conditions
-        self._lines = ClientLines(world, self)
+        self._lines = ClientConnections(world, self)
         jitter = world.streams.get(f"jitter/{name}").random
         self.member = make_member(
             spec,
@@ -200,7 +200,7 @@ class ClientProcess:
         if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
             event, now_ms=self._clock.now_ms
         ):
-            self.application.tell_positions()
+            self.application.report_positions()
         self.apply(event)
         if self.is_alive:
             self._arm_tick()
@@ -383,13 +383,13 @@ class ClientProcess:
         restart_ms = self.spec.restart_after_fatal_ms
         is_fatal = self.member.state is ClientState.FATAL
         if is_fatal and restart_ms is not None and not self.application.is_exiting:
-            self._world.fleet.restart_later(self.name, restart_ms)
+            self._world.client_processes.restart_later(self.name, restart_ms)
             self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
 
     def _on_returned(self, effect: CallReturned) -> None:
         self.application.is_blocked = False
         if effect.call is BlockingCall.CLOSE:
-            self._world.fleet.on_process_end(self)
+            self._world.client_processes.on_process_end(self)
 
 
 _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {

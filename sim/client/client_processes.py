@@ -16,7 +16,7 @@ from rebalance_sim.sim.streams import delay_sampler
 if TYPE_CHECKING:
     from rebalance_sim.sim.world import World
 
-__all__ = ["Fleet"]
+__all__ = ["ClientProcesses"]
 
 
 def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
@@ -30,7 +30,7 @@ def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> Client
     )
 
 
-class Fleet:
+class ClientProcesses:
     """Every client by name. ``processes``: the newest process of each that has started, by name."""
 
     def __init__(self, world: World) -> None:
@@ -111,7 +111,7 @@ class Fleet:
             self._start_at(process.name, due_ms)
 
     def restart_all_due(self) -> None:
-        """The calm begins: whoever is to come back comes back now."""
+        """The quiet period begins: whoever is to come back comes back now."""
         for name in sorted(self._restart_due):
             self._restart_due[name] = self._world.clock.now_ms
             self._start_at(name, self._world.clock.now_ms)

@@ -1,4 +1,5 @@
-"""Makes faults happen: begins each at its time, ends its window, and heals everything for the calm.
+"""Makes faults happen: begins each at its time, ends its window, and heals everything for the quiet
+period.
 
 One method for each kind of fault; what a fault stands for is said in ``sim/faults/faults.py``.
 """
@@ -40,7 +41,7 @@ class Injector:
         self._world = world
         self._tie_break = world.streams.get("schedule/injector").random
         self._open: dict[int, tuple[Fault, _End]] = {}
-        self._is_calm = False
+        self._is_quiet = False
 
     def schedule(self, planned: tuple[Fault, ...]) -> None:
         """Let every fault begin at its time."""
@@ -50,21 +51,22 @@ class Injector:
             )
 
     def heal(self) -> None:
-        """The calm begins: close every window, bring every broker and awaited client back."""
-        self._is_calm = True
+        """The quiet period begins: close every window, bring every broker and awaited client
+        back."""
+        self._is_quiet = True
         for index in list(self._open):
             self._end(index)
         for broker in self._world.brokers:
             broker.is_stopping = False
             if not broker.is_alive:
                 broker.restart()
-        self._world.fleet.restart_all_due()
+        self._world.client_processes.restart_all_due()
 
     # --- windows ----------------------------------------------------------------------------------
 
     def _on_begin(self, call: Call) -> None:
         index, fault = call.argument
-        if self._is_calm:
+        if self._is_quiet:
             return
         effect: _End | bool = _BEGIN[type(fault)](self, fault)
         if effect is False:
@@ -92,10 +94,10 @@ class Injector:
         self._world.steps.fault(f"{fault_kind(fault)} ends{_whom(fault)}")
 
     def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
-        """Do something later, unless the calm has come by then."""
+        """Do something later, unless the quiet period has come by then."""
 
         def on_call(call: Call) -> None:
-            if not self._is_calm:
+            if not self._is_quiet:
                 action()
 
         clock = self._world.clock
@@ -290,10 +292,10 @@ class Injector:
     # --- clients ----------------------------------------------------------------------------------
 
     def _client_crash(self, fault: faults.ClientCrash) -> bool:
-        return self._world.fleet.crash(fault.client, fault.down_ms)
+        return self._world.client_processes.crash(fault.client, fault.down_ms)
 
     def _client_close(self, fault: faults.ClientClose) -> bool:
-        return self._world.fleet.close(fault.client, fault.down_ms, fault.operation)
+        return self._world.client_processes.close(fault.client, fault.down_ms, fault.operation)
 
     def _client_bounce(self, fault: faults.ClientBounce) -> bool:
         names = fault.clients or tuple(spec.name for spec in self._world.spec.clients)
@@ -303,11 +305,11 @@ class Injector:
     def _bounce_client(self, fault: faults.ClientBounce, names: list[str]) -> None:
         if not names:
             return
-        fleet = self._world.fleet
+        client_processes = self._world.client_processes
         if fault.graceful:
-            fleet.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
+            client_processes.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
         else:
-            fleet.crash(names[0], fault.down_ms)
+            client_processes.crash(names[0], fault.down_ms)
         self._later(fault.down_ms + fault.gap_ms, lambda: self._bounce_client(fault, names[1:]))
 
     def _rolling_migration(self, fault: faults.RollingMigration) -> bool:
@@ -318,19 +320,19 @@ class Injector:
     def _migrate_client(self, fault: faults.RollingMigration, names: list[str]) -> None:
         if not names:
             return
-        fleet = self._world.fleet
-        fleet.migrate(names[0], fault.to_kind, fault.assignors)
+        client_processes = self._world.client_processes
+        client_processes.migrate(names[0], fault.to_kind, fault.assignors)
         if fault.graceful:
-            fleet.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
+            client_processes.close(names[0], fault.down_ms, MembershipOperation.DEFAULT)
         else:
-            fleet.crash(names[0], fault.down_ms)
+            client_processes.crash(names[0], fault.down_ms)
         self._later(fault.down_ms + fault.gap_ms, lambda: self._migrate_client(fault, names[1:]))
 
     def _client_pause(self, fault: faults.ClientPause) -> _End | bool:
-        running = self._world.fleet.live(fault.client)
+        running = self._world.client_processes.live(fault.client)
         if running is None:
             return False
-        conditions = self._world.fleet.conditions[fault.client]
+        conditions = self._world.client_processes.conditions[fault.client]
         if not conditions.is_paused:
             running.fall_asleep()
         conditions.begin(fault)
@@ -338,46 +340,46 @@ class Injector:
         def end() -> None:
             was_paused = conditions.is_paused
             conditions.end(fault)
-            process = self._world.fleet.live(fault.client)
+            process = self._world.client_processes.live(fault.client)
             if was_paused and not conditions.is_paused and process is not None:
                 process.wake_up()
 
         return end
 
     def _poll_stall(self, fault: faults.PollStall) -> _End | bool:
-        fleet = self._world.fleet
-        process = fleet.live(fault.client)
+        client_processes = self._world.client_processes
+        process = client_processes.live(fault.client)
         if process is None:
             return False
-        conditions = fleet.conditions[fault.client]
+        conditions = client_processes.conditions[fault.client]
         conditions.begin(fault)
         process.look_at_conditions()
 
         def end() -> None:
             conditions.end(fault)
-            present = fleet.live(fault.client)
+            present = client_processes.live(fault.client)
             if present is not None:
                 present.look_at_conditions()
 
         return end
 
     def _callback_slowdown(self, fault: faults.CallbackSlowdown) -> _End:
-        conditions = self._world.fleet.conditions[fault.client]
+        conditions = self._world.client_processes.conditions[fault.client]
         conditions.begin(fault)
         return lambda: conditions.end(fault)
 
     def _callback_failure(self, fault: faults.CallbackFailure) -> _End:
-        conditions = self._world.fleet.conditions[fault.client]
+        conditions = self._world.client_processes.conditions[fault.client]
         conditions.begin(fault)
         return lambda: conditions.end(fault)
 
     def _metadata_lag(self, fault: faults.MetadataLag) -> _End:
-        conditions = self._world.fleet.conditions[fault.client]
+        conditions = self._world.client_processes.conditions[fault.client]
         conditions.begin(fault)
         return lambda: conditions.end(fault)
 
     def _subscription_change(self, fault: faults.SubscriptionChange) -> bool:
-        return self._world.fleet.subscribe(fault.client, fault.topics)
+        return self._world.client_processes.subscribe(fault.client, fault.topics)
 
     # --- topics -----------------------------------------------------------------------------------
 
@@ -401,7 +403,7 @@ class Injector:
         if fault.down_ms == 0:
             create(None)
         else:
-            # Also in the calm: who subscribes to the topic waits for it.
+            # Also in the quiet period: who subscribes to the topic waits for it.
             at_ms = self._world.clock.now_ms + fault.down_ms
             self._world.clock.call_at(at_ms, self._tie_break(), create)
         return True

@@ -182,7 +182,7 @@ class Connection:
         A handshake that a partition holds, or that crawls, is given up in time.
         """
         self._network.add(self)
-        self._shake_hands()
+        self._handshake()
         wait_ms = self._network.spec.connect_timeout_ms
         self._network.call_later(wait_ms, self._link, self._on_connect_timeout)
 
@@ -198,7 +198,7 @@ class Connection:
         self._drop_broker_side()
         self._network.remove(self)
 
-    def _shake_hands(self) -> None:
+    def _handshake(self) -> None:
         link = self._link
         self._network.call_later(link.delay_ms() + link.delay_ms(), link, self._on_handshake)
 
@@ -284,7 +284,7 @@ class Connection:
             self._down.set_blocked(down)
         if self._is_held and not (up or down):
             self._is_held = False
-            self._shake_hands()
+            self._handshake()
 
 
 class Network:

@@ -296,7 +296,7 @@ def _outcomes(runs: pa.Table) -> dict[str, int]:
 
 
 def _known(runs: pa.Table) -> dict[str, int]:
-    """Known defect -> runs in which it showed."""
+    """Known issue -> runs in which it showed."""
     found = entries(runs, "known")
     shown = found[found["value"] > 0].groupby("name", sort=True)["seed"].nunique()
     return {str(name): int(count) for name, count in shown.items()}

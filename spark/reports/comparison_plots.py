@@ -19,7 +19,7 @@ from rebalance_sim.spark.reports.plots import PLOT_FOLDER
 __all__ = ["DISTRIBUTIONS_FILE", "Timeline", "draw_comparison"]
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-TOLD_BY = "unowned_partition_ms"
+CHOSEN_BY = "unowned_partition_ms"
 PARTITIONS_DRAWN = 24
 AFTERWARDS_MS = 2_000
 DISTRIBUTIONS_FILE = f"{PLOT_FOLDER}/distributions.png"
@@ -45,10 +45,10 @@ def draw_comparison(
         _distributions(values).savefig(path / DISTRIBUTIONS_FILE, dpi=110)
     why = "It was asked for."
     if timeline_seed is None:
-        timeline_seed = _telling_seed(values, summary.base)
+        timeline_seed = _example_seed(values, summary.base)
         why = (
             f"Of all seeds it is the one in the middle, by how far the protocols lie apart in "
-            f"`{TOLD_BY}`."
+            f"`{CHOSEN_BY}`."
         )
     if timeline_seed is None:
         return None
@@ -85,10 +85,10 @@ def _distributions(values: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def _telling_seed(values: Mapping[str, pd.DataFrame], base: str) -> int | None:
+def _example_seed(values: Mapping[str, pd.DataFrame], base: str) -> int | None:
     """The seed in the middle by how far the protocols lie apart: neither the best case of any of
     them nor the worst."""
-    columns = {name: f[TOLD_BY] for name, f in values.items() if TOLD_BY in f}
+    columns = {name: f[CHOSEN_BY] for name, f in values.items() if CHOSEN_BY in f}
     frame = pd.DataFrame(columns).dropna()
     if frame.empty:
         return None

@@ -105,7 +105,7 @@ def _page(summary: ComparisonSummary, timeline: Timeline | None) -> Iterator[str
     if timeline is not None:
         yield from _timeline(summary, timeline)
     yield from section("Outcomes", _outcome_rows(summary))
-    yield from section("Known defects that showed, in runs", _known_rows(summary))
+    yield from section("Known issues that showed, in runs", _known_rows(summary))
     yield from section("Runs to look at", _failure_rows(summary))
     yield from section("Metrics", [["metric", "meaning"], *([m.name, m.words] for m in COMPARED)])
 

@@ -30,7 +30,7 @@ FAILURES_LISTED = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that runs showed: a broken promise, a known defect, a visited situation."""
+    """Something that runs showed: a violated property, a known issue, a visited situation."""
 
     name: str
     sentence: str
@@ -155,9 +155,9 @@ def _value_counts(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
 
 def _violations(violations: pa.Table) -> Iterator[Finding]:
     frame = violations.to_pandas()
-    for promise, rows in frame.groupby("promise", sort=True):
+    for property_id, rows in frame.groupby("property", sort=True):
         yield Finding(
-            name=str(promise),
+            name=str(property_id),
             sentence=rows["sentence"].iloc[0],
             runs=rows["seed"].nunique(),
             count=len(rows),
@@ -250,8 +250,8 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
             f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included."
         )
     yield from section("Outcomes", _outcome_rows(summary), plots.get("outcomes"))
-    yield from section("Broken promises", _finding_rows(summary, summary.violations))
-    yield from section("Known defects", _finding_rows(summary, summary.known))
+    yield from section("Violated properties", _finding_rows(summary, summary.violations))
+    yield from section("Known issues", _finding_rows(summary, summary.known))
     yield from section("Runs to look at", _failure_rows(summary))
     yield from section("Metrics", _metric_rows(summary), plots.get("metrics"))
     if "series" in plots:

@@ -78,13 +78,13 @@ RUNS = pa.schema(
         *_IDENTITY,
         _column("outcome", pa.string(), "one of the outcomes"),
         _column(
-            "reason", pa.string(), "why the outcome is not `ok`: promise, exception, signal, limit"
+            "reason", pa.string(), "why the outcome is not `ok`: property, exception, signal, limit"
         ),
         _verdict_column("steps", pa.int64(), "atomic steps taken"),
         _verdict_column("simulated_ms", pa.int64(), "simulated time at the end, ms"),
         _verdict_column("digest", pa.string(), "hex digest of the trace"),
         _verdict_column("ties", pa.int64(), "events of one instant that the seed put in order"),
-        _column("known", _COUNTS, "known defect -> how often it showed"),
+        _column("known", _COUNTS, "known issue -> how often it showed"),
         _column("violations", pa.int64(), "rows of this seed in `violations`"),
         _column("metrics", _VALUES, "metric -> value, with its unit in the name"),
         _column("coverage", _COUNTS, "situation -> how often the run visited it"),
@@ -95,14 +95,14 @@ RUNS = pa.schema(
 VIOLATIONS = pa.schema(
     [
         *_IDENTITY,
-        _column("promise", pa.string(), "id of the broken promise"),
-        _column("sentence", pa.string(), "the promise in words"),
-        _column("group_id", pa.string(), "group that it was broken to"),
-        _column("step", pa.int64(), "index of the step that broke it"),
+        _column("property", pa.string(), "id of the violated property"),
+        _column("sentence", pa.string(), "the property in words"),
+        _column("group_id", pa.string(), "group in which it was violated"),
+        _column("step", pa.int64(), "index of the step that violated it"),
         _column("at_ms", pa.int64(), "simulated time of that step, ms"),
         _column("detail", pa.string(), "what was seen"),
     ],
-    metadata={"doc": "one row per broken promise, by seed and step"},
+    metadata={"doc": "one row per violated property, by seed and step"},
 )
 
 TIMING = pa.schema(
@@ -209,7 +209,7 @@ def violation_rows(result: RunResult) -> list[dict[str, Any]]:
             "protocol": split_label(result.profile)[1],
             "scenario_hash": result.scenario_hash,
             "code_version": result.code_version,
-            "promise": violation.promise,
+            "property": violation.property,
             "sentence": violation.sentence,
             "group_id": violation.group_id,
             "step": violation.step,

@@ -26,7 +26,8 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start the installed script, as a user would, where the tests' own runner can be found.
 
-    It heeds Ctrl-C even if the tests themselves were started in the background, where it would not.
+    It handles Ctrl-C even if the tests themselves were started in the background, where it would
+    not.
     """
     script = Path(sys.executable).parent / "rebalance-sim"
     return subprocess.Popen(
@@ -36,9 +37,9 @@ def start(
         text=True,
         cwd=RUNNERS,
         env=environment or os.environ,
-        preexec_fn=_heed_ctrl_c,
+        preexec_fn=_handle_ctrl_c,
     )
 
 
-def _heed_ctrl_c() -> None:
+def _handle_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,7 +15,7 @@ SWEEP = ("sweep", "--profile", "faulty", "--seeds", "0:10", "--backend", "pool",
 
 
 def assert_refused(outcome: Outcome, *said: str) -> None:
-    """One line that names the place and the mend."""
+    """One line that names the place and the remedy."""
     assert outcome.code == 2
     assert outcome.out == ""
     assert outcome.err.startswith("rebalance-sim: error: ")

@@ -12,7 +12,7 @@ from command_line import Outcome
 
 from rebalance_sim.cli.run import describe
 from rebalance_sim.scenarios import PROFILES, RunResult, ViolationRow, dump_scenario
-from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.defects import defect_scenario
 
 Call = Callable[..., Outcome]
 
@@ -26,7 +26,7 @@ def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
     assert all(len(line.split()) > 3 for line in out.splitlines())
 
 
-def test_a_run_that_keeps_its_promises_is_one_line_and_exit_code_0(call: Call) -> None:
+def test_a_run_that_keeps_its_properties_is_one_line_and_exit_code_0(call: Call) -> None:
     code, out, err = call("run", *SEED)
     assert (code, err) == (0, "")
     assert out.startswith("ok: seed 1, profile calm: ")
@@ -99,9 +99,11 @@ def test_metrics_are_a_table_and_the_run_stays_what_it_was(call: Call, tmp_path:
     assert {r["node_id"] for r in active} >= {"0"}
 
 
-def test_a_planted_defect_breaks_a_promise_and_is_exit_code_1(call: Call, tmp_path: Path) -> None:
+def test_a_planted_defect_violates_a_property_and_is_exit_code_1(
+    call: Call, tmp_path: Path
+) -> None:
     file = tmp_path / "defect.toml"
-    file.write_text(dump_scenario(zoo_scenario("mut-early-grant")))
+    file.write_text(dump_scenario(defect_scenario("mut-early-grant")))
     code, out, _ = call("run", file)
     assert code == 1
     assert out.startswith("VIOLATION: ")
@@ -124,8 +126,8 @@ def test_a_run_in_which_time_stands_still_is_exit_code_1_in_a_few_lines(
 def failure() -> RunResult:
     rows = [
         ViolationRow(
-            promise=f"member.promise_{index}",
-            sentence=f"Promise {index} in words.",
+            property=f"member.property_{index}",
+            sentence=f"Property {index} in words.",
             step=100 + index,
             at_ms=12_345 + index,
             detail=f"what was seen {index}",
@@ -143,7 +145,7 @@ def failure() -> RunResult:
         simulated_ms=61_000,
         digest="d19e57",
         violations=tuple(rows),
-        reason="member.promise_0 at step 100",
+        reason="member.property_0 at step 100",
     )
 
 
@@ -152,9 +154,9 @@ def test_the_first_screen_says_what_broke_where_and_how_to_see_it_again(
 ) -> None:
     screen = "\n".join(describe(failure, replay_command="rebalance-sim run --seed 7"))
     for said in (
-        "VIOLATION: member.promise_0 at step 100",
-        "promise   member.promise_0\n            Promise 0 in words.",
-        "broken    at step 100, after 12.345 s simulated, in group payments",
+        "VIOLATION: member.property_0 at step 100",
+        "property  member.property_0\n            Property 0 in words.",
+        "violated  at step 100, after 12.345 s simulated, in group payments",
         "seen      what was seen 0",
         "seed 7, profile faulty, 1,234 steps, 61.0 s simulated",
         "scenario  5ce9a210",
@@ -164,10 +166,10 @@ def test_the_first_screen_says_what_broke_where_and_how_to_see_it_again(
         "and 2 more",
     ):
         assert said in screen
-    assert "promise_5" not in screen  # a screen, not a log
+    assert "property_5" not in screen  # a screen, not a log
 
 
-def test_a_known_defect_is_named_and_is_no_failure() -> None:
+def test_a_known_issue_is_named_and_is_no_failure() -> None:
     result = RunResult(
         seed=3,
         profile="faulty",
@@ -177,4 +179,4 @@ def test_a_known_defect_is_named_and_is_no_failure() -> None:
         known={"KAFKA-16147": 2},
     )
     [line] = describe(result, replay_command="")
-    assert line.startswith("known: seed 3") and line.endswith("known defects: KAFKA-16147 x 2")
+    assert line.startswith("known: seed 3") and line.endswith("known issues: KAFKA-16147 x 2")

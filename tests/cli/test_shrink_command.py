@@ -27,7 +27,7 @@ def failing(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_shrunk_file_is_smaller_and_breaks_the_same_promise(
+def test_a_shrunk_file_is_smaller_and_violates_the_same_property(
     call: Call, failing: Path, tmp_path: Path
 ) -> None:
     small = tmp_path / "small.toml"
@@ -38,14 +38,14 @@ def test_a_shrunk_file_is_smaller_and_breaks_the_same_promise(
     assert len(after.clients) <= len(before.clients)
     assert after.duration_ms < before.duration_ms
 
-    broken = [
-        json.loads(call("run", file, "--json").out)["violations"][0]["promise"]
+    violated = [
+        json.loads(call("run", file, "--json").out)["violations"][0]["property"]
         for file in (failing, small)
     ]
-    assert broken[0] == broken[1]
+    assert violated[0] == violated[1]
     first = out.splitlines()[0]
     assert first.startswith(f"{small}: faults {len(before.faults)} -> {len(after.faults)}, clients")
-    assert f"  promise   {broken[0]}" in out
+    assert f"  property  {violated[0]}" in out
     assert f"  replay    rebalance-sim run {small} --trace trace.jsonl" in out
     assert small.read_text().startswith(
         "# Made from chaos-3 by shrinking; the run ends violation: "
@@ -60,7 +60,7 @@ def test_the_small_file_is_the_same_each_time(call: Call, failing: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (("--profile", "calm", "--seed", 1), "only a failing one can be shrunk"),
         ((), "give either a scenario file, or both --profile and --seed"),
@@ -70,22 +70,22 @@ def test_the_small_file_is_the_same_each_time(call: Call, failing: Path, tmp_pat
     ids=["it passes", "nothing chosen", "no seed", "no such file"],
 )
 def test_what_cannot_be_shrunk_is_one_line_and_leaves_no_file(
-    call: Call, tmp_path: Path, arguments: tuple[object, ...], told: str
+    call: Call, tmp_path: Path, arguments: tuple[object, ...], reported: str
 ) -> None:
     small = tmp_path / "small.toml"
     code, out, err = call("shrink", *arguments, "--out", small)
     assert (code, out) == (2, "")
-    assert err.count("\n") == 1 and told in err
+    assert err.count("\n") == 1 and reported in err
     assert not small.exists()
 
 
-def test_a_promise_that_holds_cannot_be_kept_broken(
+def test_a_property_that_holds_cannot_be_kept_violated(
     call: Call, failing: Path, tmp_path: Path
 ) -> None:
-    arguments = ("--out", tmp_path / "small.toml", "--promise", "client.hb.pace")
+    arguments = ("--out", tmp_path / "small.toml", "--property", "client.hb.pace")
     code, _, err = call("shrink", failing, *arguments)
     assert code == 2
-    assert "the run does not break client.hb.pace; it breaks " in err
+    assert "the run does not violate client.hb.pace; it violates " in err
 
 
 def test_a_scenario_is_not_overwritten_by_its_small_one(call: Call, failing: Path) -> None:

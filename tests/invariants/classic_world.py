@@ -208,7 +208,7 @@ class ClassicWorld(CoordinatorWorld):
         for name in [*(n for n in names if n != leader), leader]:
             self.sync_group(name, give if name == leader else None)
         assert self.classic.state.value == "Stable"
-        assert self.broken == []
+        assert self.violated == []
         return self
 
 

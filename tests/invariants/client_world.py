@@ -80,9 +80,9 @@ class ClientWorld(CoordinatorWorld):
         )
         self.processes[name] = Client(name, member, self.new_intake(name))
         self.show(StepKind.CLIENT_STARTED, client=self.processes[name])
-        self.tell(name, MetadataKnown(topic_names={t: t2.name for t, t2 in IMAGE.by_id.items()}))
-        self.tell(name, Subscribe(topic_names=topics))
-        self.tell(name, PollingResumed())
+        self.handle(name, MetadataKnown(topic_names={t: t2.name for t, t2 in IMAGE.by_id.items()}))
+        self.handle(name, Subscribe(topic_names=topics))
+        self.handle(name, PollingResumed())
 
     def run_for(self, duration_ms: int) -> None:
         """Everybody polls ten times a second."""
@@ -91,11 +91,11 @@ class ClientWorld(CoordinatorWorld):
             for name, client in self.clients().items():
                 due_ms = client.member.next_deadline_ms
                 if due_ms is not None and due_ms <= self.now_ms:
-                    self.tell(name, Tick())
+                    self.handle(name, Tick())
                 if client.member.poll_is_due:
-                    self.tell(name, Poll())
+                    self.handle(name, Poll())
 
-    def tell(self, name: str, event: Any) -> None:
+    def handle(self, name: str, event: Any) -> None:
         """One event and all that follows from it."""
         events = deque([event])
         while events:

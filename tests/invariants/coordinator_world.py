@@ -1,7 +1,7 @@
 """A world of one coordinator, and nothing else, for tests of invariants.
 
-Everything is committed at once unless a test holds the commit back. Tests break promises by
-defects of the zoo, by records that no coordinator wrote (``write``), or by reaching into memory.
+Everything is committed at once unless a test holds the commit back. Tests break properties by
+defects, by records that no coordinator wrote (``write``), or by reaching into memory.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ class CoordinatorWorld:
         """The shard takes a new image."""
         self.image = image
         timers = self.shard.coordinator.update_image(image, now_ms=self.now_ms)
-        self.obey(timers)
+        self.apply(timers)
         self.show(StepKind.METADATA_CHANGED, shard=self.shard, timers=timers)
 
     def load(self) -> None:
@@ -250,7 +250,7 @@ class CoordinatorWorld:
         for record in self.shard.log:
             self.shard.coordinator.replay(record, strict=False)
         timers = self.shard.coordinator.on_loaded(now_ms=self.now_ms)
-        self.obey(timers)
+        self.apply(timers)
         self.show(StepKind.COORDINATOR_LOADED, shard=self.shard, timers=timers)
 
     def restart(self, log: list[Record] | None = None) -> None:
@@ -324,9 +324,9 @@ class CoordinatorWorld:
         return self.shard.coordinator.groups[GROUP]
 
     @property
-    def broken(self) -> list[str]:
-        """Ids of broken promises, in the order in which they were found."""
-        return [violation.promise.id for violation in self.checker.violations]
+    def violated(self) -> list[str]:
+        """Ids of violated properties, in the order in which they were found."""
+        return [violation.spec.id for violation in self.checker.violations]
 
     @property
     def first(self) -> Violation:
@@ -338,11 +338,11 @@ class CoordinatorWorld:
         for record in outcome.records:
             self.shard.log.append(record)
             self.shard.coordinator.replay(record, strict=False)
-        self.obey(outcome.timers)
+        self.apply(outcome.timers)
         if outcome.on_commit is not None:
             self.held.append(outcome.on_commit)
 
-    def obey(self, commands: Any) -> None:
+    def apply(self, commands: Any) -> None:
         """Arm and cancel timers."""
         for command in commands:
             if isinstance(command, CancelTimer):

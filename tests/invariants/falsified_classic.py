@@ -40,8 +40,8 @@ def completed(change: Callable[[Any], Any]) -> Callable[[Outcome], Outcome]:
     """Changes what parked requests are told."""
 
     def falsify(outcome: Outcome) -> Outcome:
-        told = tuple(Completion(t, change(response)) for t, response in outcome.completions)
-        return replace(outcome, completions=told)
+        reported = tuple(Completion(t, change(response)) for t, response in outcome.completions)
+        return replace(outcome, completions=reported)
 
     return falsify
 
@@ -140,7 +140,7 @@ def classic_two_leaders() -> ClassicWorld:
     """Everybody is told that it leads."""
     bench = world()
     bench.leave_group("B")
-    bench.join_group("A", change=completed(lambda told: replace(told, leader="somebody")))
+    bench.join_group("A", change=completed(lambda reported: replace(reported, leader="somebody")))
     return bench
 
 
@@ -150,8 +150,8 @@ def classic_list_to_follower() -> ClassicWorld:
     bench.join_group("A")
     rows = (JoinGroupResponseMember("x", None, b""),)
 
-    def tell_everybody(told: Any) -> Any:
-        return replace(told, members=rows)
+    def tell_everybody(reported: Any) -> Any:
+        return replace(reported, members=rows)
 
     bench.join_group("B", change=completed(tell_everybody))
     return bench
@@ -186,11 +186,11 @@ def classic_sync_before_commit() -> ClassicWorld:
     operation = bench._operations + 1
 
     def answer_at_once(outcome: Outcome) -> Outcome:
-        told = Outcome(None, (), (), ())
+        reported = Outcome(None, (), (), ())
         assert outcome.on_commit is not None
-        told = bench.shard.coordinator.committed(outcome.on_commit, now_ms=bench.now_ms)
-        assert [token for token, _ in told.completions] == [operation]
-        return replace(outcome, completions=told.completions, on_commit=None)
+        reported = bench.shard.coordinator.committed(outcome.on_commit, now_ms=bench.now_ms)
+        assert [token for token, _ in reported.completions] == [operation]
+        return replace(outcome, completions=reported.completions, on_commit=None)
 
     bench.sync_group("A", {"A": (0, 1)}, change=answer_at_once)
     return bench
@@ -199,7 +199,9 @@ def classic_sync_before_commit() -> ClassicWorld:
 @mutant
 def classic_sync_of_another() -> ClassicWorld:
     bench = world()
-    bench.sync_group("B", change=completed(lambda told: replace(told, assignment=assignment(0))))
+    bench.sync_group(
+        "B", change=completed(lambda reported: replace(reported, assignment=assignment(0)))
+    )
     return bench
 
 
@@ -238,7 +240,9 @@ def classic_ghost_heartbeat() -> ClassicWorld:
 def classic_ghost_sync() -> ClassicWorld:
     bench = world()
     bench.leave_group("B")
-    bench.sync_group("B", change=completed(lambda told: replace(told, error_code=ErrorCode.NONE)))
+    bench.sync_group(
+        "B", change=completed(lambda reported: replace(reported, error_code=ErrorCode.NONE))
+    )
     return bench
 
 
@@ -377,8 +381,8 @@ def classic_transfer_at_once() -> ClassicWorld:
 # -- classic C13 -----------------------------------------------------------------------------
 
 
-def calm(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
-    """A is a client that should be at work, and a long calm has passed."""
+def quiet(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
+    """A is a client that should be at work, and a long quiet period has passed."""
     bench.show_client(
         StubClient(
             "A",
@@ -397,7 +401,7 @@ def calm(bench: ClassicWorld, *, epoch: int) -> ClassicWorld:
             ),
         )
     )
-    bench.checker.liveness.on_calm_start(bench.now_ms)
+    bench.checker.liveness.on_quiet_period_start(bench.now_ms)
     return bench
 
 
@@ -407,7 +411,7 @@ def classic_never_synced() -> ClassicWorld:
     bench = world()
     bench.leave_group("B")
     bench.join_group("A")
-    return calm(bench, epoch=bench.generation)
+    return quiet(bench, epoch=bench.generation)
 
 
 @mutant
@@ -417,4 +421,4 @@ def classic_nobody_works() -> ClassicWorld:
     bench.leave_group("B")
     bench.join_group("A")
     bench.sync_group("A", {"A": (0, 1, 2, 3)})
-    return calm(bench, epoch=bench.generation)
+    return quiet(bench, epoch=bench.generation)

@@ -1,5 +1,5 @@
 """Mutants of the client that exist in these tests only: machines that were reached into, and steps
-that no machine made. What the zoo has a mutant for is not repeated here."""
+that no machine made. What has a mutant among the defects is not repeated here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["FALSIFIED"]
 def settled() -> ClientWorld:
     """Two clients at rest at epoch 3, with two partitions each."""
     world = ClientWorld("a", "b", stop_at_first=False)
-    assert world.broken == []
+    assert world.violated == []
     return world
 
 
@@ -60,9 +60,9 @@ def fatal_revives() -> ClientWorld:
     world.holds_heartbeats = True
     world.run_for(6_000)
     name, heartbeat = world.held.pop(0)
-    world.tell(name, HeartbeatAnswered(correlation_id=heartbeat.correlation_id, response=refusal))
+    world.handle(name, HeartbeatAnswered(correlation_id=heartbeat.correlation_id, response=refusal))
     assert ClientState.FATAL is world.member(name).state
-    assert world.broken == []
+    assert world.violated == []
     world.falsify(name, Tick(), world.change_state(name, ClientState.JOINING))
     return world
 
@@ -133,7 +133,7 @@ def stale_current() -> ClientWorld:
 def moving_deadline() -> ClientWorld:
     """An owner never acknowledges, and its rebalance timer is put off for ever."""
     world = settled()
-    world.checker.liveness.on_calm_start(world.now_ms)
+    world.checker.liveness.on_quiet_period_start(world.now_ms)
     world.holds_heartbeats = True
     world.join("c")
     world.join("d")

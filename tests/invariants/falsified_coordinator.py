@@ -53,7 +53,7 @@ def settled(**options: Any) -> CoordinatorWorld:
     world.join("a")
     world.join("b")
     world.settle("a", "b")
-    assert world.broken == []
+    assert world.violated == []
     return world
 
 
@@ -149,7 +149,7 @@ def pending_and_assigned() -> CoordinatorWorld:
 @mutant
 def early_release() -> CoordinatorWorld:
     world = ClientWorld("a", "b", stop_at_first=False)
-    assert world.broken == []
+    assert world.violated == []
     world.write(current("id-a", 3, parts_of(world, "id-a")[1:]))
     return world
 

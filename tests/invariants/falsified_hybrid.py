@@ -41,7 +41,7 @@ def mixed(**config: Any) -> ClassicWorld:
     bench.heartbeat("X", 2, owned=orders(0, 1))
     bench.join_group("A", metadata=subscription(generation=3))
     bench.sync_group("A", generation=3)
-    assert bench.broken == []
+    assert bench.violated == []
     assert {m.member_epoch for m in bench.group.members.values()} == {3}
     return bench
 
@@ -112,8 +112,8 @@ def hybrid_target_told() -> ClassicWorld:
 def hybrid_sync_behind() -> ClassicWorld:
     bench = mixed()
     bench.join("Y")
-    told = SyncGroupResponse(protocol_type="consumer", assignment=assignment(2, 3))
-    refused = replace(told, error_code=ErrorCode.NONE)
+    reported = SyncGroupResponse(protocol_type="consumer", assignment=assignment(2, 3))
+    refused = replace(reported, error_code=ErrorCode.NONE)
     bench.sync_group("A", generation=3, change=lambda outcome: replace(outcome, response=refused))
     return bench
 

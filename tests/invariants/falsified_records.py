@@ -55,7 +55,7 @@ class RecordsWorld(ClientWorld):
     def __init__(self, *names: str) -> None:
         self.intakes: dict[str, MadeUpIntake] = {}
         super().__init__(*names, stop_at_first=False)
-        assert self.broken == []
+        assert self.violated == []
 
     def new_intake(self, name: str) -> MadeUpIntake:
         intake = self.intakes[name] = MadeUpIntake()
@@ -80,7 +80,7 @@ class RecordsWorld(ClientWorld):
 
 
 def hand_out(world: RecordsWorld, name: str, position: int) -> None:
-    world.tell(name, RecordsReturned(positions={world.partition_of(name): position}))
+    world.handle(name, RecordsReturned(positions={world.partition_of(name): position}))
 
 
 @mutant
@@ -88,7 +88,7 @@ def hands_out_unfetched() -> RecordsWorld:
     world = RecordsWorld("a", "b")
     world.intakes["a"].fetched = world.intakes["a"].log_end = 10
     hand_out(world, "a", 10)
-    assert world.broken == []
+    assert world.violated == []
     hand_out(world, "a", 11)
     return world
 
@@ -110,7 +110,7 @@ def forgets_commit() -> RecordsWorld:
     world.acknowledge_commit("a", 50)
     partition = world.partition_of("a")
     start_at(world, partition, 50)
-    assert world.broken == []
+    assert world.violated == []
     start_at(world, partition, 49)
     return world
 

@@ -8,15 +8,15 @@ from client_world import ClientWorld
 from coordinator_world import CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
-from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
+from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
 from rebalance_sim.invariants.engine.step import StepKind
 
 
-class Counting(Invariant):
+class Counting(Property):
     """Counts how often it is asked, and finds nothing."""
 
-    promise = Promise(id="test.counting", sentence="Nothing is counted.", clauses=())
+    spec = PropertySpec(id="test.counting", sentence="Nothing is counted.", clauses=())
     asked: ClassVar[list[str]] = []
 
     def on_heartbeat(self, step, before) -> Finding | None:
@@ -41,25 +41,25 @@ class Counting(Invariant):
 
 
 def test_it_stops_at_the_first_violation_and_says_where():
-    """The books are of no use after that."""
+    """The shadow model is of no use after that."""
     world = CoordinatorWorld()
     world.join("a")
     world.write(current("b", 2, [0]))
     assert world.checker.is_stopped
-    assert len(world.broken) == 1
+    assert len(world.violated) == 1
     assert world.first.step_index == 5
     assert str(world.first).startswith("coordinator.exclusive_ownership at step 5 (0 ms): orders-0")
     world.write(current("a", 9))
-    assert len(world.broken) == 1
+    assert len(world.violated) == 1
 
 
-def test_it_goes_on_if_asked_to_and_reports_each_promise_once():
-    """A run that goes on shows all promises that one defect breaks."""
+def test_it_goes_on_if_asked_to_and_reports_each_property_once():
+    """A run that goes on shows all properties that one defect violates."""
     world = settled()
     everything = [*parts_of(world, "a"), *parts_of(world, "b")]
     for _ in range(3):
         world.write(current("a", 3, everything))
-    assert len(set(world.broken)) == len(world.broken) > 1
+    assert len(set(world.violated)) == len(world.violated) > 1
 
 
 def test_steady_heartbeats_reach_no_invariant():
@@ -75,7 +75,7 @@ def test_a_steady_heartbeat_would_be_found_right_by_everybody(monkeypatch):
     world = ClientWorld("a", "b", stop_at_first=False)
     monkeypatch.setattr(type(world.checker), "_is_steady", lambda *_: False)
     world.run_for(60_000)
-    assert world.broken == []
+    assert world.violated == []
 
 
 def test_a_full_check_comes_after_as_many_steps_as_asked_for():
@@ -117,22 +117,22 @@ def test_a_deposed_leader_has_books_of_its_own():
     world.join("c")
     world.shard = new
     world.heartbeat("b", 3)
-    assert world.broken == []
+    assert world.violated == []
 
 
 def test_a_deposed_leader_does_not_serve_the_group_even_if_nobody_else_does():
     """Clients are not held against what was never committed."""
     world, new = deposed()
-    assert world.checker.books.acting_ledger() is None
+    assert world.checker.model.acting_ledger() is None
     world.shard = new
-    assert world.checker.books.acting_ledger() is not None
+    assert world.checker.model.acting_ledger() is not None
 
 
 def test_two_leaders_that_both_commit_are_found():
     """One offset is committed twice, with different records."""
     world, _ = deposed()
     world.join("c")
-    assert world.broken == ["log.committed_kept"]
+    assert world.violated == ["log.committed_kept"]
 
 
 def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_before():
@@ -148,20 +148,20 @@ def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_
     world.show(StepKind.LOG_COMMITTED, shard=new)
     new.is_active, world.shard = True, new
     world.load()
-    assert "log.committed_kept" in world.broken
+    assert "log.committed_kept" in world.violated
 
 
 def test_every_invariant_can_be_switched_off_by_leaving_it_out():
     """A visible decision: the checker takes the list."""
-    kinds = tuple(k for k in INVARIANTS if k.promise.id != "coordinator.target_epoch_bounded")
+    kinds = tuple(k for k in PROPERTY_CLASSES if k.spec.id != "coordinator.target_epoch_bounded")
     world = CoordinatorWorld(invariants=kinds, stop_at_first=False)
     world.join("a")
     world.write(current("a", 2, [0, 1, 2, 3]))
-    assert "coordinator.target_epoch_bounded" not in world.broken
+    assert "coordinator.target_epoch_bounded" not in world.violated
 
 
 def test_a_fault_step_is_taken_without_complaint():
-    """It changes nothing that is promised."""
+    """It changes nothing that is checked."""
     world = settled()
     world.show(StepKind.FAULT, detail="nothing happens")
-    assert world.broken == []
+    assert world.violated == []

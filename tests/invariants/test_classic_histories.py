@@ -1,4 +1,4 @@
-"""Correct coordinators keep all promises about classic and mixed groups, whatever comes."""
+"""Correct coordinators satisfy all properties about classic and mixed groups, whatever comes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from falsified_records import FALSIFIED
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rebalance_sim.invariants.engine.registry import INVARIANTS
+from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
 
 NAMES = ("A", "B", "C", "sD", "sE")
 """Those that begin with s are static; both of them share an instance id in mixed groups."""
@@ -80,7 +80,7 @@ def play(world: ClassicWorld, action: tuple[str, str, int]) -> None:
 @pytest.mark.parametrize("delay_ms", [0, 500])
 @given(actions=ACTIONS)
 @settings(max_examples=150, deadline=None)
-def test_a_correct_coordinator_keeps_every_promise_about_classic_groups(delay_ms, actions):
+def test_a_correct_coordinator_satisfies_every_property_about_classic_groups(delay_ms, actions):
     """Neither step by step nor in any full check is anything found."""
     config = replace(CLASSIC_CONFIG, group_initial_rebalance_delay_ms=delay_ms, group_max_size=4)
     world = ClassicWorld(config=config)
@@ -180,7 +180,7 @@ def play_mixed(world: ClassicWorld, action: tuple[str, str, int]) -> None:
 @pytest.mark.parametrize("policy", ["bidirectional", "upgrade", "downgrade", "disabled"])
 @given(actions=MIXED_ACTIONS, interval_ms=st.sampled_from([0, 1_000]))
 @settings(max_examples=40, deadline=None)
-def test_a_correct_coordinator_keeps_every_promise_about_mixed_groups(
+def test_a_correct_coordinator_satisfies_every_property_about_mixed_groups(
     version, policy, actions, interval_ms
 ):
     """Under every policy, and in every version."""
@@ -198,12 +198,12 @@ def test_a_correct_coordinator_keeps_every_promise_about_mixed_groups(
 
 # --- both checks find the same -------------------------------------------------------------------
 
-OF_STATES = {kind.promise.id: kind for kind in INVARIANTS if kind.judges_states()}
+OF_STATES = {kind.spec.id: kind for kind in PROPERTY_CLASSES if kind.judges_states()}
 IN_MEMORY = [
-    (promise_id, name)
-    for promise_id, kind in OF_STATES.items()
-    if promise_id.startswith(("classic.", "hybrid."))
-    for name in kind.promise.broken_by
+    (property_id, name)
+    for property_id, kind in OF_STATES.items()
+    if property_id.startswith(("classic.", "hybrid."))
+    for name in kind.spec.violated_by
     if name in FALSIFIED
 ]
 ONLY_BY_STEPS = {
@@ -214,12 +214,12 @@ ONLY_BY_STEPS = {
 """A transition, and what a request ends, cannot be seen on a still picture."""
 
 
-@pytest.mark.parametrize(("promise_id", "name"), IN_MEMORY, ids=lambda value: value)
-def test_the_full_check_finds_what_steps_have_found(promise_id, name):
+@pytest.mark.parametrize(("property_id", "name"), IN_MEMORY, ids=lambda value: value)
+def test_the_full_check_finds_what_steps_have_found(property_id, name):
     """A state that is wrong is so whoever looks."""
     world = FALSIFIED[name]()
-    assert promise_id in world.broken
-    found = OF_STATES[promise_id](world.checker.books).full(world)
+    assert property_id in world.violated
+    found = OF_STATES[property_id](world.checker.model).full(world)
     assert (found is None) is (name in ONLY_BY_STEPS)
 
 
@@ -232,7 +232,7 @@ def test_what_the_full_check_finds_in_a_falsified_group_a_step_finds(actions, nu
     for action in actions:
         play(world, action)
     group = world.classic_or_none()
-    assume(group is not None and group.members and not world.broken)
+    assume(group is not None and group.members and not world.violated)
     first = min(group.members)
     match number:
         case 0:
@@ -243,9 +243,9 @@ def test_what_the_full_check_finds_in_a_falsified_group_a_step_finds(actions, nu
             group.supported_protocols["made up"] = 1
         case 3:
             group.pending_join.add(first)
-    watchers = [kind(world.checker.books) for kind in OF_STATES.values()]
-    by_full = {w.promise.id for w in watchers if w.full(world) is not None}
+    watchers = [kind(world.checker.model) for kind in OF_STATES.values()]
+    by_full = {w.spec.id for w in watchers if w.full(world) is not None}
     for member_id in sorted(group.members):
         world.beat(member_id)
     assert by_full
-    assert by_full <= set(world.broken)
+    assert by_full <= set(world.violated)

@@ -15,7 +15,7 @@ def name_of(partition: TopicPartition) -> str:
 
 
 def test_values_are_told_by_name_in_ascending_order():
-    told = {
+    reported = {
         "none": None,
         "orders-1": ONE,
         "[orders-1, orders-2]": frozenset({TWO, ONE}),
@@ -26,7 +26,7 @@ def test_values_are_told_by_name_in_ascending_order():
         "17": 17,
         "local epoch 3, partitions [orders-2]": LocalAssignment(3, frozenset({TWO})),
     }
-    assert {plain(value, name_of): value for value in told.values()} == told
+    assert {plain(value, name_of): value for value in reported.values()} == reported
 
 
 def test_an_empty_list_has_a_word():

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
-from rebalance_sim.invariants.engine.registry import PROMISES
-from rebalance_sim.invariants.known.known_issues import KNOWN, known_defect
+from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, known_issue
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
@@ -91,21 +91,21 @@ def test_known_violations_are_counted_and_kept_once():
     assert len(world.checker.violations) == 1
 
 
-def test_another_code_at_the_same_promise_is_not_known():
-    """The signature is the defect's own; the promise alone explains nothing."""
+def test_another_code_at_the_same_property_is_not_known():
+    """The signature is the defect's own; the property alone explains nothing."""
     evidence = {"code": "FENCED_INSTANCE_ID", "request_epoch": 4, "holder": "a", "member": "a"}
-    assert known_defect(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) is None
+    assert known_issue(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) is None
 
 
 def test_a_version_without_the_defect_has_no_excuse():
     """kip-848 is a text; of what brokers shipped with it knows nothing."""
     evidence = {"code": "UNRELEASED_INSTANCE_ID", "request_epoch": 0, "holder": "a", "member": "a"}
-    assert known_defect(SEMANTICS["kip-848"], "refusal.own_instance", evidence) is None
-    assert known_defect(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) == "PR-23542"
+    assert known_issue(SEMANTICS["kip-848"], "refusal.own_instance", evidence) is None
+    assert known_issue(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) == "PR-23542"
 
 
-def test_every_known_defect_belongs_to_a_promise():
-    """An entry for a promise that is gone would never be asked."""
-    assert {id_ for entry in KNOWN for id_ in entry.promise_ids} <= {
-        promise.id for promise in PROMISES
+def test_every_known_issue_belongs_to_a_property():
+    """An entry for a property that is gone would never be asked."""
+    assert {id_ for entry in KNOWN_ISSUES for id_ in entry.property_ids} <= {
+        spec.id for spec in PROPERTIES
     }

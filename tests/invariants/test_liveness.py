@@ -14,15 +14,15 @@ FOREVER_MS = 10_000_000
 
 
 def late(world: ClientWorld, at_ms: int = FOREVER_MS) -> list[str]:
-    """Ids of promises that are late, each once, in order."""
-    return list(dict.fromkeys(stuck.promise.id for stuck in world.checker.liveness.verdict(at_ms)))
+    """Ids of properties that are late, each once, in order."""
+    return list(dict.fromkeys(stuck.spec.id for stuck in world.checker.liveness.verdict(at_ms)))
 
 
 @pytest.fixture
-def calm() -> ClientWorld:
-    """Two clients at rest, in the calm."""
+def quiet() -> ClientWorld:
+    """Two clients at rest, in the quiet period."""
     world = ClientWorld("a", "b", stop_at_first=False)
-    world.checker.liveness.on_calm_start(world.now_ms)
+    world.checker.liveness.on_quiet_period_start(world.now_ms)
     return world
 
 
@@ -32,10 +32,10 @@ def crash(world: ClientWorld, name: str) -> None:
     world.show(StepKind.CLIENT_CRASHED, client=world.processes.pop(name))
 
 
-def test_a_group_at_rest_owes_nothing(calm):
+def test_a_group_at_rest_owes_nothing(quiet):
     """Neither early nor late."""
-    assert late(calm) == []
-    assert calm.checker.liveness.pending(calm.now_ms) == []
+    assert late(quiet) == []
+    assert quiet.checker.liveness.pending(quiet.now_ms) == []
 
 
 def test_there_is_no_verdict_without_a_calm():
@@ -45,54 +45,54 @@ def test_there_is_no_verdict_without_a_calm():
     assert late(world) == []
 
 
-def test_a_ghost_is_late_after_the_longest_session_and_not_before(calm):
+def test_a_ghost_is_late_after_the_longest_session_and_not_before(quiet):
     """defects L3: a crashed member's timer should have removed it."""
-    crash(calm, "a")
-    liveness = calm.checker.liveness
-    start_ms = calm.now_ms
-    assert late(calm, start_ms + liveness.ghost_bound_ms - 1) == []
+    crash(quiet, "a")
+    liveness = quiet.checker.liveness
+    start_ms = quiet.now_ms
+    assert late(quiet, start_ms + liveness.ghost_bound_ms - 1) == []
     verdict = liveness.verdict(start_ms + liveness.ghost_bound_ms)
-    assert [stuck.promise.id for stuck in verdict] == ["liveness.ghosts_gone"]
+    assert [stuck.spec.id for stuck in verdict] == ["liveness.ghosts_gone"]
     assert verdict[0].subject == "member id-a"
     assert verdict[0].reason == "is registered at epoch 3, and no living client uses it"
 
 
-def test_a_load_in_the_calm_starts_the_bounds_anew(calm):
+def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
     """coordinator L4: after a failover all timers start from zero."""
-    crash(calm, "a")
-    bound_ms = calm.checker.liveness.ghost_bound_ms
-    due_ms = calm.now_ms + bound_ms
-    calm.now_ms += 1_000
-    calm.restart()
-    assert late(calm, due_ms) == []
-    assert late(calm, due_ms + 1_000) == ["liveness.ghosts_gone"]
+    crash(quiet, "a")
+    bound_ms = quiet.checker.liveness.ghost_bound_ms
+    due_ms = quiet.now_ms + bound_ms
+    quiet.now_ms += 1_000
+    quiet.restart()
+    assert late(quiet, due_ms) == []
+    assert late(quiet, due_ms + 1_000) == ["liveness.ghosts_gone"]
 
 
-def test_partitions_of_a_ghost_are_worked_on_by_nobody(calm):
+def test_partitions_of_a_ghost_are_worked_on_by_nobody(quiet):
     """defects L2, with the reason."""
-    crash(calm, "a")
-    reasons = {stuck.reason for stuck in calm.checker.liveness.verdict(FOREVER_MS)}
+    crash(quiet, "a")
+    reasons = {stuck.reason for stuck in quiet.checker.liveness.verdict(FOREVER_MS)}
     assert "is held by id-a, which no living client uses" in reasons
-    assert "liveness.partitions_owned" in late(calm)
+    assert "liveness.partitions_owned" in late(quiet)
 
 
-def test_a_waiting_client_says_what_it_waits_for_and_since_when(calm):
+def test_a_waiting_client_says_what_it_waits_for_and_since_when(quiet):
     """The newcomer's share is still with its owner, whose callback takes its time."""
-    calm.now_ms += 10
-    calm.start("c")
-    calm.tell("c", Poll())
-    ledger = calm.checker.books.acting_ledger()
+    quiet.now_ms += 10
+    quiet.start("c")
+    quiet.handle("c", Poll())
+    ledger = quiet.checker.model.acting_ledger()
     waits_for = min(ledger.targets["id-c"])
     holder = ledger.owner[waits_for]
     since_ms = ledger.state_since_ms[holder]
-    pending = calm.checker.liveness.pending(calm.now_ms)
+    pending = quiet.checker.liveness.pending(quiet.now_ms)
     stuck = next(s for s in pending if s.subject.startswith("c "))
-    assert stuck.promise.id == "liveness.converges"
+    assert stuck.spec.id == "liveness.converges"
     assert stuck.reason == (
         f"waits for partition orders-{waits_for.partition} held by {holder[3:]} ({holder}) "
         f"in STABLE since {since_ms} ms"
     )
-    assert stuck.since_ms == calm.now_ms
+    assert stuck.since_ms == quiet.now_ms
 
 
 def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
@@ -103,33 +103,33 @@ def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
     assert "liveness.revocation_bounded" in late(world, world.now_ms + limit_ms + 1)
 
 
-def test_an_unserved_group_is_late(calm):
+def test_an_unserved_group_is_late(quiet):
     """defects L6: no coordinator is active."""
-    calm.shard.is_active = False
-    assert late(calm)[0] == "liveness.group_served"
+    quiet.shard.is_active = False
+    assert late(quiet)[0] == "liveness.group_served"
 
 
-def test_a_leave_that_never_ends_is_late(calm):
+def test_a_leave_that_never_ends_is_late(quiet):
     """client C28: unsubscribe blocks for ever."""
-    calm.holds_heartbeats = True
-    calm.tell("a", Unsubscribe())
-    assert calm.member("a").leave_is_pending
-    assert "client.leave.completes" in late(calm)
+    quiet.holds_heartbeats = True
+    quiet.handle("a", Unsubscribe())
+    assert quiet.member("a").leave_is_pending
+    assert "client.leave.completes" in late(quiet)
 
 
-def test_clients_that_do_not_want_to_work_are_left_alone(calm):
+def test_clients_that_do_not_want_to_work_are_left_alone(quiet):
     """Unsubscribed, failed for good, or away from poll: nobody waits for them."""
-    calm.tell("a", Unsubscribe())
-    calm.run_for(20_000)
-    assert calm.member("a").state is ClientState.UNSUBSCRIBED
-    assert late(calm) == []
-    calm.tell("b", PollingStopped())
-    assert "liveness.converges" not in late(calm)
+    quiet.handle("a", Unsubscribe())
+    quiet.run_for(20_000)
+    assert quiet.member("a").state is ClientState.UNSUBSCRIBED
+    assert late(quiet) == []
+    quiet.handle("b", PollingStopped())
+    assert "liveness.converges" not in late(quiet)
 
 
-def test_bounds_come_from_the_configuration(calm):
+def test_bounds_come_from_the_configuration(quiet):
     """Session, rebalance timeout, intervals, and one request that is never answered."""
-    liveness: Liveness = calm.checker.liveness
+    liveness: Liveness = quiet.checker.liveness
     assert liveness.slack_ms == 4 * 5_000 + 0 + 30_000
     assert liveness.ghost_bound_ms == 60_000 + liveness.slack_ms
     assert liveness.bound_ms == liveness.ghost_bound_ms + 300_000

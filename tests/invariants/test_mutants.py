@@ -1,4 +1,4 @@
-"""Every promise is broken by every defect and mutant that it claims to notice."""
+"""Every property is violated by every defect and mutant that it claims to notice."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import pytest
 from falsified_records import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.registry import PROMISES
-from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.runner import run
 
 LATE_MS = 10_000_000
 
-CLAIMS = [(promise.id, name) for promise in PROMISES for name in promise.broken_by]
+CLAIMS = [(spec.id, name) for spec in PROPERTIES for name in spec.violated_by]
 
 
 @cache
 def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], ...]:
-    """(promise id, what was seen) of everything that a defect breaks, in a scenario of the zoo or a
-    falsified world."""
+    """(property id, what was seen) of everything that a defect violates, in a defect's scenario or
+    a falsified world."""
     if name in FALSIFIED:
         world = FALSIFIED[name]()
         late = world.checker.liveness.verdict(LATE_MS)
@@ -33,32 +33,32 @@ def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], .
             checkers.append(Checker(view, stop_at_first=False))
             return checkers[0]
 
-        result = run(zoo_scenario(name, with_defect=with_defect), make_watcher=watch)
+        result = run(defect_scenario(name, with_defect=with_defect), make_watcher=watch)
         late = checkers[0].liveness.verdict(result.simulated_ms)
         violations = checkers[0].unexplained
     return (
-        *((v.promise.id, v.detail) for v in violations),
-        *((s.promise.id, f"{s.subject} {s.reason}") for s in late if s.known_as is None),
+        *((v.spec.id, v.detail) for v in violations),
+        *((s.spec.id, f"{s.subject} {s.reason}") for s in late if s.known_as is None),
     )
 
 
-def broken_by(name: str, *, with_defect: bool = True) -> frozenset[str]:
-    """Ids of all promises that a defect breaks."""
-    return frozenset(promise_id for promise_id, _ in findings(name, with_defect=with_defect))
+def violated_by(name: str, *, with_defect: bool = True) -> frozenset[str]:
+    """Ids of all properties that a defect violates."""
+    return frozenset(property_id for property_id, _ in findings(name, with_defect=with_defect))
 
 
-@pytest.mark.parametrize(("promise_id", "name"), CLAIMS, ids=lambda value: value)
-def test_a_promise_is_broken_by_what_it_claims_to_notice(promise_id, name):
+@pytest.mark.parametrize(("property_id", "name"), CLAIMS, ids=lambda value: value)
+def test_a_property_is_violated_by_what_it_claims_to_notice(property_id, name):
     """An invariant that never fired on a planted bug has proved nothing."""
-    assert promise_id in broken_by(name)
+    assert property_id in violated_by(name)
 
 
 @pytest.mark.parametrize(
     "name", sorted({name for _, name in CLAIMS if not name.startswith("test:")})
 )
 def test_the_same_scenario_breaks_nothing_without_the_defect(name):
-    """It is the defect that fires the promise, not the scenario."""
-    assert broken_by(name, with_defect=False) == frozenset()
+    """It is the defect that violates the property, not the scenario."""
+    assert violated_by(name, with_defect=False) == frozenset()
 
 
 CODE = re.compile(
@@ -75,7 +75,7 @@ def test_what_was_seen_is_told_in_plain_words(name):
     assert spilt == []
 
 
-def test_every_safety_promise_is_told_by_some_finding():
+def test_every_invariant_is_reported_by_some_finding():
     """Otherwise the test above would not have seen its words."""
-    told = {promise_id for _, name in CLAIMS for promise_id, _ in findings(name)}
-    assert told == {promise.id for promise in PROMISES}
+    reported = {property_id for _, name in CLAIMS for property_id, _ in findings(name)}
+    assert reported == {spec.id for spec in PROPERTIES}

@@ -26,12 +26,12 @@ def test_a_finding_names_the_partition_and_both_holders():
     world = settled()
     mine, others = parts_of(world, "a"), parts_of(world, "b")
     world.write(current("b", 3, [*others, mine[0]]))
-    assert world.first.promise.id == "coordinator.exclusive_ownership"
+    assert world.first.spec.id == "coordinator.exclusive_ownership"
     assert world.first.detail == f"orders-{mine[0]} is held by a and by b"
-    assert "coordinator.grant_only_free" in world.broken
+    assert "coordinator.grant_only_free" in world.violated
 
 
-def test_the_full_check_finds_a_second_holder_without_the_books():
+def test_the_full_check_finds_a_second_holder_without_the_shadow_model():
     """It recounts over the members of the coordinator."""
     world = settled()
     everything = dict.fromkeys(sorted(p for m in world.group.members.values() for p in m.assigned))
@@ -39,7 +39,7 @@ def test_the_full_check_finds_a_second_holder_without_the_books():
         world.group.members["b"], assigned=dict.fromkeys(everything, 3)
     )
     world.checker.check_fully(world.show("fault"))
-    assert "coordinator.exclusive_ownership" in world.broken
+    assert "coordinator.exclusive_ownership" in world.violated
 
 
 def test_a_lost_entry_of_the_ownership_map_is_found_by_the_next_step_that_writes():
@@ -48,7 +48,7 @@ def test_a_lost_entry_of_the_ownership_map_is_found_by_the_next_step_that_writes
     lost = TopicPartition(ORDERS.topic_id, parts_of(world, "a")[0])
     del world.group.current_partition_epoch[lost]
     world.join("c")
-    assert "coordinator.ownership_map" in world.broken
+    assert "coordinator.ownership_map" in world.violated
 
 
 def test_a_heartbeat_without_an_owned_list_releases_nothing():
@@ -56,7 +56,7 @@ def test_a_heartbeat_without_an_owned_list_releases_nothing():
     world = settled()
     mine = parts_of(world, "a")
     write_for(world, "a", current("a", 3, mine[1:]), None)
-    assert "coordinator.release_is_acknowledged" in world.broken
+    assert "coordinator.release_is_acknowledged" in world.violated
 
 
 def test_an_owned_list_without_the_partition_releases_it():
@@ -65,7 +65,7 @@ def test_an_owned_list_without_the_partition_releases_it():
     mine = parts_of(world, "a")
     kept = frozenset(TopicPartition(ORDERS.topic_id, n) for n in mine[1:])
     write_for(world, "a", current("a", 3, mine[1:]), kept)
-    assert "coordinator.release_is_acknowledged" not in world.broken
+    assert "coordinator.release_is_acknowledged" not in world.violated
 
 
 def test_a_grant_of_a_topic_that_is_not_subscribed_is_found():
@@ -83,4 +83,4 @@ def test_a_grant_of_a_topic_that_is_not_subscribed_is_found():
 
     world = settled()
     world.join("c", change=with_payments)
-    assert "coordinator.subscribed_only" in world.broken
+    assert "coordinator.subscribed_only" in world.violated

@@ -6,7 +6,7 @@ from client_world import ClientWorld
 
 from rebalance_sim.invariants.engine.reachability import (
     CLASSIC_JOIN,
-    COMPUTATION_TOLD,
+    COMPUTATION_NOTIFIED,
     SOMETIMES,
     sometimes,
 )
@@ -21,11 +21,11 @@ def test_nothing_is_met_by_a_sweep_that_saw_nothing():
 
 def test_a_sweep_in_which_nobody_computes_need_not_see_what_becomes_of_computations():
     """But one in which a member was told to compute a target must; likewise for classic groups."""
-    told = {COMPUTATION_TOLD: 1}
+    reported = {COMPUTATION_NOTIFIED: 1}
     unmet = [item for item in SOMETIMES if item.only_with != CLASSIC_JOIN]
-    assert sometimes(told) == unmet
-    assert sometimes({**told, CLASSIC_JOIN: 1}) == list(SOMETIMES)
-    assert {item.id for item in SOMETIMES if item.only_with == COMPUTATION_TOLD} >= {
+    assert sometimes(reported) == unmet
+    assert sometimes({**reported, CLASSIC_JOIN: 1}) == list(SOMETIMES)
+    assert {item.id for item in SOMETIMES if item.only_with == COMPUTATION_NOTIFIED} >= {
         "sometimes.computation.installed",
         "sometimes.computation.replaced",
         "sometimes.computation.failover",
@@ -40,7 +40,7 @@ def test_everything_is_met_when_every_counter_is_above_zero():
 def test_a_counter_at_zero_meets_nothing():
     """It was named, not visited."""
     zeros = {name: 0 for item in SOMETIMES for name in item.counters}
-    begun = {COMPUTATION_TOLD: 1, CLASSIC_JOIN: 1}
+    begun = {COMPUTATION_NOTIFIED: 1, CLASSIC_JOIN: 1}
     assert sometimes({**zeros, **begun}) == list(SOMETIMES)
 
 

@@ -13,11 +13,11 @@ from rebalance_sim.invariants.engine.property import TRIGGERS
 from rebalance_sim.invariants.engine.reachability import SOMETIMES
 from rebalance_sim.invariants.engine.registry import (
     COVERED_BY_OTHERS,
-    INVARIANTS,
-    PROMISES,
+    PROPERTIES,
+    PROPERTY_CLASSES,
     as_markdown,
 )
-from rebalance_sim.protocol.versions.semantics import ZOO
+from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
 from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "invariants.md"
@@ -47,42 +47,42 @@ CLAUSES = (
 
 def test_ids_are_unique_lower_case_and_dotted():
     """They are keys in results that are kept for months."""
-    ids = [promise.id for promise in PROMISES] + [item.id for item in SOMETIMES]
+    ids = [spec.id for spec in PROPERTIES] + [item.id for item in SOMETIMES]
     assert len(set(ids)) == len(ids)
     for one in ids:
         assert re.fullmatch(r"[a-z][a-z_]*(\.[a-z0-9_-]+)+", one), one
 
 
 @pytest.mark.parametrize("clause", CLAUSES)
-def test_every_clause_has_a_promise_or_a_reason(clause):
+def test_every_clause_has_a_property_or_a_reason(clause):
     """Nothing that the references state is left out silently."""
-    claimed = {c for promise in PROMISES for c in promise.clauses}
+    claimed = {c for spec in PROPERTIES for c in spec.clauses}
     assert clause in claimed or clause in COVERED_BY_OTHERS
 
 
-def test_every_promise_names_what_breaks_it_and_that_exists():
+def test_every_property_names_what_violates_it_and_that_exists():
     """An invariant that never fired on a planted bug has proved nothing."""
-    mutants = {*ZOO, *BROKER_DEFECTS, *FALSIFIED}
-    for promise in PROMISES:
-        assert promise.broken_by, promise.id
-        assert set(promise.broken_by) <= mutants, promise.id
+    mutants = {*DEFECT_IDS, *BROKER_DEFECTS, *FALSIFIED}
+    for spec in PROPERTIES:
+        assert spec.violated_by, spec.id
+        assert set(spec.violated_by) <= mutants, spec.id
 
 
-def test_every_test_mutant_serves_a_promise():
+def test_every_test_mutant_serves_a_property():
     """No mutant is kept that nobody needs."""
-    wanted = {name for promise in PROMISES for name in promise.broken_by}
+    wanted = {name for spec in PROPERTIES for name in spec.violated_by}
     assert set(FALSIFIED) <= wanted
 
 
 def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener():
-    """A trigger that is misspelt would be a promise that nobody checks."""
-    heard = set()
-    for kind in INVARIANTS:
+    """A trigger that is misspelt would be a property that nobody checks."""
+    received = set()
+    for kind in PROPERTY_CLASSES:
         methods = {name for name in dir(kind) if name.startswith("on_")}
         assert methods
-        assert methods <= set(TRIGGERS), kind.promise.id
-        heard |= methods
-    assert set(TRIGGERS) - heard <= {"on_client_gone"}  # Only coverage counts crashes.
+        assert methods <= set(TRIGGERS), kind.spec.id
+        received |= methods
+    assert set(TRIGGERS) - received <= {"on_client_gone"}  # Only coverage counts crashes.
 
 
 def test_the_documentation_is_made_from_the_registry():

@@ -13,23 +13,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rebalance_sim.scenarios import PROFILES, Scenario, generate, run
-from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
 from rebalance_sim.scenarios.scenario import load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")
-LIMITS = Path(__file__).parents[2] / "scenarios" / "known_issues"
+KNOWN_ISSUE_FILES = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = range(20)
 
 
 def scenarios() -> Iterator[tuple[str, Scenario]]:
-    """Every pinned scenario by name: seeds of each profile, each defect, each known limit."""
+    """Every pinned scenario by name: seeds of each profile, each defect, each known issue."""
     for profile in PROFILES:
         for seed in SEEDS:
             yield f"profile/{profile}/{seed}", generate(profile, seed=seed)
     for defect_id, defect in sorted(DEFECTS.items()):
         if defect.has_scenario:
-            yield f"defect/{defect_id}", zoo_scenario(defect_id)
-    for file in sorted(LIMITS.glob("*.toml")):
+            yield f"defect/{defect_id}", defect_scenario(defect_id)
+    for file in sorted(KNOWN_ISSUE_FILES.glob("*.toml")):
         yield f"limit/{file.stem}", load_scenario(file)
 
 
@@ -40,7 +40,7 @@ def pin(scenario: Scenario) -> dict[str, object]:
         "digest": result.digest,
         "steps": result.steps,
         "outcome": result.outcome,
-        "violated": sorted({row.promise for row in result.violations}),
+        "violated": sorted({row.property for row in result.violations}),
         "known": sorted(result.known),
     }
 

@@ -91,7 +91,7 @@ class ComputingBench(Bench):
         member = self.group.members.get(member_id)
         return 0 if member is None else member.member_epoch
 
-    def tells(self, member_id: str) -> bool:
+    def asks_to_compute(self, member_id: str) -> bool:
         """A heartbeat of the member: is it told to compute?"""
         is_in = self.member(member_id).member_epoch > 0
         response = self.beat(member_id) if is_in else self.join_with(member_id)
@@ -109,7 +109,7 @@ def computing(*others: str, **settings: Any) -> ComputingBench:
     bench = ComputingBench(**settings)
     for member_id in ("A", *others):
         bench.join_with(member_id)
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert bench.prepare("A").error_code is ErrorCode.NONE
     return bench
 

@@ -157,16 +157,16 @@ class ClassicStory:
         )
         member = self.make_member(config)
         self.processes[name] = _Process(member)
-        self.tell(name, self._metadata())
-        self.tell(name, Subscribe(topic_names=frozenset(topics)))
-        self.tell(name, PollingResumed())
+        self.handle(name, self._metadata())
+        self.handle(name, Subscribe(topic_names=frozenset(topics)))
+        self.handle(name, PollingResumed())
         return member
 
     def make_member(self, config: ClassicConsumerConfig) -> Any:
         """The member of a new process; Java's, unless told otherwise."""
         return ClassicConsumer(config=config, rules=self.rules, now_ms=self.now_ms)
 
-    def tell(self, name: str, event: Event) -> None:
+    def handle(self, name: str, event: Event) -> None:
         """Hand an event to a member and carry out what it wants."""
         process = self.processes[name]
         if not process.is_alive:
@@ -186,23 +186,23 @@ class ClassicStory:
 
     def close(self, name: str) -> None:
         """The application closes its consumer."""
-        self.tell(name, Close())
+        self.handle(name, Close())
 
     def unsubscribe(self, name: str) -> None:
         """The application unsubscribes."""
-        self.tell(name, Unsubscribe())
+        self.handle(name, Unsubscribe())
 
     def subscribe(self, name: str, *topics: str) -> None:
         """The application subscribes to something else."""
-        self.tell(name, Subscribe(topic_names=frozenset(topics)))
+        self.handle(name, Subscribe(topic_names=frozenset(topics)))
 
     def stall(self, name: str) -> None:
         """The application stays away from ``poll``."""
-        self.tell(name, PollingStopped())
+        self.handle(name, PollingStopped())
 
     def resume(self, name: str) -> None:
         """The application is back at ``poll``."""
-        self.tell(name, PollingResumed())
+        self.handle(name, PollingResumed())
 
     def lose(self, name: str, effect: type, *, what: str = "response") -> None:
         """Lose the next request of this kind, or the answer to it, with its connection."""
@@ -211,7 +211,7 @@ class ClassicStory:
     def consume(self, name: str, position: int) -> None:
         """The application has been handed records up to ``position`` in all that it may fetch."""
         member = self.member(name)
-        self.tell(name, RecordsReturned(positions=dict.fromkeys(member.fetchable, position)))
+        self.handle(name, RecordsReturned(positions=dict.fromkeys(member.fetchable, position)))
 
     def hide_topics(self, *names: str) -> None:
         """Clients that do not ask do not hear of these topics, although they are there."""
@@ -226,7 +226,7 @@ class ClassicStory:
         self.image = image
         self.shard.update_image(image)
         for name in list(self.processes):
-            self.tell(name, self._metadata())
+            self.handle(name, self._metadata())
 
     def restart_coordinator(self) -> None:
         """The coordinator moves: what is parked is answered, and memory is lost."""
@@ -293,10 +293,10 @@ class ClassicStory:
         self._count += 1
         heapq.heappush(self._queue, (self.now_ms + delay_ms, self._count, call))
 
-    def _tell_later(self, process: _Process, name: str, delay_ms: int, event: Event) -> None:
+    def _handle_later(self, process: _Process, name: str, delay_ms: int, event: Event) -> None:
         def call() -> None:
             if self.processes.get(name) is process:
-                self.tell(name, event)
+                self.handle(name, event)
 
         self.later(delay_ms, call)
 
@@ -318,7 +318,7 @@ class ClassicStory:
     def _tick(self, process: _Process, name: str) -> None:
         process.tick_at_ms = None
         if self.processes.get(name) is process:
-            self.tell(name, Tick())
+            self.handle(name, Tick())
 
     def _poll(self, process: _Process, name: str) -> None:
         process.poll_at_ms = None
@@ -327,7 +327,7 @@ class ClassicStory:
             return
         due_ms = member.poll_due_ms
         if member.is_polling and due_ms is not None and due_ms <= self.now_ms:
-            self.tell(name, Poll())
+            self.handle(name, Poll())
         else:
             self._arm(process, name)
 
@@ -339,22 +339,22 @@ class ClassicStory:
             self.later(1, lambda: self._request(process, name, effect))
         elif kind is FindCoordinator:
             found = CoordinatorFound(correlation_id=effect.correlation_id, node_id=0)
-            self._tell_later(process, name, 1, found)
+            self._handle_later(process, name, 1, found)
         elif kind is CloseConnection:
             process.in_flight.clear()
         elif kind is RequestMetadata:
-            self._tell_later(process, name, 1, self._metadata(asked=True))
+            self._handle_later(process, name, 1, self._metadata(asked=True))
         elif kind is ResetPositions:
             known = PositionsKnown(positions=dict.fromkeys(effect.partitions, 0))
-            self._tell_later(process, name, 1, known)
+            self._handle_later(process, name, 1, known)
         elif kind is ValidatePositions:
-            self._tell_later(process, name, 1, PositionsKnown(positions=effect.positions))
+            self._handle_later(process, name, 1, PositionsKnown(positions=effect.positions))
         elif kind is RunCallback:
             process.callbacks.append((effect.kind, spelled(effect.partitions)))
             failed = bool(self.failing_callbacks) and self.failing_callbacks[0] is effect.kind
             if failed:
                 self.failing_callbacks.popleft()
-            self._tell_later(process, name, self.callback_ms, CallbackCompleted(failed=failed))
+            self._handle_later(process, name, self.callback_ms, CallbackCompleted(failed=failed))
         elif kind is RaiseError:
             process.errors.append(effect)
         elif kind is CommitReturned:
@@ -400,7 +400,7 @@ class ClassicStory:
         def lose() -> None:
             lost, process.in_flight = tuple(sorted(process.in_flight)), set()
             if lost and self.processes.get(name) is process:
-                self.tell(name, Disconnected(correlation_ids=lost))
+                self.handle(name, Disconnected(correlation_ids=lost))
 
         self.later(1, lose)
 
@@ -411,7 +411,7 @@ class ClassicStory:
             if effect.correlation_id in process.in_flight:
                 process.in_flight.discard(effect.correlation_id)
                 if self.processes.get(name) is process:
-                    self.tell(name, event)
+                    self.handle(name, event)
 
         self.later(1, deliver)
 

@@ -31,7 +31,7 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 STICKY, RANGE = sticky_assignor(), range_assignor()
-TOLD = AssignmentMetadata(metadata_version=1, metadata_bytes=b"told")
+REPORTED = AssignmentMetadata(metadata_version=1, metadata_bytes=b"told")
 RESULT = ComputedAssignment(
     members=(InstalledMember(member_id="m1", partitions=partitions(0)),), error=3
 )
@@ -43,11 +43,11 @@ class ComputingStory(Story):
     def __init__(self, **settings: Any) -> None:
         super().__init__(group_local_assignors=(STICKY, RANGE), **settings)
 
-    def hear(
+    def receive(
         self,
         *,
         epoch: int = 1,
-        tells: bool = False,
+        asks_to_compute: bool = False,
         assigned: tuple[int, ...] = (0,),
         pending: tuple[int, ...] = (),
         metadata: AssignmentMetadata | None = None,
@@ -61,10 +61,10 @@ class ComputingStory(Story):
             heartbeat_interval_ms=INTERVAL_MS,
             assignment=partitions(*assigned) if epoch else None,
             pending_topic_partitions=partitions(*pending),
-            should_compute_assignment=tells,
+            should_compute_assignment=asks_to_compute,
             assignment_metadata=metadata,
         )
-        return self.tell(
+        return self.handle(
             HeartbeatAnswered(correlation_id=self.heartbeats[-1].correlation_id, response=response)
         )
 
@@ -73,16 +73,16 @@ class ComputingStory(Story):
             error_code=code, group_epoch=group_epoch, assignor_name="sticky"
         )
         number = self.of(SendPrepareAssignment)[-1].correlation_id
-        return self.tell(AssignmentPrepared(correlation_id=number, response=response))
+        return self.handle(AssignmentPrepared(correlation_id=number, response=response))
 
     def compute(self) -> Any:
         number = self.of(ComputeAssignment)[-1].computation_id
-        return self.tell(AssignmentComputed(computation_id=number, result=RESULT))
+        return self.handle(AssignmentComputed(computation_id=number, result=RESULT))
 
     def answer_install(self, code: ErrorCode = ErrorCode.NONE) -> Any:
         response = ConsumerGroupInstallAssignmentResponse(error_code=code)
         number = self.of(SendInstallAssignment)[-1].correlation_id
-        return self.tell(AssignmentInstalled(correlation_id=number, response=response))
+        return self.handle(AssignmentInstalled(correlation_id=number, response=response))
 
     def of(self, kind: type) -> list[Any]:
         """All effects of a kind so far."""

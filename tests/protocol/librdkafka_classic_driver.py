@@ -30,10 +30,10 @@ class LibrdkafkaClassicStory(ClassicStory):
 
     def _carry_out(self, process: Any, name: str, effect: Any) -> None:
         if type(effect) is ConnectCoordinator:
-            self._tell_later(process, name, 1, CoordinatorConnected())
+            self._handle_later(process, name, 1, CoordinatorConnected())
         else:
             super()._carry_out(process, name, effect)
 
     def _fail(self, process: Any, name: str, effect: Any) -> None:
         super()._fail(process, name, effect)
-        self._tell_later(process, name, 1, CoordinatorConnectionClosed())
+        self._handle_later(process, name, 1, CoordinatorConnectionClosed())

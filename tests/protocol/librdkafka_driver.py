@@ -46,14 +46,14 @@ class LibrdkafkaStory(Story):
         """See ``Story``."""
         return LibrdkafkaMember(config=config, member_id="m1", now_ms=0)
 
-    def tell(self, event: Event) -> list[Effect]:
+    def handle(self, event: Event) -> list[Effect]:
         """See ``Story``; connect at once, and poll if the application is there."""
-        effects = super().tell(event)
+        effects = super().handle(event)
         if any(isinstance(effect, ConnectCoordinator) for effect in effects):
             connected = CoordinatorConnected()
-            effects += self.tell(connected if self.can_connect else CoordinatorConnectionClosed())
+            effects += self.handle(connected if self.can_connect else CoordinatorConnectionClosed())
         if not self.is_away and self.member.poll_due_ms is not None:
-            effects += self.tell(Poll())
+            effects += self.handle(Poll())
         return effects
 
     # --- larger steps -----------------------------------------------------------------------------
@@ -61,12 +61,12 @@ class LibrdkafkaStory(Story):
     def resume(self) -> list[Effect]:
         """The application goes into ``poll``."""
         self.is_away = False
-        return self.tell(PollingResumed())
+        return self.handle(PollingResumed())
 
     def stay_away(self) -> list[Effect]:
         """The application has left ``poll``, and does something else."""
         self.is_away = True
-        return self.tell(PollingStopped())
+        return self.handle(PollingStopped())
 
     def answer_searches(self) -> list[Effect]:
         """Answer every search."""
@@ -78,18 +78,20 @@ class LibrdkafkaStory(Story):
     def lose_connection(self, *in_flight: Request, is_isolated: bool = False) -> list[Effect]:
         """The connection to the coordinator is closed, and these requests on it are lost."""
         effects = self.disconnect(*in_flight) if in_flight else []
-        return effects + self.tell(CoordinatorConnectionClosed(is_isolated=is_isolated))
+        return effects + self.handle(CoordinatorConnectionClosed(is_isolated=is_isolated))
 
     def commit(self, offsets: dict[TopicPartition, int] | None = None) -> list[Effect]:
         """The application commits and waits; None: what has moved."""
         self.commit_count += 1
-        return self.tell(CommitOffsets(commit_id=self.commit_count, offsets=offsets, is_sync=True))
+        return self.handle(
+            CommitOffsets(commit_id=self.commit_count, offsets=offsets, is_sync=True)
+        )
 
     def look_up(self) -> list[Effect]:
         """Answer the last offset fetch: 5 is committed everywhere."""
         asked = self.fetches[-1].request.partitions
         effects = self.answer_fetch(OffsetFetchResponse(offsets=dict.fromkeys(asked, 5)))
-        return effects + self.tell(PositionsKnown(positions=dict.fromkeys(asked, 5)))
+        return effects + self.handle(PositionsKnown(positions=dict.fromkeys(asked, 5)))
 
     def join(self, *, has_listener: bool = True) -> None:
         """Subscribe and find the coordinator: the join is sent."""
@@ -109,7 +111,7 @@ class LibrdkafkaStory(Story):
         self.answer(epoch=epoch)
         assert self.member.state is ClientState.STABLE
         if consumed:
-            self.tell(RecordsReturned(positions=dict.fromkeys(partitions(*numbers), 10)))
+            self.handle(RecordsReturned(positions=dict.fromkeys(partitions(*numbers), 10)))
 
     # --- looking ----------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Hand", "metadata"]
+__all__ = ["Driver", "metadata"]
 
 E = ErrorCode
 
@@ -57,7 +57,7 @@ def metadata(topic_names: Mapping[str, str]) -> MetadataKnown:
     )
 
 
-class Hand:
+class Driver:
     """A member whose host does what a test says, and nothing else."""
 
     assignors_by_name: Mapping[str, ClassicAssignor] = CLASSIC_ASSIGNORS
@@ -81,13 +81,13 @@ class Hand:
         self.effects: list[Effect] = []
         known = metadata({"foo": "foo"} if known_topics is None else known_topics)
         for event in (known, Subscribe(topic_names=frozenset({"foo"})), PollingResumed()):
-            self.tell(event)
+            self.handle(event)
 
     def make_member(self, config: ClassicConsumerConfig) -> Any:
         """Java's, unless told otherwise."""
         return ClassicConsumer(config=config, now_ms=0)
 
-    def tell(self, event: Event) -> list[Effect]:
+    def handle(self, event: Event) -> list[Effect]:
         new = list(self.member.on_event(event, now_ms=self.now_ms))
         self.effects += new
         return new
@@ -103,10 +103,10 @@ class Hand:
                 return
             self.now_ms = at_ms
             poll_due_ms = self._poll_due_ms
-            self.tell(Poll() if poll_due_ms is not None and poll_due_ms <= at_ms else Tick())
+            self.handle(Poll() if poll_due_ms is not None and poll_due_ms <= at_ms else Tick())
             running = self.member.running_callback
             if running is not None:
-                self.tell(CallbackCompleted())
+                self.handle(CallbackCompleted())
         raise AssertionError("the member does not come to rest")
 
     @property
@@ -121,27 +121,27 @@ class Hand:
 
     def find(self, node_id: int = 0) -> None:
         search = self.last(FindCoordinator)
-        self.tell(CoordinatorFound(correlation_id=search.correlation_id, node_id=node_id))
+        self.handle(CoordinatorFound(correlation_id=search.correlation_id, node_id=node_id))
 
     def answer_join(self, **fields: Any) -> None:
         number = self.last(SendJoinGroup).correlation_id
-        self.tell(JoinGroupAnswered(correlation_id=number, response=JoinGroupResponse(**fields)))
+        self.handle(JoinGroupAnswered(correlation_id=number, response=JoinGroupResponse(**fields)))
 
     def answer_sync(self, **fields: Any) -> None:
         number = self.last(SendSyncGroup).correlation_id
-        self.tell(SyncGroupAnswered(correlation_id=number, response=SyncGroupResponse(**fields)))
+        self.handle(SyncGroupAnswered(correlation_id=number, response=SyncGroupResponse(**fields)))
 
     def answer_heartbeat(self, code: ErrorCode = E.NONE) -> None:
         number = self.last(SendClassicHeartbeat).correlation_id
         response = HeartbeatResponse(error_code=code)
-        self.tell(ClassicHeartbeatAnswered(correlation_id=number, response=response))
+        self.handle(ClassicHeartbeatAnswered(correlation_id=number, response=response))
 
     def answer_commit(self, code: ErrorCode = E.NONE) -> None:
         commit = self.last(SendCommit)
         response = OffsetCommitResponse(errors=dict.fromkeys(commit.request.offsets, code))
-        self.tell(CommitAnswered(correlation_id=commit.correlation_id, response=response))
+        self.handle(CommitAnswered(correlation_id=commit.correlation_id, response=response))
 
-    def joins(self) -> Hand:
+    def joins(self) -> Driver:
         """Up to a JoinGroup that carries a member id."""
         self.wait(0)
         self.find()
@@ -150,30 +150,32 @@ class Hand:
         self.wait(0)
         return self
 
-    def syncs(self) -> Hand:
+    def syncs(self) -> Driver:
         """Up to the SyncGroup of a follower in generation 5."""
         self.joins()
         self.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
         return self
 
-    def is_member(self) -> Hand:
+    def is_member(self) -> Driver:
         """Up to STABLE, with positions."""
         self.syncs()
         self.answer_sync(assignment=Assignment(partitions=(NamedPartitions("foo", (0, 1)),)))
         self.wait(0)
         fetch = self.last(SendOffsetFetch)
-        self.tell(
+        self.handle(
             OffsetFetchAnswered(
                 correlation_id=fetch.correlation_id, response=OffsetFetchResponse(offsets={})
             )
         )
-        self.tell(PositionsKnown(positions=dict.fromkeys(self.last(ResetPositions).partitions, 3)))
+        self.handle(
+            PositionsKnown(positions=dict.fromkeys(self.last(ResetPositions).partitions, 3))
+        )
         assert self.member.state is ClientState.STABLE
         return self
 
-    def commits(self) -> Hand:
+    def commits(self) -> Driver:
         """Up to a commit of the application in flight."""
-        self.is_member().tell(CommitOffsets(commit_id=1, is_sync=False))
+        self.is_member().handle(CommitOffsets(commit_id=1, is_sync=False))
         return self
 
     def callbacks(self) -> list[CallbackKind]:

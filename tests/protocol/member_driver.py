@@ -70,7 +70,7 @@ class Story:
         self.heartbeats: list[SendHeartbeat] = []
         self.commits: list[SendCommit] = []
         self.fetches: list[SendOffsetFetch] = []
-        self.tell(MetadataKnown(topic_names=dict(metadata)))
+        self.handle(MetadataKnown(topic_names=dict(metadata)))
 
     def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> Any:
         """The member of the story; Java's, unless told otherwise."""
@@ -78,7 +78,7 @@ class Story:
 
     # --- driving ----------------------------------------------------------------------------------
 
-    def tell(self, event: Event) -> list[Effect]:
+    def handle(self, event: Event) -> list[Effect]:
         """Hand one event in; the effects it led to."""
         effects = list(self.member.on_event(event, now_ms=self.now_ms))
         self.effects += effects
@@ -103,7 +103,7 @@ class Story:
             if deadline_ms is None or deadline_ms > end_ms:
                 break
             self.now_ms = max(self.now_ms, deadline_ms)
-            effects += self.tell(Tick())
+            effects += self.handle(Tick())
         else:
             raise AssertionError("the member does not come to rest")
         self.now_ms = end_ms
@@ -112,16 +112,16 @@ class Story:
     def poll(self) -> list[Effect]:
         """The application polls, after 10 ms."""
         self.wait(10)
-        return self.tell(Poll())
+        return self.handle(Poll())
 
     def finish_callback(self, *, failed: bool = False, poll_follows: bool = False) -> list[Effect]:
         """The running callback returns."""
-        return self.tell(CallbackCompleted(failed=failed, poll_follows=poll_follows))
+        return self.handle(CallbackCompleted(failed=failed, poll_follows=poll_follows))
 
     def find_coordinator(self, node_id: int = 1) -> list[Effect]:
         """Answer the search in flight."""
         found = CoordinatorFound(correlation_id=self.searches.pop(), node_id=node_id)
-        return self.tell(found)
+        return self.handle(found)
 
     def answer(
         self,
@@ -140,43 +140,43 @@ class Story:
             assignment=assignment,
         )
         number = (to or self.heartbeats[-1]).correlation_id
-        return self.tell(HeartbeatAnswered(correlation_id=number, response=response))
+        return self.handle(HeartbeatAnswered(correlation_id=number, response=response))
 
     def refuse(self, error_code: ErrorCode, *, to: SendHeartbeat | None = None) -> list[Effect]:
         """Answer a heartbeat with an error, after 2 ms."""
         self.wait(2)
         response = ConsumerGroupHeartbeatResponse(error_code=error_code)
         number = (to or self.heartbeats[-1]).correlation_id
-        return self.tell(HeartbeatAnswered(correlation_id=number, response=response))
+        return self.handle(HeartbeatAnswered(correlation_id=number, response=response))
 
     def disconnect(self, *requests: SendHeartbeat | SendCommit | SendOffsetFetch) -> list[Effect]:
         """The connection with these requests in flight is lost."""
         numbers = tuple(request.correlation_id for request in requests)
-        return self.tell(Disconnected(correlation_ids=numbers))
+        return self.handle(Disconnected(correlation_ids=numbers))
 
     def answer_commit(self, error_code: ErrorCode = ErrorCode.NONE) -> list[Effect]:
         """Answer the last commit, all partitions alike."""
         commit = self.commits[-1]
         errors = dict.fromkeys(commit.request.offsets, error_code)
         response = OffsetCommitResponse(errors=errors)
-        return self.tell(CommitAnswered(correlation_id=commit.correlation_id, response=response))
+        return self.handle(CommitAnswered(correlation_id=commit.correlation_id, response=response))
 
     def answer_fetch(self, response: OffsetFetchResponse) -> list[Effect]:
         """Answer the last offset fetch."""
         number = self.fetches[-1].correlation_id
-        return self.tell(OffsetFetchAnswered(correlation_id=number, response=response))
+        return self.handle(OffsetFetchAnswered(correlation_id=number, response=response))
 
     # --- larger steps -----------------------------------------------------------------------------
 
     def subscribe(self, *topics: str, has_listener: bool = True) -> None:
         """Subscribe to topics by name."""
         names = frozenset(topics or ("orders",))
-        self.tell(Subscribe(topic_names=names, has_listener=has_listener))
+        self.handle(Subscribe(topic_names=names, has_listener=has_listener))
 
     def join(self, *, has_listener: bool = True) -> None:
         """Subscribe, find the coordinator, poll: the join is sent."""
         self.subscribe(has_listener=has_listener)
-        self.tell(Tick())
+        self.handle(Tick())
         self.find_coordinator()
         self.poll()
 
@@ -198,8 +198,8 @@ class Story:
         """Look positions up, and return records up to these."""
         self.poll()
         self.answer_fetch(OffsetFetchResponse(offsets=dict.fromkeys(positions, 5)))
-        self.tell(PositionsKnown(positions=dict.fromkeys(positions, 5)))
-        self.tell(RecordsReturned(positions=positions))
+        self.handle(PositionsKnown(positions=dict.fromkeys(positions, 5)))
+        self.handle(RecordsReturned(positions=positions))
 
     # --- looking ----------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Each known defect of an assignor breaks the property that its report names, and only its own.
+"""Each defect of an assignor violates the property that its report names, and only its own.
 
 Source: defects, "Assignors".
 """
@@ -156,5 +156,5 @@ def test_without_defects_the_assignors_are_the_plain_ones() -> None:
 
 
 def test_an_unknown_defect_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="KAFKA-1 is not a known defect of an assignor"):
+    with pytest.raises(ValueError, match="KAFKA-1 is not a defect of an assignor"):
         assignors_with_defects(["KAFKA-18688", "KAFKA-1"])

@@ -1,4 +1,4 @@
-"""What classic client assignors promise for any group (classic §5, §10.1)."""
+"""What classic client assignors guarantee for any group (classic §5, §10.1)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def story(assignor: ClassicAssignor, seed: int) -> Story:
     counts = {topic: rng.randint(0, 7) for topic in names}
     identical = rng.random() < 0.5
     clients: list[Client] = []
-    told: Story = []
+    reported: Story = []
     for generation in range(1, rng.randint(3, 10)):
         for _ in range(rng.choice((0, 0, 1, 2)) + (not clients)):
             topics = tuple(t for t in names if identical or rng.random() < 0.6)
@@ -89,13 +89,13 @@ def story(assignor: ClassicAssignor, seed: int) -> Story:
         members = [client.claim(assignor) for client in clients]
         rng.shuffle(members)
         result = assignor.assign(partition_counts=counts, members=members)
-        told.append((dict(counts), members, result))
+        reported.append((dict(counts), members, result))
         for client in clients:
             if assignor.supports_cooperative and rng.random() < 0.15:
                 continue  # It misses the answer, and goes on with what it has.
             client.generation = generation
             client.take(result[client.member_id], generation)
-    return told
+    return reported
 
 
 def shares(result: Assigned) -> dict[str, list[NamedPartition]]:
@@ -238,7 +238,7 @@ def test_nobody_is_much_fuller_than_who_could_relieve_it(seed: int) -> None:
                         assert len(share) <= len(given_out[taker]) + 1
 
 
-# --- known defects -------------------------------------------------------------------------------
+# --- defects -------------------------------------------------------------------------------------
 
 
 def lagging_owner() -> list[ClaimingMember]:
@@ -276,5 +276,5 @@ def test_librdkafka_4783_does_not_come_to_an_end() -> None:
 
 
 def test_an_unknown_defect_is_refused() -> None:
-    with pytest.raises(ValueError, match="KAFKA-1 is not a known defect"):
+    with pytest.raises(ValueError, match="KAFKA-1 is not a defect"):
         assignors_with_defects(["KAFKA-1"])

@@ -1,4 +1,4 @@
-"""Each known defect of classic clients does its harm in a story, and nobody else does it."""
+"""Each defect of classic clients does its harm in a story, and nobody else does it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def owned_after_an_outdated_commit_is_refused(rules: Rules) -> str:
     story.run_for(500)
     story.consume("A", 5)
     story.start("B")
-    story.tell("A", CommitOffsets(commit_id=1, is_sync=False))
+    story.handle("A", CommitOffsets(commit_id=1, is_sync=False))
     process = story.processes["A"]
     commit = next(e for e in process.requests if isinstance(e, SendCommit))
     # Its answer is on its way until the generation is over.
@@ -89,7 +89,7 @@ def owned_after_an_outdated_commit_is_refused(rules: Rules) -> str:
     refused = OffsetCommitResponse(
         errors=dict.fromkeys(commit.request.offsets, ErrorCode.ILLEGAL_GENERATION)
     )
-    story.tell("A", CommitAnswered(correlation_id=commit.correlation_id, response=refused))
+    story.handle("A", CommitAnswered(correlation_id=commit.correlation_id, response=refused))
     story.run_for(5_000)
     return " ".join(kind for kind, partitions in story.callbacks("A") if kind == LOST)
 

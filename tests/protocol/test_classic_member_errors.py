@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from manual_classic_member import Hand
+from manual_classic_member import Driver
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.clients import (
@@ -58,37 +58,37 @@ FOO = frozenset(TopicPartition("foo", number) for number in range(2))
 def test_a_join_at_the_wrong_broker_is_repeated_after_a_search_and_a_backoff(
     code: ErrorCode,
 ) -> None:
-    hand = Hand().joins()
-    searches, joins = hand.count(FindCoordinator), hand.count(SendJoinGroup)
-    hand.answer_join(error_code=code, member_id="A")
-    assert hand.member.coordinator_id is None
-    assert hand.count(FindCoordinator) == searches + 1
-    hand.find(node_id=1)
-    hand.wait(99)
-    assert hand.count(SendJoinGroup) == joins
-    hand.wait(1)
-    assert hand.last(SendJoinGroup).request.member_id == "A"
+    driver = Driver().joins()
+    searches, joins = driver.count(FindCoordinator), driver.count(SendJoinGroup)
+    driver.answer_join(error_code=code, member_id="A")
+    assert driver.member.coordinator_id is None
+    assert driver.count(FindCoordinator) == searches + 1
+    driver.find(node_id=1)
+    driver.wait(99)
+    assert driver.count(SendJoinGroup) == joins
+    driver.wait(1)
+    assert driver.last(SendJoinGroup).request.member_id == "A"
 
 
 def test_a_join_while_the_coordinator_loads_is_repeated_after_a_backoff() -> None:
-    hand = Hand().joins()
-    joins = hand.count(SendJoinGroup)
-    hand.answer_join(error_code=E.COORDINATOR_LOAD_IN_PROGRESS, member_id="A")
-    assert hand.member.coordinator_id == 0
-    hand.wait(99)
-    assert hand.count(SendJoinGroup) == joins
-    hand.wait(1)
-    assert hand.count(SendJoinGroup) == joins + 1
+    driver = Driver().joins()
+    joins = driver.count(SendJoinGroup)
+    driver.answer_join(error_code=E.COORDINATOR_LOAD_IN_PROGRESS, member_id="A")
+    assert driver.member.coordinator_id == 0
+    driver.wait(99)
+    assert driver.count(SendJoinGroup) == joins
+    driver.wait(1)
+    assert driver.count(SendJoinGroup) == joins + 1
 
 
 @pytest.mark.parametrize(
     ("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.REBALANCE_IN_PROGRESS, "A")]
 )
 def test_a_join_is_repeated_at_once(code: ErrorCode, member_id: str) -> None:
-    hand = Hand().joins()
-    hand.answer_join(error_code=code, member_id="A")
-    hand.wait(0)
-    assert hand.last(SendJoinGroup).request.member_id == member_id
+    driver = Driver().joins()
+    driver.answer_join(error_code=code, member_id="A")
+    driver.wait(0)
+    assert driver.last(SendJoinGroup).request.member_id == member_id
 
 
 @pytest.mark.parametrize(
@@ -106,29 +106,29 @@ def test_a_join_is_repeated_at_once(code: ErrorCode, member_id: str) -> None:
 @pytest.mark.parametrize("api", [Api.JOIN_GROUP, Api.SYNC_GROUP])
 def test_a_fatal_error_is_raised_in_poll_and_nothing_goes_on(api: Api, code: ErrorCode) -> None:
     if api is Api.JOIN_GROUP:
-        hand = Hand().joins()
-        hand.answer_join(error_code=code, member_id="A")
+        driver = Driver().joins()
+        driver.answer_join(error_code=code, member_id="A")
     else:
-        hand = Hand().syncs()
-        hand.answer_sync(error_code=code)
-    joins = hand.count(SendJoinGroup)
-    hand.wait(20_000)
-    assert hand.last(RaiseError).error_code is code
-    assert hand.member.state is ClientState.FATAL
-    assert hand.count(SendJoinGroup) == joins
-    assert hand.count(SendClassicHeartbeat) == 0
+        driver = Driver().syncs()
+        driver.answer_sync(error_code=code)
+    joins = driver.count(SendJoinGroup)
+    driver.wait(20_000)
+    assert driver.last(RaiseError).error_code is code
+    assert driver.member.state is ClientState.FATAL
+    assert driver.count(SendJoinGroup) == joins
+    assert driver.count(SendClassicHeartbeat) == 0
 
 
 def test_a_lost_join_is_repeated_with_the_same_id_after_a_search_and_a_backoff() -> None:
-    hand = Hand().joins()
-    joins = hand.count(SendJoinGroup)
-    hand.tell(Disconnected(correlation_ids=(hand.last(SendJoinGroup).correlation_id,)))
-    assert hand.member.coordinator_id is None
-    hand.find()
-    hand.wait(99)
-    assert hand.count(SendJoinGroup) == joins
-    hand.wait(1)
-    request = hand.last(SendJoinGroup).request
+    driver = Driver().joins()
+    joins = driver.count(SendJoinGroup)
+    driver.handle(Disconnected(correlation_ids=(driver.last(SendJoinGroup).correlation_id,)))
+    assert driver.member.coordinator_id is None
+    driver.find()
+    driver.wait(99)
+    assert driver.count(SendJoinGroup) == joins
+    driver.wait(1)
+    request = driver.last(SendJoinGroup).request
     assert (request.member_id, request.reason) == (
         "A",
         "rebalance failed due to DisconnectException",
@@ -149,29 +149,29 @@ def test_a_lost_join_is_repeated_with_the_same_id_after_a_search_and_a_backoff()
 def test_a_refused_sync_leads_to_a_join_at_once_and_a_reset_to_a_loss(
     code: ErrorCode, member_id: str, callbacks: list[CallbackKind]
 ) -> None:
-    hand = Hand("cooperative-sticky", enable_auto_commit=False).is_member()
-    hand.wait(1_000)
-    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
-    hand.wait(0)
-    hand.answer_join(
+    driver = Driver("cooperative-sticky", enable_auto_commit=False).is_member()
+    driver.wait(1_000)
+    driver.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    driver.wait(0)
+    driver.answer_join(
         generation_id=6, protocol_name="cooperative-sticky", leader="other", member_id="A"
     )
-    before = len(hand.callbacks())
-    hand.answer_sync(error_code=code)
-    hand.wait(0)
-    request = hand.last(SendJoinGroup).request
+    before = len(driver.callbacks())
+    driver.answer_sync(error_code=code)
+    driver.wait(0)
+    request = driver.last(SendJoinGroup).request
     metadata = request.protocols[0].metadata
     assert request.member_id == member_id
-    assert hand.callbacks()[before:] == callbacks
+    assert driver.callbacks()[before:] == callbacks
     assert metadata.generation_id == (6 if code is E.REBALANCE_IN_PROGRESS else -1)
     assert bool(metadata.owned_partitions) is (code is E.REBALANCE_IN_PROGRESS)
 
 
 def test_a_sync_is_not_retried_while_the_coordinator_loads() -> None:
     """A quirk: this request's list of errors lacks COORDINATOR_LOAD_IN_PROGRESS."""
-    hand = Hand().syncs()
-    hand.answer_sync(error_code=E.COORDINATOR_LOAD_IN_PROGRESS)
-    assert hand.member.state is ClientState.FATAL
+    driver = Driver().syncs()
+    driver.answer_sync(error_code=E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert driver.member.state is ClientState.FATAL
 
 
 # --- Heartbeat -----------------------------------------------------------------------------------
@@ -183,91 +183,91 @@ def test_a_sync_is_not_retried_while_the_coordinator_loads() -> None:
 def test_a_heartbeat_that_is_refused_resets_and_the_loss_is_told_in_the_next_poll(
     code: ErrorCode, member_id: str
 ) -> None:
-    hand = Hand().is_member()
-    hand.wait(1_000)
-    hand.tell(PollingStopped())
-    hand.answer_heartbeat(code)
-    assert hand.member.classic_state is ClassicState.UNJOINED
-    assert hand.member.member_id == member_id
-    assert hand.member.assigned.keys() == FOO, "a zombie until the application comes back"
-    hand.tell(PollingResumed())
-    hand.wait(0)
-    assert hand.callbacks()[-1] is CallbackKind.LOST
-    assert hand.last(SendJoinGroup).request.member_id == member_id
+    driver = Driver().is_member()
+    driver.wait(1_000)
+    driver.handle(PollingStopped())
+    driver.answer_heartbeat(code)
+    assert driver.member.classic_state is ClassicState.UNJOINED
+    assert driver.member.member_id == member_id
+    assert driver.member.assigned.keys() == FOO, "a zombie until the application comes back"
+    driver.handle(PollingResumed())
+    driver.wait(0)
+    assert driver.callbacks()[-1] is CallbackKind.LOST
+    assert driver.last(SendJoinGroup).request.member_id == member_id
 
 
 def test_a_refusal_of_a_generation_that_is_over_is_ignored() -> None:
-    hand = Hand(enable_auto_commit=False).is_member()
-    hand.wait(1_000)
-    outdated = hand.last(SendClassicHeartbeat)
-    hand.wait(1_000)
-    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
-    hand.wait(0)
-    hand.answer_join(generation_id=6, protocol_name="range", leader="other", member_id="A")
-    hand.tell(
+    driver = Driver(enable_auto_commit=False).is_member()
+    driver.wait(1_000)
+    outdated = driver.last(SendClassicHeartbeat)
+    driver.wait(1_000)
+    driver.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    driver.wait(0)
+    driver.answer_join(generation_id=6, protocol_name="range", leader="other", member_id="A")
+    driver.handle(
         ClassicHeartbeatAnswered(
             correlation_id=outdated.correlation_id,
             response=HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID),
         )
     )
-    assert hand.member.member_id == "A"
-    assert hand.member.classic_state is ClassicState.COMPLETING_REBALANCE
+    assert driver.member.member_id == "A"
+    assert driver.member.classic_state is ClassicState.COMPLETING_REBALANCE
 
 
 def test_rebalance_in_progress_counts_as_a_good_heartbeat_and_asks_to_join_in_poll() -> None:
-    hand = Hand(enable_auto_commit=False).is_member()
-    hand.tell(PollingStopped())
-    hand.wait(1_000)
-    joins = hand.count(SendJoinGroup)
-    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
-    hand.wait(500)
-    assert hand.count(SendJoinGroup) == joins
-    assert hand.member.next_heartbeat_due_ms == 2_000
-    hand.tell(PollingResumed())
-    hand.wait(0)
-    assert hand.count(SendJoinGroup) == joins + 1
+    driver = Driver(enable_auto_commit=False).is_member()
+    driver.handle(PollingStopped())
+    driver.wait(1_000)
+    joins = driver.count(SendJoinGroup)
+    driver.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    driver.wait(500)
+    assert driver.count(SendJoinGroup) == joins
+    assert driver.member.next_heartbeat_due_ms == 2_000
+    driver.handle(PollingResumed())
+    driver.wait(0)
+    assert driver.count(SendJoinGroup) == joins + 1
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.UNKNOWN_SERVER_ERROR])
 def test_any_other_error_lets_the_heartbeat_be_repeated_after_a_backoff(code: ErrorCode) -> None:
-    hand = Hand().is_member()
-    hand.wait(1_000)
-    hand.answer_heartbeat(code)
-    assert hand.member.next_heartbeat_due_ms == 1_100
-    hand.wait(100)
-    hand.answer_heartbeat(code)
-    assert hand.member.next_heartbeat_due_ms == 1_300
+    driver = Driver().is_member()
+    driver.wait(1_000)
+    driver.answer_heartbeat(code)
+    assert driver.member.next_heartbeat_due_ms == 1_100
+    driver.wait(100)
+    driver.answer_heartbeat(code)
+    assert driver.member.next_heartbeat_due_ms == 1_300
 
 
 def test_a_fenced_instance_is_told_in_poll() -> None:
-    hand = Hand(group_instance_id="one").is_member()
-    hand.wait(1_000)
-    hand.answer_heartbeat(E.FENCED_INSTANCE_ID)
-    assert hand.member.state is ClientState.FATAL
-    hand.wait(0)
-    assert hand.last(RaiseError).error_code is E.FENCED_INSTANCE_ID
+    driver = Driver(group_instance_id="one").is_member()
+    driver.wait(1_000)
+    driver.answer_heartbeat(E.FENCED_INSTANCE_ID)
+    assert driver.member.state is ClientState.FATAL
+    driver.wait(0)
+    assert driver.last(RaiseError).error_code is E.FENCED_INSTANCE_ID
 
 
 def test_heartbeats_go_out_on_the_interval_whether_they_are_answered_or_not() -> None:
-    hand = Hand().is_member()
-    hand.wait(4_500)
-    assert hand.count(SendClassicHeartbeat) == 4
+    driver = Driver().is_member()
+    driver.wait(4_500)
+    assert driver.count(SendClassicHeartbeat) == 4
 
 
 def test_a_silent_coordinator_is_given_up_after_the_session_timeout_and_partitions_are_kept() -> (
     None
 ):
-    hand = Hand().is_member()
-    hand.wait(9_999)
-    assert hand.member.coordinator_id == 0
-    searches = hand.count(FindCoordinator)
-    hand.wait(1)
-    assert hand.member.coordinator_id is None
-    hand.wait(1_000)
+    driver = Driver().is_member()
+    driver.wait(9_999)
+    assert driver.member.coordinator_id == 0
+    searches = driver.count(FindCoordinator)
+    driver.wait(1)
+    assert driver.member.coordinator_id is None
+    driver.wait(1_000)
     # The heartbeat thread does not wait for answers: ten more, a backoff apart.
-    assert hand.count(FindCoordinator) - searches == 11
-    assert hand.member.assigned.keys() == FOO
-    assert CallbackKind.LOST not in hand.callbacks()
+    assert driver.count(FindCoordinator) - searches == 11
+    assert driver.member.assigned.keys() == FOO
+    assert CallbackKind.LOST not in driver.callbacks()
 
 
 # --- OffsetCommit --------------------------------------------------------------------------------
@@ -286,143 +286,143 @@ def test_a_silent_coordinator_is_given_up_after_the_session_timeout_and_partitio
 def test_a_retriable_error_ends_an_asynchronous_commit_and_not_a_synchronous_one(
     code: ErrorCode, forgets: bool
 ) -> None:
-    hand = Hand().commits()
-    hand.answer_commit(code)
-    assert (hand.member.coordinator_id is None) is forgets
+    driver = Driver().commits()
+    driver.answer_commit(code)
+    assert (driver.member.coordinator_id is None) is forgets
     if forgets:
-        hand.find()
-    hand.wait(0)
-    assert hand.last(CommitReturned).error_code is code
-    sent = hand.count(SendCommit)
-    hand.tell(CommitOffsets(commit_id=2, is_sync=True))
-    hand.answer_commit(code)
+        driver.find()
+    driver.wait(0)
+    assert driver.last(CommitReturned).error_code is code
+    sent = driver.count(SendCommit)
+    driver.handle(CommitOffsets(commit_id=2, is_sync=True))
+    driver.answer_commit(code)
     if forgets:
-        hand.find()
-    hand.wait(99)
-    assert hand.count(SendCommit) == sent + 1
-    hand.wait(1)
-    assert hand.count(SendCommit) == sent + 2
-    hand.answer_commit()
-    assert hand.last(CommitReturned) == CommitReturned(commit_id=2, error_code=None)
+        driver.find()
+    driver.wait(99)
+    assert driver.count(SendCommit) == sent + 1
+    driver.wait(1)
+    assert driver.count(SendCommit) == sent + 2
+    driver.answer_commit()
+    assert driver.last(CommitReturned) == CommitReturned(commit_id=2, error_code=None)
 
 
 @pytest.mark.parametrize(
     ("code", "member_id"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, "A")]
 )
 def test_a_refused_commit_resets(code: ErrorCode, member_id: str) -> None:
-    hand = Hand().commits()
-    hand.answer_commit(code)
-    assert hand.member.classic_state is ClassicState.UNJOINED
-    assert hand.member.member_id == member_id
-    hand.wait(0)
-    assert hand.last(CommitReturned).error_code is code
-    request = hand.last(SendJoinGroup).request
+    driver = Driver().commits()
+    driver.answer_commit(code)
+    assert driver.member.classic_state is ClassicState.UNJOINED
+    assert driver.member.member_id == member_id
+    driver.wait(0)
+    assert driver.last(CommitReturned).error_code is code
+    request = driver.last(SendJoinGroup).request
     assert request.reason == f"encountered {code.name} from OFFSET_COMMIT response"
 
 
 def test_a_commit_during_a_rebalance_asks_to_join_and_resets_nothing() -> None:
-    hand = Hand(enable_auto_commit=False).commits()
-    hand.answer_commit(E.REBALANCE_IN_PROGRESS)
-    assert hand.member.member_id == "A"
-    hand.wait(0)
-    assert hand.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
-    assert hand.callbacks()[-1] is CallbackKind.REVOKED
+    driver = Driver(enable_auto_commit=False).commits()
+    driver.answer_commit(E.REBALANCE_IN_PROGRESS)
+    assert driver.member.member_id == "A"
+    driver.wait(0)
+    assert driver.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
+    assert driver.callbacks()[-1] is CallbackKind.REVOKED
 
 
 def test_a_commit_outside_of_stable_fails_without_a_request() -> None:
-    hand = Hand().syncs()
-    hand.tell(CommitOffsets(commit_id=1, is_sync=True, offsets={TopicPartition("foo", 0): 3}))
-    assert hand.count(SendCommit) == 0
-    assert hand.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
+    driver = Driver().syncs()
+    driver.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={TopicPartition("foo", 0): 3}))
+    assert driver.count(SendCommit) == 0
+    assert driver.last(CommitReturned).error_code is E.REBALANCE_IN_PROGRESS
 
 
 # --- searches ------------------------------------------------------------------------------------
 
 
 def test_searches_of_the_application_back_off_longer_and_longer() -> None:
-    hand = Hand()
+    driver = Driver()
     gaps = []
-    hand.wait(0)
+    driver.wait(0)
     for _ in range(6):
-        number = hand.last(FindCoordinator).correlation_id
+        number = driver.last(FindCoordinator).correlation_id
         failed = CoordinatorSearchFailed(
             correlation_id=number, error_code=E.COORDINATOR_NOT_AVAILABLE
         )
-        before_ms = hand.now_ms
-        hand.tell(failed)
-        while hand.last(FindCoordinator).correlation_id == number:
-            hand.wait(1)
-        gaps.append(hand.now_ms - before_ms)
+        before_ms = driver.now_ms
+        driver.handle(failed)
+        while driver.last(FindCoordinator).correlation_id == number:
+            driver.wait(1)
+        gaps.append(driver.now_ms - before_ms)
     assert gaps == [100, 200, 400, 800, 1_000, 1_000]
 
 
 def test_nobody_searches_while_the_application_is_away_and_the_member_has_not_joined() -> None:
-    hand = Hand()
-    hand.tell(PollingStopped())
-    hand.wait(0)
-    failed = hand.last(FindCoordinator).correlation_id
-    hand.tell(Disconnected(correlation_ids=(failed,)))
-    hand.wait(5_000)
-    assert hand.count(FindCoordinator) == 1
-    hand.tell(PollingResumed())
-    hand.wait(0)
-    assert hand.count(FindCoordinator) == 2
+    driver = Driver()
+    driver.handle(PollingStopped())
+    driver.wait(0)
+    failed = driver.last(FindCoordinator).correlation_id
+    driver.handle(Disconnected(correlation_ids=(failed,)))
+    driver.wait(5_000)
+    assert driver.count(FindCoordinator) == 1
+    driver.handle(PollingResumed())
+    driver.wait(0)
+    assert driver.count(FindCoordinator) == 2
 
 
 # --- the rest ------------------------------------------------------------------------------------
 
 
 def test_an_answer_to_a_join_waits_for_an_application_that_is_away() -> None:
-    hand = Hand().joins()
-    hand.tell(PollingStopped())
-    hand.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
-    assert hand.count(SendSyncGroup) == 0
-    hand.tell(PollingResumed())
-    assert hand.count(SendSyncGroup) == 1
+    driver = Driver().joins()
+    driver.handle(PollingStopped())
+    driver.answer_join(generation_id=5, protocol_name="range", leader="other", member_id="A")
+    assert driver.count(SendSyncGroup) == 0
+    driver.handle(PollingResumed())
+    assert driver.count(SendSyncGroup) == 1
 
 
 @pytest.mark.parametrize(("instance_id", "leaves"), [(None, 1), ("one", 0)])
 def test_who_stays_away_from_poll_loses_membership_and_only_dynamic_members_say_so(
     instance_id: str | None, leaves: int
 ) -> None:
-    hand = Hand(group_instance_id=instance_id, max_poll_interval_ms=5_000).is_member()
-    hand.tell(PollingStopped())
+    driver = Driver(group_instance_id=instance_id, max_poll_interval_ms=5_000).is_member()
+    driver.handle(PollingStopped())
     for _ in range(4):
-        hand.wait(1_000)
-        hand.answer_heartbeat()
-    hand.wait(1_000)
-    assert hand.count(SendLeaveGroup) == leaves
-    assert hand.member.state is ClientState.STALE
-    assert hand.member.member_id == ""
-    hand.tell(PollingResumed())
-    hand.wait(0)
-    assert hand.callbacks()[-1] is CallbackKind.LOST
+        driver.wait(1_000)
+        driver.answer_heartbeat()
+    driver.wait(1_000)
+    assert driver.count(SendLeaveGroup) == leaves
+    assert driver.member.state is ClientState.STALE
+    assert driver.member.member_id == ""
+    driver.handle(PollingResumed())
+    driver.wait(0)
+    assert driver.callbacks()[-1] is CallbackKind.LOST
 
 
 def test_unsubscribe_returns_without_waiting_and_close_waits_for_the_leave() -> None:
-    hand = Hand().is_member()
-    hand.tell(Unsubscribe())
-    hand.tell(CallbackCompleted())
-    assert hand.member.blocked_in is None
-    leave = hand.last(SendLeaveGroup)
+    driver = Driver().is_member()
+    driver.handle(Unsubscribe())
+    driver.handle(CallbackCompleted())
+    assert driver.member.blocked_in is None
+    leave = driver.last(SendLeaveGroup)
     assert leave.request.reason == "the consumer unsubscribed from all topics"
-    hand = Hand(enable_auto_commit=False).is_member()
-    hand.tell(Close())
-    hand.tell(CallbackCompleted())
-    assert not hand.member.is_closed
-    number = hand.last(SendLeaveGroup).correlation_id
-    hand.tell(LeaveGroupAnswered(correlation_id=number, response=LeaveGroupResponse()))
-    assert hand.member.is_closed
+    driver = Driver(enable_auto_commit=False).is_member()
+    driver.handle(Close())
+    driver.handle(CallbackCompleted())
+    assert not driver.member.is_closed
+    number = driver.last(SendLeaveGroup).correlation_id
+    driver.handle(LeaveGroupAnswered(correlation_id=number, response=LeaveGroupResponse()))
+    assert driver.member.is_closed
 
 
 def test_close_in_a_rebalance_loses_what_a_cooperative_member_still_owns() -> None:
-    hand = Hand("cooperative-sticky", enable_auto_commit=False).is_member()
-    hand.wait(1_000)
-    hand.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
-    hand.wait(0)
-    assert hand.member.classic_state is ClassicState.PREPARING_REBALANCE
-    hand.tell(Close())
-    assert hand.callbacks()[-1] is CallbackKind.LOST
+    driver = Driver("cooperative-sticky", enable_auto_commit=False).is_member()
+    driver.wait(1_000)
+    driver.answer_heartbeat(E.REBALANCE_IN_PROGRESS)
+    driver.wait(0)
+    assert driver.member.classic_state is ClassicState.PREPARING_REBALANCE
+    driver.handle(Close())
+    assert driver.callbacks()[-1] is CallbackKind.LOST
 
 
 def test_no_entry_of_the_table_is_left_without_a_meaning() -> None:
@@ -432,16 +432,16 @@ def test_no_entry_of_the_table_is_left_without_a_meaning() -> None:
 
 
 def test_an_illegal_change_of_state_is_refused() -> None:
-    hand = Hand()
+    driver = Driver()
     assert ClassicState.STABLE not in LEGAL_CLASSIC_TRANSITIONS[ClassicState.UNJOINED]
     with pytest.raises(IllegalTransition, match="from UNJOINED to STABLE"):
-        hand.member.set_classic_state(ClassicState.STABLE)
+        driver.member.set_classic_state(ClassicState.STABLE)
 
 
 def test_an_answer_to_nothing_is_a_bug_of_the_host() -> None:
-    hand = Hand()
+    driver = Driver()
     with pytest.raises(ProtocolBug, match="JoinGroup 7, not in flight"):
-        hand.tell(JoinGroupAnswered(correlation_id=7, response=JoinGroupResponse()))
+        driver.handle(JoinGroupAnswered(correlation_id=7, response=JoinGroupResponse()))
 
 
 @pytest.mark.parametrize(

@@ -165,14 +165,14 @@ def test_a_deleted_topic_stops_two_members_for_twice_the_poll_interval() -> None
     assert story.owned() == {"A": "bar-0 foo-0 foo-1", "B": "bar-1 foo-2 foo-3"}
     began_ms = story.now_ms
     story.set_topics({"foo": 4})
-    told = {name: len(story.callbacks(name)) for name in "AB"}
+    reported = {name: len(story.callbacks(name)) for name in "AB"}
     happened: list[tuple[int, str, str]] = []
     while story.now_ms < began_ms + 30_000:
         story.run_for(100)
         for name in "AB":
-            for kind, _ in story.callbacks(name)[told[name] :]:
+            for kind, _ in story.callbacks(name)[reported[name] :]:
                 happened.append(((story.now_ms - began_ms) // 1_000, name, kind))
-            told[name] = len(story.callbacks(name))
+            reported[name] = len(story.callbacks(name))
     assert happened == [
         (10, "A", REVOKED),
         (20, "A", ASSIGNED),
@@ -368,7 +368,7 @@ def test_an_application_may_ask_for_a_rebalance() -> None:
     story.start("A")
     story.run_for(3_000)
     generation = story.group.generation_id
-    story.tell("A", EnforceRebalance())
+    story.handle("A", EnforceRebalance())
     story.run_for(1_000)
     assert story.requests("A", SendJoinGroup)[-1].reason == "rebalance enforced by user"
     assert story.group.generation_id == generation + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manual_classic_member import Hand, metadata
+from manual_classic_member import Driver, metadata
 
 from rebalance_sim.protocol.clients import (
     ClientState,
@@ -24,66 +24,66 @@ BY_NAME = {TopicPartition("foo", number) for number in range(2)}
 BY_ID = {TopicPartition("id-1", number) for number in range(2)}
 
 
-def with_an_unknown_topic(assignor: str = "range") -> Hand:
+def with_an_unknown_topic(assignor: str = "range") -> Driver:
     """A member of generation 5 that was given a topic which its metadata do not have."""
-    hand = Hand(assignor, known_topics={}).joins()
-    hand.answer_join(generation_id=5, protocol_name=assignor, leader="other", member_id="A")
-    hand.answer_sync(assignment=Assignment(partitions=(FOO,)))
-    hand.wait(0)
-    return hand
+    driver = Driver(assignor, known_topics={}).joins()
+    driver.answer_join(generation_id=5, protocol_name=assignor, leader="other", member_id="A")
+    driver.answer_sync(assignment=Assignment(partitions=(FOO,)))
+    driver.wait(0)
+    return driver
 
 
 def test_a_member_takes_over_what_its_metadata_do_not_have_and_asks_for_more() -> None:
-    hand = with_an_unknown_topic()
-    assert hand.member.state is ClientState.STABLE
-    assert set(hand.member.assigned) == BY_NAME
-    assert hand.last(RunCallback).partitions == BY_NAME
-    assert hand.count(RequestMetadata) == 1
+    driver = with_an_unknown_topic()
+    assert driver.member.state is ClientState.STABLE
+    assert set(driver.member.assigned) == BY_NAME
+    assert driver.last(RunCallback).partitions == BY_NAME
+    assert driver.count(RequestMetadata) == 1
 
 
 def test_nothing_is_looked_up_fetched_or_committed_before_the_topic_is_known() -> None:
-    hand = with_an_unknown_topic()
-    hand.tell(metadata({"id-9": "other"}))
-    hand.wait(20_000)
-    assert hand.count(SendOffsetFetch) == 0
-    assert hand.count(SendCommit) == 0
-    assert hand.member.fetchable == frozenset()
+    driver = with_an_unknown_topic()
+    driver.handle(metadata({"id-9": "other"}))
+    driver.wait(20_000)
+    assert driver.count(SendOffsetFetch) == 0
+    assert driver.count(SendCommit) == 0
+    assert driver.member.fetchable == frozenset()
 
 
 def test_the_committed_offset_is_looked_up_when_the_topic_is_known() -> None:
-    hand = with_an_unknown_topic()
-    hand.tell(metadata({"id-1": "foo"}))
-    hand.wait(0)
-    assert set(hand.member.assigned) == BY_ID
-    assert hand.count(ResetPositions) == 0, "nothing is known against what is committed"
-    fetch = hand.last(SendOffsetFetch)
+    driver = with_an_unknown_topic()
+    driver.handle(metadata({"id-1": "foo"}))
+    driver.wait(0)
+    assert set(driver.member.assigned) == BY_ID
+    assert driver.count(ResetPositions) == 0, "nothing is known against what is committed"
+    fetch = driver.last(SendOffsetFetch)
     offsets = dict.fromkeys(BY_ID, 7)
     answer = OffsetFetchResponse(offsets=offsets)
-    hand.tell(OffsetFetchAnswered(correlation_id=fetch.correlation_id, response=answer))
-    assert hand.last(ValidatePositions).positions == offsets
-    assert hand.count(RunCallback) == 1, "the application has heard of it already"
+    driver.handle(OffsetFetchAnswered(correlation_id=fetch.correlation_id, response=answer))
+    assert driver.last(ValidatePositions).positions == offsets
+    assert driver.count(RunCallback) == 1, "the application has heard of it already"
 
 
 def test_a_cooperative_member_says_that_it_owns_what_its_metadata_do_not_have() -> None:
-    hand = with_an_unknown_topic("cooperative-sticky")
-    hand.member_rejoins()
-    (protocol,) = hand.last(SendJoinGroup).request.protocols
+    driver = with_an_unknown_topic("cooperative-sticky")
+    driver.member_rejoins()
+    (protocol,) = driver.last(SendJoinGroup).request.protocols
     assert protocol.metadata.owned_partitions == (FOO,)
 
 
 def test_what_is_assigned_again_stays_the_same_when_metadata_have_lost_its_topic() -> None:
-    hand = Hand("cooperative-sticky", known_topics={"id-1": "foo"}).joins()
-    hand.answer_join(
+    driver = Driver("cooperative-sticky", known_topics={"id-1": "foo"}).joins()
+    driver.answer_join(
         generation_id=5, protocol_name="cooperative-sticky", leader="other", member_id="A"
     )
-    hand.answer_sync(assignment=Assignment(partitions=(FOO,)))
-    hand.wait(0)
-    hand.tell(metadata({}))
-    hand.member_rejoins()
-    hand.answer_join(
+    driver.answer_sync(assignment=Assignment(partitions=(FOO,)))
+    driver.wait(0)
+    driver.handle(metadata({}))
+    driver.member_rejoins()
+    driver.answer_join(
         generation_id=6, protocol_name="cooperative-sticky", leader="other", member_id="A"
     )
-    hand.answer_sync(assignment=Assignment(partitions=(FOO,)))
-    hand.wait(0)
-    assert set(hand.member.assigned) == BY_ID
-    assert [partitions for partitions in hand.called_back() if partitions] == [BY_ID]
+    driver.answer_sync(assignment=Assignment(partitions=(FOO,)))
+    driver.wait(0)
+    assert set(driver.member.assigned) == BY_ID
+    assert [partitions for partitions in driver.called_back() if partitions] == [BY_ID]

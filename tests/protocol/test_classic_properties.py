@@ -1,4 +1,4 @@
-"""Random histories of a classic group keep the promises of classic §10.1."""
+"""Random histories of a classic group satisfy the properties of classic §10.1."""
 
 from __future__ import annotations
 

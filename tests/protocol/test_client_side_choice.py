@@ -234,7 +234,7 @@ def test_a_chosen_member_that_can_no_longer_read_everything_is_replaced_before_i
 ):
     bench = ComputingBench()
     bench.join_with("A")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.join_with("B", offer(maximum_version=2, metadata_version=2))
     assert bench.chosen == "B"
 
@@ -253,15 +253,15 @@ def test_the_member_is_told_until_it_is_done_and_its_time_runs_from_the_first_ti
     response = bench.join_with("A")
     assert not response.should_compute_assignment
     assert bench.timer("computation") is None
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert bench.timer_at("computation") == REBALANCE_TIMEOUT_MS
     bench.wait(1_000)
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert bench.timer_at("computation") == REBALANCE_TIMEOUT_MS - 1_000
     bench.prepare("A")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.install("A", 1, {"A": "foo[0-2]"})
-    assert not bench.tells("A")
+    assert not bench.asks_to_compute("A")
     assert bench.timer("computation") is None
 
 
@@ -269,8 +269,8 @@ def test_only_the_chosen_member_is_told() -> None:
     bench = ComputingBench()
     bench.join_with("A")
     bench.join_with("B")
-    assert not bench.tells("B")
-    assert bench.tells("A")
+    assert not bench.asks_to_compute("B")
+    assert bench.asks_to_compute("A")
 
 
 def test_a_slow_member_is_replaced_by_the_next_one_and_not_fenced() -> None:
@@ -279,14 +279,14 @@ def test_a_slow_member_is_replaced_by_the_next_one_and_not_fenced() -> None:
         bench.wait(REBALANCE_TIMEOUT_MS)
         assert bench.chosen == successor
         assert bench.timer("computation") is None  # Until it has been told.
-        assert [m for m in "ABC" if bench.tells(m)] == [successor]
+        assert [m for m in "ABC" if bench.asks_to_compute(m)] == [successor]
         assert bench.timer_at("computation") == REBALANCE_TIMEOUT_MS
         assert slow in bench.group.members
 
 
 def test_the_only_member_gets_its_time_again_and_keeps_what_it_was_given() -> None:
     bench = computing()
-    bench.tells("A")
+    bench.asks_to_compute("A")
     bench.wait(REBALANCE_TIMEOUT_MS)
     assert bench.chosen == "A"
     assert bench.timer_at("computation") == REBALANCE_TIMEOUT_MS
@@ -305,7 +305,7 @@ def test_when_the_computing_member_leaves_another_one_is_chosen() -> None:
 def test_when_the_session_of_the_computing_member_ends_another_one_is_chosen() -> None:
     bench = computing("B", group_consumer_max_session_timeout_ms=60_000)
     bench.wait(20_000)
-    bench.tells("B")
+    bench.asks_to_compute("B")
     bench.wait(25_000)
     assert "A" not in bench.group.members
     assert bench.chosen == "B"
@@ -334,7 +334,7 @@ def test_when_all_who_could_compute_are_away_the_first_that_returns_does() -> No
 def test_the_successor_of_a_static_member_is_not_taken_for_it() -> None:
     bench = ComputingBench()
     bench.join_with("B", instance_id="i-b")
-    assert bench.tells("B")
+    assert bench.asks_to_compute("B")
     bench.prepare("B")
     bench.go_away("B", "i-b")
     bench.join_with("A", instance_id="i-b")

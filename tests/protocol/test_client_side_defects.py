@@ -25,7 +25,7 @@ def someone_else_sends_a_heartbeat(semantics: Semantics) -> bool:
     bench = ComputingBench(semantics)
     bench.join_with("A")
     bench.join_with("B")
-    return bench.tells("B")
+    return bench.asks_to_compute("B")
 
 
 def late_result(semantics: Semantics) -> str:
@@ -64,7 +64,7 @@ def static_member_returns(semantics: Semantics) -> str:
     bench = ComputingBench(semantics)
     bench.join_with("A")
     bench.join_with("B", instance_id="i-b")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.prepare("A")
     bench.go_away("B", "i-b")
     bench.join_with("B2", instance_id="i-b")
@@ -72,7 +72,7 @@ def static_member_returns(semantics: Semantics) -> str:
     return bench.target("B2")
 
 
-def error_told_before_the_revocation(semantics: Semantics) -> tuple[int, int]:
+def error_reported_before_the_revocation(semantics: Semantics) -> tuple[int, int]:
     """A has still to revoke; (its epoch, the assignor's error that it is told)."""
     bench = assigned(semantics=semantics)
     bench.join_with("B")
@@ -108,7 +108,7 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "mut-install-forgets-heirs": (static_member_returns, "foo-1 foo-2", ""),
     "mut-install-from-anybody": (late_result, "UNKNOWN_MEMBER_ID", "NONE"),
     "mut-install-keeps-leavers": (result_with_a_leaver, ("NONE", ["A"]), ("NONE", ["A", "B"])),
-    "mut-metadata-ahead": (error_told_before_the_revocation, (1, 0), (1, 1)),
+    "mut-metadata-ahead": (error_reported_before_the_revocation, (1, 0), (1, 1)),
     "mut-no-bump-on-reason": (reason, (2, 1), (1, 1)),
     "mut-no-computation-timer": (silence_of_the_computing_member, "B", "A"),
     "mut-no-recompute": (next_to_compute_after_the_group_moved_on, "A", None),

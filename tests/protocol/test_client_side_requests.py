@@ -31,7 +31,7 @@ from rebalance_sim.protocol.wire.topics import Topic
 WHOLE = {"A": "foo[0-2]"}
 
 
-def told(name: str, error: int = 0) -> AssignmentMetadata:
+def reported(name: str, error: int = 0) -> AssignmentMetadata:
     """What ``ComputingBench.install`` gives to each member beside its partitions."""
     return AssignmentMetadata(error=error, metadata_bytes=f"to {name}".encode())
 
@@ -87,13 +87,13 @@ def test_a_result_for_another_epoch_than_the_prepared_one_is_nobodys(group_epoch
 def test_a_result_without_a_preparation_is_nobodys() -> None:
     bench = ComputingBench()
     bench.join_with("A")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert bench.install("A", 1, WHOLE).error_code.name == "UNKNOWN_MEMBER_ID"
 
 
 def test_a_replaced_member_is_refused_with_what_it_has_computed() -> None:
     bench = computing("B")
-    bench.tells("B")
+    bench.asks_to_compute("B")
     bench.wait(REBALANCE_TIMEOUT_MS)
     assert bench.chosen == "B"
     response = bench.install("A", 2, {"A": "foo[0-2]", "B": ""})
@@ -104,11 +104,11 @@ def test_a_replaced_member_is_refused_with_what_it_has_computed() -> None:
 def test_a_computation_for_an_epoch_that_was_taken_back_is_off() -> None:
     bench = assigned()
     bench.join_with("B")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert_accepted(bench.prepare("A"))
     bench.group.set_field("group_epoch", 1)  # The batch that raised it could not be written.
     assert bench.install("A", 2, WHOLE).error_code.name == "UNKNOWN_MEMBER_ID"
-    assert not bench.tells("A")
+    assert not bench.asks_to_compute("A")
     assert bench.chosen is None
 
 
@@ -124,7 +124,7 @@ def test_after_a_failover_the_old_preparation_counts_for_nothing() -> None:
 def test_whoever_was_told_by_the_former_coordinator_has_its_time_from_its_request_on() -> None:
     bench = ComputingBench()
     bench.join_with("A")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.restart()
     bench.wait(0)
     assert_accepted(bench.prepare("A"))
@@ -249,7 +249,7 @@ def test_the_result_of_an_older_epoch_is_installed_with_it_and_the_next_is_due_a
     assert_accepted(bench.install("A", 1, WHOLE))
     assert (bench.wrote, bench.epochs) == ("7A 7B 6", (2, 1))
     assert bench.group.computation == Computation(member_id="A", assignor_name="own")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     assert bench.prepare("A").group_epoch == 2
     assert_accepted(bench.install("A", 2, {"A": "foo[0]", "B": "foo[1,2]"}))
     assert (bench.wrote, bench.epochs, bench.chosen) == ("7A 7B 6", (2, 2), None)
@@ -272,7 +272,7 @@ def test_new_metadata_is_written_although_the_partitions_stay() -> None:
     bench.prepare("A")
     assert_accepted(bench.install("A", 2, WHOLE, error=3))
     assert bench.wrote == "7A 6"
-    assert bench.group.target_metadata == {"A": told("A", error=3)}
+    assert bench.group.target_metadata == {"A": reported("A", error=3)}
 
 
 def test_an_error_of_the_assignor_is_stored_and_told_to_everybody() -> None:
@@ -280,9 +280,9 @@ def test_an_error_of_the_assignor_is_stored_and_told_to_everybody() -> None:
     assert_accepted(bench.install("A", 2, {"A": "foo[0-2]", "B": ""}, error=3))
     for member_id in "AB":
         response = bench.join_with(member_id)
-        assert response.assignment_metadata == told(member_id, error=3)
+        assert response.assignment_metadata == reported(member_id, error=3)
     bench.restart()
-    assert bench.beat("B").assignment_metadata == told("B", error=3)
+    assert bench.beat("B").assignment_metadata == reported("B", error=3)
 
 
 def test_who_has_joined_meanwhile_has_nothing_in_a_version_of_its_own() -> None:
@@ -298,7 +298,7 @@ def test_a_static_member_that_returns_during_a_computation_has_what_its_predeces
     bench = ComputingBench()
     bench.join_with("A")
     bench.join_with("B", instance_id="i-b")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.prepare("A")
     bench.go_away("B", "i-b")
     bench.join_with("B2", instance_id="i-b")
@@ -306,14 +306,14 @@ def test_a_static_member_that_returns_during_a_computation_has_what_its_predeces
     assert_accepted(bench.install("A", 2, {"A": "foo[0]", "B": "foo[1,2]"}))
     assert bench.epochs == (2, 2)
     assert (bench.target("A"), bench.target("B2")) == ("foo-0", "foo-1 foo-2")
-    assert bench.group.target_metadata["B2"] == told("B")
+    assert bench.group.target_metadata["B2"] == reported("B")
     assert bench.chosen is None
 
 
 def test_a_static_member_that_was_not_there_at_all_inherits_nothing() -> None:
     bench = ComputingBench()
     bench.join_with("A")
-    assert bench.tells("A")
+    assert bench.asks_to_compute("A")
     bench.prepare("A")
     bench.join_with("B", instance_id="i-b")
     bench.go_away("B", "i-b")
@@ -333,31 +333,31 @@ def test_metadata_and_target_are_those_of_the_epoch_that_the_member_has_reached(
     bench.install("A", 2, {"A": "foo[0]", "B": "foo[1,2]"}, error=1)
     # A has to let go first, and stays at epoch 1 with what it was told there.
     response = bench.beat("A", owned="foo[0-2]")
-    assert (response.member_epoch, response.assignment_metadata) == (1, told("A"))
+    assert (response.member_epoch, response.assignment_metadata) == (1, reported("A"))
     assert (response.assignment, response.pending_topic_partitions) == (
         parts("foo[0]"),
         frozenset(),
     )
     response = bench.join_with("B")
-    assert (response.member_epoch, response.assignment_metadata) == (2, told("B", error=1))
+    assert (response.member_epoch, response.assignment_metadata) == (2, reported("B", error=1))
     assert (response.assignment, response.pending_topic_partitions) == (
         frozenset(),
         parts("foo[1,2]"),
     )
     response = bench.beat("A", owned="foo[0]")
-    assert (response.member_epoch, response.assignment_metadata) == (2, told("A", error=1))
+    assert (response.member_epoch, response.assignment_metadata) == (2, reported("A", error=1))
     response = bench.beat("B")
     assert (response.assignment, response.pending_topic_partitions) == (
         parts("foo[1,2]"),
         frozenset(),
     )
-    assert response.assignment_metadata == told("B", error=1)
+    assert response.assignment_metadata == reported("B", error=1)
 
 
 def test_the_successor_of_a_static_member_inherits_what_it_was_told() -> None:
     bench = ComputingBench()
     bench.join_with("A", instance_id="i-a")
-    assert bench.tells("A") is True
+    assert bench.asks_to_compute("A") is True
     bench.prepare("A")
     bench.install("A", 1, WHOLE)
     bench.join_with("A", instance_id="i-a")
@@ -365,8 +365,8 @@ def test_the_successor_of_a_static_member_inherits_what_it_was_told() -> None:
     response = bench.join_with("A2", instance_id="i-a")
     assert bench.epochs == (1, 1)
     assert (response.member_epoch, response.assignment) == (1, parts("foo[0-2]"))
-    assert response.assignment_metadata == told("A")
-    assert bench.group.target_metadata == {"A2": told("A")}
+    assert response.assignment_metadata == reported("A")
+    assert bench.group.target_metadata == {"A2": reported("A")}
 
 
 # -- records -------------------------------------------------------------------------------
@@ -407,14 +407,14 @@ def test_a_load_brings_everything_back_but_the_computation() -> None:
     before = state_of(bench.group)
     bench.restart()
     assert state_of(bench.group) == before
-    assert before["target_metadata"] == {"A": told("A", error=1), "B": told("B", error=1)}
+    assert before["target_metadata"] == {"A": reported("A", error=1), "B": reported("B", error=1)}
 
 
 def test_the_end_of_a_member_takes_its_metadata_away() -> None:
     bench = computing("B")
     bench.install("A", 2, {"A": "foo[0]", "B": "foo[1,2]"})
     bench.leave("B")
-    assert bench.group.target_metadata == {"A": told("A")}
+    assert bench.group.target_metadata == {"A": reported("A")}
     assert bench.group.client_assignors == {"own": 1}
 
 

@@ -1,4 +1,4 @@
-"""Each coordinator defect of the zoo changes what it says, in a short history made by hand.
+"""Each coordinator defect changes what it says, in a short history made by hand.
 
 The histories follow "Minimal sequence" of docs/reference/defects.md. Without the switch the clean
 rules of 4.3 do it right.
@@ -18,7 +18,7 @@ from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
 from rebalance_sim.protocol.defects.client_side_defects import CLIENT_SIDE_DEFECTS
 from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
 from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
-from rebalance_sim.protocol.versions.semantics import SEMANTICS, ZOO, Semantics
+from rebalance_sim.protocol.versions.semantics import DEFECT_IDS, SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
     DeleteGroupsRequest,
@@ -366,8 +366,8 @@ def test_a_defect_replaces_rules_that_there_are(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", SEMANTICS)
-@pytest.mark.parametrize("name", ZOO)
-def test_every_name_of_the_zoo_can_be_switched_on_in_every_version(version: str, name: str) -> None:
+@pytest.mark.parametrize("name", DEFECT_IDS)
+def test_every_name_can_be_switched_on_in_every_version(version: str, name: str) -> None:
     before = SEMANTICS[version]
     after = before.with_defects(name)
     assert after.defects == (name,)
@@ -411,7 +411,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
 
 def test_a_class_with_many_defects_is_named_after_its_version() -> None:
     for version in SEMANTICS.values():
-        everything = version.with_defects(*ZOO)
+        everything = version.with_defects(*DEFECT_IDS)
         clean = version.coordinator.__name__.removesuffix("WithDefects")
         assert everything.coordinator.__name__ == f"{clean}WithDefects"
         assert everything.member.__name__ == "MemberRulesWithDefects"

@@ -169,7 +169,7 @@ def test_the_inverted_target_follows_whichever_order_records_come_in() -> None:
 
 @pytest.fixture
 def failing() -> tuple[Bench, dict[str, Any]]:
-    """A settled member, and the assignors of its broker, to be broken and mended."""
+    """A settled member, and the assignors of its broker, to be made to fail and repaired."""
     assignors: dict[str, Any] = {"uniform": UniformAssignor()}
     bench = Bench(with_assignors(assignors))
     bench.join("A")

@@ -210,7 +210,7 @@ def test_an_answer_that_nobody_waits_for_is_refused() -> None:
         correlation_id=999, response=HeartbeatResponse(error_code=ErrorCode.NONE)
     )
     with pytest.raises(ProtocolBug, match="request 999"):
-        story.tell("a", answer)
+        story.handle("a", answer)
 
 
 @pytest.mark.parametrize(("source", "target"), [*itertools.permutations(JoinState, 2)])

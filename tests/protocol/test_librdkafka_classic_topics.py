@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from manual_classic_member import Hand, metadata
+from manual_classic_member import Driver, metadata
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.clients import (
@@ -37,7 +37,7 @@ def of_topic(topic_id: str) -> set[TopicPartition]:
     return {TopicPartition(topic_id, number) for number in range(2)}
 
 
-class LibrdkafkaHand(Hand):
+class LibrdkafkaDriver(Driver):
     """See ``Hand``; the connection to the coordinator comes about at once."""
 
     assignors_by_name = LIBRDKAFKA_ASSIGNORS
@@ -47,7 +47,7 @@ class LibrdkafkaHand(Hand):
 
     def find(self, node_id: int = 0) -> None:
         super().find(node_id)
-        self.tell(CoordinatorConnected())
+        self.handle(CoordinatorConnected())
 
     def gets(self, *named: NamedPartitions, generation_id: int = 5, name: str = "range") -> None:
         """The JoinGroup and the SyncGroup in flight are answered."""
@@ -57,107 +57,109 @@ class LibrdkafkaHand(Hand):
         self.answer_sync(assignment=Assignment(partitions=named))
 
 
-def steady(assignor: str = "range", *named: NamedPartitions) -> LibrdkafkaHand:
+def steady(assignor: str = "range", *named: NamedPartitions) -> LibrdkafkaDriver:
     """A member of generation 5 that works on foo, or on what is named, and has positions."""
     given = named or (FOO,)
     known = {f"id-{one.topic}": one.topic for one in given}
-    hand = LibrdkafkaHand(assignor, known_topics=known)
-    hand.tell(Subscribe(topic_names=frozenset(known.values())))
-    hand.joins()
-    hand.gets(*given, name=assignor)
-    hand.wait(0)
-    assert hand.member.join_state is JoinState.STEADY
-    answer_fetch(hand)
-    hand.tell(PositionsKnown(positions=dict.fromkeys(hand.last(ResetPositions).partitions, 3)))
-    assert hand.member.fetchable == frozenset(hand.member.assigned)
-    return hand
+    driver = LibrdkafkaDriver(assignor, known_topics=known)
+    driver.handle(Subscribe(topic_names=frozenset(known.values())))
+    driver.joins()
+    driver.gets(*given, name=assignor)
+    driver.wait(0)
+    assert driver.member.join_state is JoinState.STEADY
+    answer_fetch(driver)
+    driver.handle(
+        PositionsKnown(positions=dict.fromkeys(driver.last(ResetPositions).partitions, 3))
+    )
+    assert driver.member.fetchable == frozenset(driver.member.assigned)
+    return driver
 
 
-def answer_fetch(hand: LibrdkafkaHand) -> None:
-    fetch = hand.last(SendOffsetFetch)
+def answer_fetch(driver: LibrdkafkaDriver) -> None:
+    fetch = driver.last(SendOffsetFetch)
     answer = OffsetFetchResponse(offsets={})
-    hand.tell(OffsetFetchAnswered(correlation_id=fetch.correlation_id, response=answer))
+    driver.handle(OffsetFetchAnswered(correlation_id=fetch.correlation_id, response=answer))
 
 
-def given_while_it_is_gone() -> LibrdkafkaHand:
+def given_while_it_is_gone() -> LibrdkafkaDriver:
     """Metadata lose the topic between JoinGroup and the assignment, which still has it."""
-    hand = LibrdkafkaHand(known_topics={"id-1": "foo"}).joins()
-    hand.tell(metadata({}))
-    hand.gets(FOO)
-    return hand
+    driver = LibrdkafkaDriver(known_topics={"id-1": "foo"}).joins()
+    driver.handle(metadata({}))
+    driver.gets(FOO)
+    return driver
 
 
 def test_what_is_given_of_a_topic_that_metadata_have_lost_stands_under_its_name() -> None:
-    hand = given_while_it_is_gone()
-    assert hand.member.target.partitions == of_topic("foo")
-    assert hand.count(RequestMetadata) == 1
-    assert hand.count(SendOffsetFetch) == 0
+    driver = given_while_it_is_gone()
+    assert driver.member.target.partitions == of_topic("foo")
+    assert driver.count(RequestMetadata) == 1
+    assert driver.count(SendOffsetFetch) == 0
 
 
 def test_it_has_its_new_id_by_the_end_of_a_callback_that_began_without() -> None:
-    hand = given_while_it_is_gone()
-    hand.tell(metadata({"id-2": "foo"}))
-    hand.wait(0)
-    assert hand.called_back() == [of_topic("foo")]
-    assert set(hand.member.assigned) == of_topic("id-2")
-    assert hand.last(SendOffsetFetch).request.partitions == of_topic("id-2")
+    driver = given_while_it_is_gone()
+    driver.handle(metadata({"id-2": "foo"}))
+    driver.wait(0)
+    assert driver.called_back() == [of_topic("foo")]
+    assert set(driver.member.assigned) == of_topic("id-2")
+    assert driver.last(SendOffsetFetch).request.partitions == of_topic("id-2")
 
 
 @pytest.mark.parametrize("assignor", ["range", COOPERATIVE])
 def test_a_topic_that_is_created_anew_begins_by_the_reset_policy(assignor: str) -> None:
-    hand = steady(assignor)
-    hand.tell(metadata({"id-2": "foo"}))
-    assert set(hand.member.assigned) == of_topic("id-2")
-    assert hand.last(ResetPositions).partitions == of_topic("id-2")
-    assert hand.member.fetchable == frozenset()
-    assert hand.member.join_state is JoinState.STEADY, "to it that is the same topic"
-    hand.tell(PositionsKnown(positions=dict.fromkeys(of_topic("id-2"), 0)))
-    assert hand.member.fetchable == of_topic("id-2")
+    driver = steady(assignor)
+    driver.handle(metadata({"id-2": "foo"}))
+    assert set(driver.member.assigned) == of_topic("id-2")
+    assert driver.last(ResetPositions).partitions == of_topic("id-2")
+    assert driver.member.fetchable == frozenset()
+    assert driver.member.join_state is JoinState.STEADY, "to it that is the same topic"
+    driver.handle(PositionsKnown(positions=dict.fromkeys(of_topic("id-2"), 0)))
+    assert driver.member.fetchable == of_topic("id-2")
 
 
 def test_an_eager_member_gives_everything_up_when_a_topic_is_gone() -> None:
-    hand = steady("range", BAR, FOO)
-    hand.tell(metadata({"id-foo": "foo"}))
-    hand.wait(1_000)
-    assert hand.callbacks()[-1] is CallbackKind.REVOKED
-    assert hand.called_back()[-1] == of_topic("id-bar") | of_topic("id-foo")
-    assert hand.member.join_state is JoinState.WAIT_METADATA, "it asks once more for the topic"
-    hand.tell(metadata({"id-foo": "foo"}))
-    hand.wait(0)
-    assert hand.last(SendJoinGroup).request.protocols[0].metadata.topics == ("foo",)
+    driver = steady("range", BAR, FOO)
+    driver.handle(metadata({"id-foo": "foo"}))
+    driver.wait(1_000)
+    assert driver.callbacks()[-1] is CallbackKind.REVOKED
+    assert driver.called_back()[-1] == of_topic("id-bar") | of_topic("id-foo")
+    assert driver.member.join_state is JoinState.WAIT_METADATA, "it asks once more for the topic"
+    driver.handle(metadata({"id-foo": "foo"}))
+    driver.wait(0)
+    assert driver.last(SendJoinGroup).request.protocols[0].metadata.topics == ("foo",)
 
 
 def test_a_cooperative_member_loses_what_is_gone_and_only_a_leader_joins_anew() -> None:
-    hand = steady(COOPERATIVE, BAR, FOO)
-    joins = hand.count(SendJoinGroup)
-    hand.tell(metadata({"id-foo": "foo"}))
-    hand.wait(1_000)
-    assert hand.callbacks()[-1] is CallbackKind.LOST
-    assert hand.called_back()[-1] == of_topic("id-bar")
-    assert set(hand.member.assigned) == of_topic("id-foo")
-    assert hand.count(SendCommit) == 0
-    assert (hand.count(SendJoinGroup), hand.member.join_state) == (joins, JoinState.STEADY)
+    driver = steady(COOPERATIVE, BAR, FOO)
+    joins = driver.count(SendJoinGroup)
+    driver.handle(metadata({"id-foo": "foo"}))
+    driver.wait(1_000)
+    assert driver.callbacks()[-1] is CallbackKind.LOST
+    assert driver.called_back()[-1] == of_topic("id-bar")
+    assert set(driver.member.assigned) == of_topic("id-foo")
+    assert driver.count(SendCommit) == 0
+    assert (driver.count(SendJoinGroup), driver.member.join_state) == (joins, JoinState.STEADY)
 
 
 def test_a_pattern_is_what_it_matches_and_nothing_before_that_is_known() -> None:
-    hand = LibrdkafkaHand(known_topics={"id-1": "foo", "id-2": "bar"})
-    hand.tell(Subscribe(matches_locally=True))
-    assert hand.count(RequestMetadata) == 1
-    hand.wait(0)
-    hand.find()
-    hand.wait(2_000)
-    assert hand.count(SendJoinGroup) == 0
-    hand.tell(PatternMatched(topic_names=frozenset({"bar"})))
-    hand.wait(0)
-    assert hand.last(SendJoinGroup).request.protocols[0].metadata.topics == ("bar",)
+    driver = LibrdkafkaDriver(known_topics={"id-1": "foo", "id-2": "bar"})
+    driver.handle(Subscribe(matches_locally=True))
+    assert driver.count(RequestMetadata) == 1
+    driver.wait(0)
+    driver.find()
+    driver.wait(2_000)
+    assert driver.count(SendJoinGroup) == 0
+    driver.handle(PatternMatched(topic_names=frozenset({"bar"})))
+    driver.wait(0)
+    assert driver.last(SendJoinGroup).request.protocols[0].metadata.topics == ("bar",)
 
 
 def test_names_take_the_place_of_a_pattern_whatever_is_matched_later() -> None:
-    hand = LibrdkafkaHand(known_topics={"id-1": "foo", "id-2": "bar"})
-    hand.tell(Subscribe(matches_locally=True))
-    hand.tell(Subscribe(topic_names=frozenset({"foo"})))
-    hand.tell(PatternMatched(topic_names=frozenset({"bar"})))
-    assert hand.member.subscribed_topic_names == {"foo"}
+    driver = LibrdkafkaDriver(known_topics={"id-1": "foo", "id-2": "bar"})
+    driver.handle(Subscribe(matches_locally=True))
+    driver.handle(Subscribe(topic_names=frozenset({"foo"})))
+    driver.handle(PatternMatched(topic_names=frozenset({"bar"})))
+    assert driver.member.subscribed_topic_names == {"foo"}
 
 
 @pytest.mark.parametrize(
@@ -170,35 +172,35 @@ def test_names_take_the_place_of_a_pattern_whatever_is_matched_later() -> None:
 def test_a_cooperative_member_that_the_group_does_not_know_loses_all_before_it_joins(
     code: ErrorCode, fields: dict[str, str]
 ) -> None:
-    hand = steady(COOPERATIVE)
-    hand.member_rejoins()
-    joins = hand.count(SendJoinGroup)
-    hand.answer_join(error_code=code, **fields)
-    assert hand.count(SendJoinGroup) == joins
-    hand.wait(2_000)
-    assert hand.callbacks()[-1] is CallbackKind.LOST
-    assert not hand.member.assigned
-    assert hand.last(SendJoinGroup).request.protocols[0].metadata.owned_partitions == ()
+    driver = steady(COOPERATIVE)
+    driver.member_rejoins()
+    joins = driver.count(SendJoinGroup)
+    driver.answer_join(error_code=code, **fields)
+    assert driver.count(SendJoinGroup) == joins
+    driver.wait(2_000)
+    assert driver.callbacks()[-1] is CallbackKind.LOST
+    assert not driver.member.assigned
+    assert driver.last(SendJoinGroup).request.protocols[0].metadata.owned_partitions == ()
 
 
 def test_a_cooperative_member_that_the_group_forgets_while_it_syncs_loses_all() -> None:
-    hand = steady(COOPERATIVE)
-    hand.member_rejoins()
-    hand.answer_join(generation_id=6, protocol_name=COOPERATIVE, leader="other", member_id="A")
-    hand.answer_sync(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    hand.wait(2_000)
-    assert hand.callbacks()[-1] is CallbackKind.LOST
-    assert not hand.member.assigned
-    assert hand.last(SendJoinGroup).request.member_id == ""
+    driver = steady(COOPERATIVE)
+    driver.member_rejoins()
+    driver.answer_join(generation_id=6, protocol_name=COOPERATIVE, leader="other", member_id="A")
+    driver.answer_sync(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    driver.wait(2_000)
+    assert driver.callbacks()[-1] is CallbackKind.LOST
+    assert not driver.member.assigned
+    assert driver.last(SendJoinGroup).request.member_id == ""
 
 
 def test_a_cooperative_member_asks_for_another_id_with_all_that_it_has() -> None:
     """One with an instance id gets it at once, and is never told that it has lost anything."""
-    hand = steady(COOPERATIVE)
-    hand.member_rejoins()
-    hand.answer_join(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    hand.wait(1_000)
-    request = hand.last(SendJoinGroup).request
+    driver = steady(COOPERATIVE)
+    driver.member_rejoins()
+    driver.answer_join(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    driver.wait(1_000)
+    request = driver.last(SendJoinGroup).request
     assert request.member_id == ""
     assert request.protocols[0].metadata.owned_partitions == (FOO,)
-    assert set(hand.member.assigned) == of_topic("id-foo")
+    assert set(driver.member.assigned) == of_topic("id-foo")

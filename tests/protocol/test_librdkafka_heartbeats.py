@@ -74,7 +74,7 @@ def test_the_rack_is_in_every_full_request_not_only_in_the_join() -> None:
 
 def test_a_pattern_goes_out_in_parentheses_and_without_names() -> None:
     story = LibrdkafkaStory()
-    story.tell(Subscribe(topic_names=frozenset(), topic_regex="^ord.*", has_listener=True))
+    story.handle(Subscribe(topic_names=frozenset(), topic_regex="^ord.*", has_listener=True))
     story.resume()
     story.answer_searches()
     assert (story.last.subscribed_topic_names, story.last.subscribed_topic_regex) == (
@@ -299,7 +299,7 @@ def test_a_search_that_fails_is_repeated_every_half_second() -> None:
     for _ in range(3):
         assert story.member.coordinator_state is CoordinatorState.WAIT_COORD
         number = story.searches.pop()
-        story.tell(
+        story.handle(
             CoordinatorSearchFailed(
                 correlation_id=number, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
             )
@@ -316,7 +316,7 @@ def test_a_lost_search_asks_another_broker_at_once() -> None:
     story.subscribe()
     story.resume()
     number = story.searches.pop()
-    effects = story.tell(Disconnected(correlation_ids=(number,)))
+    effects = story.handle(Disconnected(correlation_ids=(number,)))
     assert sent(effects) == ["FindCoordinator"]
 
 
@@ -326,7 +326,7 @@ def test_a_search_the_broker_refuses_for_good_is_told_to_the_application() -> No
     story.resume()
     number = story.searches.pop()
     refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    story.tell(CoordinatorSearchFailed(correlation_id=number, error_code=refused))
+    story.handle(CoordinatorSearchFailed(correlation_id=number, error_code=refused))
     assert story.errors() == [refused]
 
 

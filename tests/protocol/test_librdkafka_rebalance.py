@@ -161,7 +161,7 @@ def test_partitions_of_a_topic_without_a_name_wait_for_the_metadata() -> None:
     assert "RequestMetadata" in [type(effect).__name__ for effect in effects]
     assert story.callbacks() == []
     names = {"orders": "orders", "payments": "payments"}
-    effects = story.tell(MetadataKnown(topic_names=names))
+    effects = story.handle(MetadataKnown(topic_names=names))
     assert story.callbacks(effects) == [(ASSIGNED, partitions(0, topic="payments"))]
 
 
@@ -172,14 +172,14 @@ def test_the_interval_commit_needs_no_poll_and_names_only_what_has_moved() -> No
     story = LibrdkafkaStory(auto_commit_interval_ms=5_000)
     story.stabilise(0, 1, consumed=False)
     story.stay_away()
-    story.tell(RecordsReturned(positions=dict.fromkeys(partitions(0), 7)))
+    story.handle(RecordsReturned(positions=dict.fromkeys(partitions(0), 7)))
     effects = story.wait(5_000 - story.now_ms)
     assert "SendCommit" in sent(effects)
     assert story.commits[-1].request.offsets == dict.fromkeys(partitions(0), 7)
     story.answer_commit()
     story.wait(5_000)
     assert len(story.commits) == 1, "nothing has moved since"
-    story.tell(RecordsReturned(positions=dict.fromkeys(partitions(1), 6)))
+    story.handle(RecordsReturned(positions=dict.fromkeys(partitions(1), 6)))
     story.wait(5_000)
     assert story.commits[-1].request.offsets == dict.fromkeys(partitions(1), 6)
 
@@ -321,7 +321,7 @@ def test_unsubscribe_returns_at_once_and_the_rest_follows_at_the_next_poll() -> 
     story = LibrdkafkaStory()
     story.stabilise(0)
     story.stay_away()
-    effects = story.tell(Unsubscribe())
+    effects = story.handle(Unsubscribe())
     assert any(isinstance(effect, CallReturned) for effect in effects)
     assert sent(effects) == []
     assert story.member.assigned.keys() == partitions(0)
@@ -345,7 +345,7 @@ def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_nothing_of_it() -> None
     story.wait(INTERVAL_MS)
     story.answer(partitions(0), epoch=2)
     story.finish_callback()  # Revoked is partition 1; its commit is open.
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.answer_commit()
     effects = story.finish_callback()
     assert story.callbacks(effects) == [], "what the rebalance was to assign is off"
@@ -353,7 +353,7 @@ def test_unsubscribe_in_the_middle_of_a_rebalance_leaves_nothing_of_it() -> None
     assert story.last.member_epoch == -1
     story.answer(epoch=-1)
     assert story.join_state is JoinState.INIT
-    story.tell(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
+    story.handle(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
     story.wait(100)
     assert (story.last.member_epoch, story.last.topic_partitions) == (0, NOTHING)
 
@@ -364,7 +364,7 @@ def test_nothing_is_fetched_while_a_second_revoked_callback_is_to_run() -> None:
     story.wait(INTERVAL_MS)
     story.stay_away()
     story.answer(partitions(0), epoch=2)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     effects = story.resume()
     assert story.callbacks(effects) == [(REVOKED, partitions(1))]
     effects = story.finish_callback()
@@ -380,7 +380,7 @@ def test_nothing_is_fetched_while_a_second_revoked_callback_is_to_run() -> None:
     }
     for number, response in answers.items():
         assert story.last.member_epoch > 0, "the leave waits for both commits"
-        story.tell(CommitAnswered(correlation_id=number, response=response))
+        story.handle(CommitAnswered(correlation_id=number, response=response))
     assert story.last.member_epoch == -1
 
 
@@ -390,7 +390,7 @@ def test_unsubscribe_while_everything_is_being_revoked_waits_for_that() -> None:
     story.wait(INTERVAL_MS)
     story.stay_away()
     story.answer(NOTHING, epoch=2)
-    assert sent(story.tell(Unsubscribe())) == []
+    assert sent(story.handle(Unsubscribe())) == []
     effects = story.resume()
     assert story.callbacks(effects) == [(REVOKED, partitions(0))]
     story.finish_callback()
@@ -403,8 +403,8 @@ def test_unsubscribe_while_everything_is_being_revoked_waits_for_that() -> None:
 def test_a_subscription_during_a_leave_waits_until_the_leave_is_over() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
-    story.tell(Unsubscribe())
-    story.tell(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
+    story.handle(Unsubscribe())
+    story.handle(Subscribe(topic_names=frozenset({"payments"}), has_listener=True))
     assert story.member.has_subscription
     story.finish_callback()
     story.answer_commit()
@@ -419,7 +419,7 @@ def test_a_subscription_during_a_leave_waits_until_the_leave_is_over() -> None:
 def test_close_revokes_commits_leaves_and_returns(instance_id: str | None, epoch: int) -> None:
     story = LibrdkafkaStory(group_instance_id=instance_id)
     story.stabilise(0)
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     assert story.callbacks(effects) == [(REVOKED, partitions(0))]
     effects = story.finish_callback()
     assert sent(effects) == ["SendCommit"]
@@ -435,7 +435,7 @@ def test_close_revokes_commits_leaves_and_returns(instance_id: str | None, epoch
 def test_close_does_not_wait_for_the_answer_to_a_leave_longer_than_an_interval() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0)
-    story.tell(Close())
+    story.handle(Close())
     story.finish_callback()
     story.answer_commit()
     story.wait(INTERVAL_MS)
@@ -448,7 +448,7 @@ def test_close_after_a_fatal_error_returns_at_once_and_tells_nobody() -> None:
     story.wait(INTERVAL_MS)
     story.refuse(ErrorCode.FENCED_INSTANCE_ID)
     story.effects.clear()
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     assert story.member.is_closed
     assert sent(effects) == []
     assert story.callbacks(effects) == []
@@ -458,7 +458,7 @@ def test_a_fatal_error_while_close_gives_up_partitions_keeps_it_from_leaving() -
     story = LibrdkafkaStory()
     story.stabilise(0, consumed=False)
     story.wait(INTERVAL_MS)
-    story.tell(Close())
+    story.handle(Close())
     story.refuse(ErrorCode.GROUP_ID_NOT_FOUND)
     effects = story.finish_callback()
     assert story.member.is_closed
@@ -470,7 +470,7 @@ def test_close_without_a_coordinator_does_not_leave() -> None:
     story.stabilise(0, consumed=False)
     story.can_connect = False
     story.lose_connection()
-    story.tell(Close())
+    story.handle(Close())
     story.finish_callback()
     story.wait(1_000)
     assert story.member.is_closed
@@ -482,7 +482,7 @@ def test_close_in_the_middle_of_an_assigned_callback_leaves_when_it_has_returned
     story.join()
     story.stay_away()
     story.answer(partitions(0))
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     while story.member.running_callback is not None:
         effects += story.finish_callback()
     assert story.last.member_epoch == -1
@@ -506,7 +506,7 @@ def test_the_table_alone_says_which_changes_are_legal(source: JoinState, target:
 def test_a_client_side_pattern_is_the_java_clients_alone() -> None:
     story = LibrdkafkaStory()
     with pytest.raises(ProtocolBug, match="librdkafka lets the broker match"):
-        story.tell(Subscribe(topic_names=frozenset(), matches_locally=True, has_listener=True))
+        story.handle(Subscribe(topic_names=frozenset(), matches_locally=True, has_listener=True))
 
 
 def test_time_never_goes_back() -> None:
@@ -515,7 +515,7 @@ def test_time_never_goes_back() -> None:
     story.resume()
     story.now_ms = 5
     with pytest.raises(ProtocolBug, match="time goes back"):
-        story.tell(PollingResumed())
+        story.handle(PollingResumed())
 
 
 def test_an_error_is_raised_by_the_next_poll_only_once() -> None:
@@ -535,6 +535,6 @@ def test_an_error_is_raised_by_the_next_poll_only_once() -> None:
 def test_an_application_that_commits_nothing_is_answered_at_once() -> None:
     story = LibrdkafkaStory()
     story.stabilise(0, consumed=False)
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     assert story.commit_results() == [None]
     assert story.commits == []

@@ -48,7 +48,7 @@ def test_an_interval_commit_leaves_with_a_poll_and_carries_all_valid_positions()
     assert story.member.poll_due_ms is not None
     story.wait(1_000)
     assert story.commits == []
-    story.tell(RecordsReturned(positions={P0: 12}))
+    story.handle(RecordsReturned(positions={P0: 12}))
     assert sent(story.poll()) == ["SendCommit"]
     assert story.commits[0].request == OffsetCommitRequest(
         group_id="group",
@@ -89,7 +89,7 @@ def test_34_a_commit_waits_for_the_coordinator_with_the_offsets_of_its_creation(
     story.wait(INTERVAL_MS)
     story.disconnect(story.heartbeats[-1])
     story.poll()
-    story.tell(RecordsReturned(positions={P0: 99}))
+    story.handle(RecordsReturned(positions={P0: 99}))
     for _ in range(10):
         story.wait(1_000)
         story.poll()
@@ -121,7 +121,7 @@ def test_the_first_failing_partition_decides() -> None:
     story.wait(1_000)
     story.poll()
     errors = {P1: ErrorCode.UNKNOWN_MEMBER_ID, P0: ErrorCode.NOT_COORDINATOR}
-    story.tell(
+    story.handle(
         CommitAnswered(
             correlation_id=story.commits[-1].correlation_id,
             response=OffsetCommitResponse(errors=errors),
@@ -156,7 +156,7 @@ def test_25_a_stale_commit_is_retried_with_the_newest_epoch_and_offsets_read_aga
     story = reconciling()
     story.wait(INTERVAL_MS)
     story.answer(epoch=2)
-    story.tell(RecordsReturned(positions={P0: 15}))
+    story.handle(RecordsReturned(positions={P0: 15}))
     story.answer_commit(ErrorCode.STALE_MEMBER_EPOCH)
     count = len(story.commits)
     story.wait(99)
@@ -171,7 +171,7 @@ def test_25_a_stale_commit_is_retried_with_the_newest_epoch_and_offsets_read_aga
 def test_a_commit_before_revocation_is_given_up_after_the_poll_interval() -> None:
     story = Story(max_poll_interval_ms=60_000)
     story.stabilise(0, 1)
-    story.tell(PollingResumed())
+    story.handle(PollingResumed())
     story.wait(INTERVAL_MS)
     story.answer(partitions(0))
     story.poll()
@@ -200,7 +200,7 @@ def test_a_reconciliation_with_no_valid_position_commits_nothing() -> None:
 
 def test_a_synchronous_commit_is_retried_until_it_succeeds() -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert story.commit_results() == []
     story.wait(100)
@@ -211,7 +211,7 @@ def test_a_synchronous_commit_is_retried_until_it_succeeds() -> None:
 @pytest.mark.parametrize("error_code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
 def test_a_synchronous_commit_fails_for_a_member_that_has_moved_on(error_code: ErrorCode) -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 3}))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 3}))
     assert story.commits[-1].request.offsets == {P0: 3}
     story.answer_commit(error_code)
     assert story.commit_results() == [error_code]
@@ -222,7 +222,7 @@ def test_a_synchronous_commit_times_out_without_a_coordinator() -> None:
     story = stable()
     story.wait(INTERVAL_MS)
     story.disconnect(story.heartbeats[-1])
-    story.tell(CommitOffsets(commit_id=1, is_sync=True, timeout_ms=2_000))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True, timeout_ms=2_000))
     story.wait(1_999)
     assert story.commit_results() == []
     story.wait(1)
@@ -236,7 +236,7 @@ def test_a_synchronous_commit_times_out_without_a_coordinator() -> None:
 
 def test_an_asynchronous_commit_is_never_retried_and_reports_inside_a_poll() -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=False))
+    story.handle(CommitOffsets(commit_id=1, is_sync=False))
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert story.commit_results() == []
     assert story.member.poll_is_due
@@ -249,7 +249,7 @@ def test_an_asynchronous_commit_is_never_retried_and_reports_inside_a_poll() -> 
 def test_a_commit_of_nothing_succeeds_at_once() -> None:
     story = Story()
     story.stabilise()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     assert story.commit_results() == [None]
     assert story.commits == []
 
@@ -259,7 +259,7 @@ def test_a_commit_inside_the_revoked_callback_is_signed_with_the_present_epoch()
     story.wait(INTERVAL_MS)
     story.answer(partitions(0), epoch=4)
     story.poll()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     request = story.commits[-1].request
     assert request.generation_id_or_member_epoch == 4
     assert set(request.offsets) == {P0, P1}
@@ -269,7 +269,7 @@ def test_a_fenced_member_signs_commits_with_its_id_and_no_epoch() -> None:
     story = stable(group_instance_id="i1")
     story.wait(INTERVAL_MS)
     story.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
-    story.tell(CommitOffsets(commit_id=1, is_sync=False))
+    story.handle(CommitOffsets(commit_id=1, is_sync=False))
     request = story.commits[-1].request
     assert (request.member_id, request.generation_id_or_member_epoch) == ("m1", -1)
     assert request.group_instance_id == "i1"
@@ -278,7 +278,7 @@ def test_a_fenced_member_signs_commits_with_its_id_and_no_epoch() -> None:
 def test_a_lost_commit_marks_the_coordinator_unknown_and_leaves_heartbeats_incremental() -> None:
     story = stable()
     story.wait(100)  # the minimum backoff of searches is over
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     assert sent(story.disconnect(story.commits[-1])) == ["FindCoordinator"]
     story.find_coordinator()
     story.wait(INTERVAL_MS)
@@ -288,26 +288,26 @@ def test_a_lost_commit_marks_the_coordinator_unknown_and_leaves_heartbeats_incre
 
 def test_a_commit_that_expired_unsent_keeps_the_coordinator() -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
-    story.tell(RequestExpired(correlation_ids=(story.commits[-1].correlation_id,)))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(RequestExpired(correlation_ids=(story.commits[-1].correlation_id,)))
     assert story.member.coordinator_id == 1
 
 
 def test_retries_queue_behind_fresh_commits() -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 1}))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True, offsets={P0: 1}))
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    story.tell(CommitOffsets(commit_id=2, is_sync=False, offsets={P0: 2}))
+    story.handle(CommitOffsets(commit_id=2, is_sync=False, offsets={P0: 2}))
     story.wait(100)
     assert [c.request.offsets[P0] for c in story.commits] == [1, 2, 1]
 
 
 def test_close_sends_a_waiting_commit_at_once_and_drops_lookups() -> None:
     story = stable()
-    story.tell(CommitOffsets(commit_id=1, is_sync=False))
+    story.handle(CommitOffsets(commit_id=1, is_sync=False))
     story.answer_commit()
     story.poll()
-    story.tell(Close(timeout_ms=5_000))
+    story.handle(Close(timeout_ms=5_000))
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     story.wait(100)
     assert len(story.commits) == 3
@@ -317,8 +317,8 @@ def test_close_sends_a_waiting_commit_at_once_and_drops_lookups() -> None:
 
 def test_close_waits_for_asynchronous_commits_and_runs_their_callbacks() -> None:
     story = stable(enable_auto_commit=False)
-    story.tell(CommitOffsets(commit_id=7, is_sync=False))
-    story.tell(Close())
+    story.handle(CommitOffsets(commit_id=7, is_sync=False))
+    story.handle(Close())
     story.finish_callback()
     story.answer(epoch=-1)
     assert not story.member.is_closed
@@ -354,9 +354,9 @@ def test_found_offsets_are_validated_and_missing_ones_reset_before_anything_is_f
     assert ResetPositions(partitions=frozenset({P1})) in effects
     assert story.member.assigned[P0].fetch_state is FetchState.AWAIT_VALIDATION
     assert story.member.fetchable == frozenset()
-    story.tell(PositionsKnown(positions={P0: 7}))
+    story.handle(PositionsKnown(positions={P0: 7}))
     assert story.member.fetchable == {P0}
-    story.tell(PositionsKnown(positions={P1: 0}))
+    story.handle(PositionsKnown(positions={P1: 0}))
     assert story.member.fetchable == {P0, P1}
 
 
@@ -411,9 +411,9 @@ def test_the_first_partition_with_an_error_decides_over_an_offset_fetch() -> Non
 
 def test_searches_for_commits_go_on_while_the_member_is_unsubscribed() -> None:
     story = Story()
-    story.tell(Disconnected(correlation_ids=(story.searches.pop(),)))
+    story.handle(Disconnected(correlation_ids=(story.searches.pop(),)))
     story.wait(100)
     assert len(story.searches) == 1
     assert story.member.next_deadline_ms is None
-    story.tell(Tick())
+    story.handle(Tick())
     assert len(story.searches) == 1

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from computing_driver import TOLD, member_at_rest
+from computing_driver import REPORTED, member_at_rest
 from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
@@ -59,7 +59,7 @@ def stable(rules: type[MemberRules], *numbers: int, **settings: Any) -> Story:
 
 def leave_epoch_of_static_member(rules: type[MemberRules]) -> int:
     story = stable(rules, 0, group_instance_id="i1", enable_auto_commit=False)
-    story.tell(Close())
+    story.handle(Close())
     story.finish_callback()
     return story.last.member_epoch
 
@@ -96,7 +96,7 @@ def owned_after_late_names(rules: type[MemberRules]) -> frozenset[TopicPartition
     story.answer(partitions(0) | partitions(0, topic="payments"))
     story.poll()
     story.finish_callback()
-    story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+    story.handle(MetadataKnown(topic_names=ALL_TOPICS))
     for _ in range(3):
         story.answer()
         story.poll()
@@ -120,7 +120,7 @@ def last_epoch_of_a_leave_crossed_by_an_answer(rules: type[MemberRules]) -> int:
     story = stable(rules)
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.answer(epoch=4, to=older)
     return story.last.member_epoch
 
@@ -129,7 +129,7 @@ def epoch_after_a_late_answer_to_the_leave(rules: type[MemberRules]) -> int:
     story = stable(rules)
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     leave = story.heartbeats[-1]
     story.answer(to=older)
     story.subscribe()
@@ -215,7 +215,7 @@ def epoch_of_a_stale_member_after_a_late_answer(rules: type[MemberRules]) -> int
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
     story.wait(2_000)
-    story.tell(Tick())
+    story.handle(Tick())
     story.answer(epoch=4, to=older)
     return story.member.member_epoch
 
@@ -290,7 +290,7 @@ def owned_list_after_a_failure(rules: type[MemberRules]) -> Any:
 
 def epoch_of_a_retried_commit(rules: type[MemberRules]) -> int:
     story = stable(rules, 0)
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     story.wait(INTERVAL_MS)
     story.answer(epoch=2)
     story.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -300,8 +300,8 @@ def epoch_of_a_retried_commit(rules: type[MemberRules]) -> int:
 
 def committed_offset(rules: type[MemberRules]) -> int:
     story = stable(rules, 0)
-    story.tell(RecordsReturned(positions={P0: 20}))
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(RecordsReturned(positions={P0: 20}))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     return story.commits[-1].request.offsets[P0]
 
 
@@ -311,24 +311,24 @@ def committed_partitions_after_a_revocation(rules: type[MemberRules]) -> frozens
     story.poll()
     story.finish_callback()
     story.finish_callback()
-    story.tell(CommitOffsets(commit_id=1, is_sync=True))
+    story.handle(CommitOffsets(commit_id=1, is_sync=True))
     return frozenset(story.commits[-1].request.offsets)
 
 
 def unsubscribe_returns_after_a_lost_leave(rules: type[MemberRules]) -> bool:
     story = stable(rules)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.disconnect(story.heartbeats[-1])
     return any(isinstance(effect, CallReturned) for effect in story.effects)
 
 
 def pattern_field_after_a_lost_withdrawal(rules: type[MemberRules]) -> list[str | None]:
     story = stable(rules)
-    story.tell(Subscribe(topic_regex="ord.*"))
+    story.handle(Subscribe(topic_regex="ord.*"))
     story.poll()
     story.wait(INTERVAL_MS)
     story.answer()
-    story.tell(Subscribe(topic_names=frozenset({"payments"})))
+    story.handle(Subscribe(topic_names=frozenset({"payments"})))
     story.poll()
     story.wait(INTERVAL_MS)
     withdrawal = story.last
@@ -340,18 +340,18 @@ def pattern_field_after_a_lost_withdrawal(rules: type[MemberRules]) -> list[str 
 
 def times_an_assignor_hears_of_one_epoch(rules: type[MemberRules]) -> int:
     story = member_at_rest(rules=rules)
-    story.hear(epoch=2, pending=(1,), metadata=TOLD)
-    story.hear(epoch=2, assigned=(0, 1), metadata=TOLD)
+    story.receive(epoch=2, pending=(1,), metadata=REPORTED)
+    story.receive(epoch=2, assigned=(0, 1), metadata=REPORTED)
     return len(story.of(AssignmentReceived))
 
 
 def results_handed_in_by_a_member_that_was_replaced(rules: type[MemberRules]) -> int:
     story = member_at_rest(rules=rules)
-    story.hear(tells=True)
+    story.receive(asks_to_compute=True)
     story.answer_prepare()
     story.compute()
     story.answer_install(ErrorCode.UNKNOWN_MEMBER_ID)
-    story.hear()
+    story.receive()
     return len(story.of(SendInstallAssignment))
 
 
@@ -429,7 +429,7 @@ def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
     ):
         story = stable(rules, 0, enable_auto_commit=False)
         story.subscribe("orders", "payments")
-        story.tell(MetadataKnown(topic_names={"orders": "orders"}))
+        story.handle(MetadataKnown(topic_names={"orders": "orders"}))
         story.wait(INTERVAL_MS)
         count = len(story.heartbeats)
         story.answer(partitions(0) | partitions(0, topic="payments"))
@@ -438,7 +438,7 @@ def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
                 story.answer()
         assert len(story.heartbeats) - count == heartbeats
         assert not story.member.poll_is_due
-        story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+        story.handle(MetadataKnown(topic_names=ALL_TOPICS))
         if heartbeats:
             story.answer()
         assert story.callbacks(story.poll()) == [

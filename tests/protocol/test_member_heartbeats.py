@@ -93,7 +93,7 @@ def test_a_full_heartbeat_after_a_failure_has_all_but_the_rack() -> None:
 def test_a_leave_reports_the_dropped_subscription_and_no_partitions() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise(0)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.finish_callback()
     assert story.last == ConsumerGroupHeartbeatRequest(
         group_id="group",
@@ -107,7 +107,7 @@ def test_a_leave_reports_the_dropped_subscription_and_no_partitions() -> None:
 def test_a_leave_before_the_first_acknowledgement_reports_no_partitions_at_all() -> None:
     story = Story(enable_auto_commit=False)
     story.join()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.last.member_epoch == -1
     assert story.last.topic_partitions is None
     assert story.last.subscribed_topic_names == ()
@@ -117,7 +117,7 @@ def test_an_empty_first_assignment_is_reported_once_more_by_the_leave() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise()
     assert story.last.topic_partitions == frozenset()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.last.topic_partitions == frozenset()
 
 
@@ -139,8 +139,8 @@ def test_changed_topics_ride_on_the_next_regular_heartbeat() -> None:
 
 def test_a_pattern_for_the_broker_joins_with_no_names_and_leaves_with_an_empty_pattern() -> None:
     story = Story(enable_auto_commit=False)
-    story.tell(Subscribe(topic_regex="ord.*"))
-    story.tell(Tick())
+    story.handle(Subscribe(topic_regex="ord.*"))
+    story.handle(Tick())
     story.find_coordinator()
     story.poll()
     assert story.last.subscribed_topic_names == ()
@@ -150,20 +150,20 @@ def test_a_pattern_for_the_broker_joins_with_no_names_and_leaves_with_an_empty_p
     story.finish_callback()
     assert story.last.subscribed_topic_regex is None
     story.answer()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.last.subscribed_topic_regex == ""
     assert story.last.subscribed_topic_names is None
 
 
 def test_a_pattern_of_the_client_joins_with_no_names_and_reports_matches_later() -> None:
     story = Story(enable_auto_commit=False)
-    story.tell(Subscribe(matches_locally=True))
-    story.tell(Tick())
+    story.handle(Subscribe(matches_locally=True))
+    story.handle(Tick())
     story.find_coordinator()
     story.poll()
     assert (story.last.subscribed_topic_names, story.last.subscribed_topic_regex) == ((), None)
     story.answer(partitions())
-    story.tell(PatternMatched(topic_names=frozenset({"orders"})))
+    story.handle(PatternMatched(topic_names=frozenset({"orders"})))
     story.poll()
     story.finish_callback()
     assert story.last.subscribed_topic_names == ("orders",)
@@ -176,7 +176,7 @@ def test_an_equal_set_received_again_through_another_is_reported_again() -> None
     story.stabilise(0)
     story.wait(INTERVAL_MS)
     story.answer(partitions(0, 1))
-    story.tell(Poll())  # the assigned callback of {0, 1} runs
+    story.handle(Poll())  # the assigned callback of {0, 1} runs
     story.wait(INTERVAL_MS)
     story.answer(partitions(0))
     story.wait(INTERVAL_MS)
@@ -197,7 +197,7 @@ def test_a_static_member_leaves_with_minus_two_unless_told_to_leave_the_group() 
     ):
         story = Story(enable_auto_commit=False, group_instance_id="i1")
         story.stabilise(0)
-        story.tell(Close(operation=operation))
+        story.handle(Close(operation=operation))
         story.finish_callback()
         assert story.last.member_epoch == epoch
         assert story.last.instance_id == "i1"
@@ -296,8 +296,8 @@ def test_searches_are_a_minimum_backoff_apart_even_if_each_is_answered() -> None
 def test_a_fatal_answer_to_a_search_is_raised_but_the_search_goes_on() -> None:
     story = Story()
     story.subscribe()
-    story.tell(Tick())
-    story.tell(
+    story.handle(Tick())
+    story.handle(
         CoordinatorSearchFailed(
             correlation_id=story.searches.pop(),
             error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -312,7 +312,7 @@ def test_a_fatal_answer_to_a_search_is_raised_but_the_search_goes_on() -> None:
 def test_the_search_begins_before_anything_is_subscribed() -> None:
     story = Story()
     assert sent(story.effects) == ["FindCoordinator"]
-    story.tell(Disconnected(correlation_ids=(story.searches.pop(),)))
+    story.handle(Disconnected(correlation_ids=(story.searches.pop(),)))
     assert story.member.next_deadline_ms == story.now_ms + 100
 
 
@@ -320,7 +320,7 @@ def test_a_request_that_expired_unsent_keeps_the_coordinator() -> None:
     story = Story()
     story.stabilise(0)
     story.wait(INTERVAL_MS)
-    story.tell(RequestExpired(correlation_ids=(story.heartbeats[-1].correlation_id,)))
+    story.handle(RequestExpired(correlation_ids=(story.heartbeats[-1].correlation_id,)))
     assert story.member.coordinator_id == 1
     story.wait(100)
     assert story.last.topic_partitions == partitions(0)
@@ -330,7 +330,7 @@ def test_the_poll_timer_is_looked_at_only_with_a_known_coordinator() -> None:
     story = Story(max_poll_interval_ms=4_000)
     story.stabilise(0)
     story.wait(INTERVAL_MS - 1)
-    story.tell(Tick())
+    story.handle(Tick())
     assert story.state is S.STALE
     other = Story(max_poll_interval_ms=10_000)
     other.stabilise(0)
@@ -386,7 +386,7 @@ def test_an_answer_to_a_request_that_is_not_in_flight_is_a_bug_of_the_host() -> 
     with pytest.raises(ProtocolBug, match="not in flight"):
         story.answer()
     with pytest.raises(ProtocolBug, match="not in flight"):
-        story.tell(Disconnected(correlation_ids=(99,)))
+        story.handle(Disconnected(correlation_ids=(99,)))
 
 
 def test_a_steady_heartbeat_is_the_same_value_again_and_again() -> None:
@@ -403,7 +403,7 @@ def test_a_steady_heartbeat_is_the_same_value_again_and_again() -> None:
 def test_state_changes_name_the_epoch_of_their_moment() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise(0, epoch=7)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.finish_callback()
     changes = [
         (e.from_state.value, e.to_state.value, e.member_epoch)
@@ -463,7 +463,7 @@ def test_heartbeats_in_flight_are_counted_with_and_without_the_leave_of_a_poll_e
     story.wait(INTERVAL_MS)
     story.wait(2_000)
     assert story.state is S.STABLE  # no round has begun, so nobody has looked at the poll timer
-    story.tell(Tick())
+    story.handle(Tick())
     assert story.state is S.STALE
     assert (story.member.heartbeats_in_flight, story.member.answered_by_handler_in_flight) == (2, 1)
     assert isinstance(story.heartbeats[-1], SendHeartbeat)

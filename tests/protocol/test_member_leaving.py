@@ -79,7 +79,7 @@ def test_05_a_member_fenced_while_its_leave_callback_runs_has_left_without_a_hea
     story = Story()
     story.stabilise(0)
     story.wait(INTERVAL_MS)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.callbacks()[-1] == (REVOKED, partitions(0))
     effects = story.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
     assert story.states(effects) == ["LEAVING", "UNSUBSCRIBED"]
@@ -97,7 +97,7 @@ def test_06_and_20_a_fence_after_the_leave_was_sent_completes_the_leave() -> Non
     story.stabilise()
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
-    effects = story.tell(Unsubscribe())
+    effects = story.handle(Unsubscribe())
     assert sent(effects) == ["SendHeartbeat"]  # although one is in flight
     assert story.last.member_epoch == -1
     assert story.state is S.UNSUBSCRIBED
@@ -113,7 +113,7 @@ def test_07_an_assignment_that_arrives_while_leaving_is_ignored_but_its_epoch_is
     story = Story()
     story.stabilise(0)
     story.wait(INTERVAL_MS)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     target = story.member.target
     effects = story.answer(partitions(0, 1), epoch=4)
     assert story.states(effects) == []
@@ -126,7 +126,7 @@ def test_18_the_answer_to_a_leave_is_not_adopted_whatever_it_says() -> None:
     for error_code in (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR):
         story = Story(enable_auto_commit=False)
         story.stabilise()
-        story.tell(Unsubscribe())
+        story.handle(Unsubscribe())
         if error_code is ErrorCode.NONE:
             story.answer(partitions(0), epoch=9)
         else:
@@ -138,7 +138,7 @@ def test_18_the_answer_to_a_leave_is_not_adopted_whatever_it_says() -> None:
 def test_18_a_leave_that_gets_lost_is_complete_as_well() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.disconnect(story.heartbeats[-1])
     assert returned(story) == [Call.UNSUBSCRIBE]
 
@@ -146,7 +146,7 @@ def test_18_a_leave_that_gets_lost_is_complete_as_well() -> None:
 def test_19_a_fatal_answer_to_the_leave_is_raised_without_a_callback() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert story.state is S.FATAL
     assert story.errors() == [ErrorCode.GROUP_AUTHORIZATION_FAILED]
@@ -159,7 +159,7 @@ def test_late_answers_to_a_member_that_is_out_change_nothing() -> None:
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
     story.wait(2_000)
-    story.tell(Tick())
+    story.handle(Tick())
     assert story.state is S.STALE
     for refuse in (False, True):
         effects = (
@@ -212,7 +212,7 @@ def test_a_refused_static_join_is_fatal_and_raised_once() -> None:
     story.poll()
     story.wait(10 * INTERVAL_MS)
     assert len(story.heartbeats) == 1
-    story.tell(Close())
+    story.handle(Close())
     assert returned(story) == [Call.CLOSE]
     assert story.state is S.FATAL
 
@@ -255,7 +255,7 @@ def test_24_a_stale_member_joins_when_the_lost_callback_has_ended() -> None:
 def test_23_a_poll_timer_that_expires_while_leaving_changes_nothing() -> None:
     story = Story(max_poll_interval_ms=4_000)
     story.stabilise(0)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.wait(3 * INTERVAL_MS)
     assert story.state is S.PREPARE_LEAVING
     story.finish_callback()
@@ -265,12 +265,12 @@ def test_23_a_poll_timer_that_expires_while_leaving_changes_nothing() -> None:
 def test_the_poll_timer_runs_only_while_the_application_stays_away() -> None:
     story = Story(max_poll_interval_ms=4_000)
     story.stabilise(0)
-    story.tell(PollingResumed())
+    story.handle(PollingResumed())
     for _ in range(5):
         story.wait(INTERVAL_MS)
         story.answer()
     assert story.state is S.STABLE
-    story.tell(PollingStopped())
+    story.handle(PollingStopped())
     story.wait(INTERVAL_MS)
     assert story.state is S.STALE
 
@@ -278,13 +278,13 @@ def test_the_poll_timer_runs_only_while_the_application_stays_away() -> None:
 def test_a_callback_that_outlasts_the_poll_interval_makes_the_member_leave() -> None:
     story = Story(max_poll_interval_ms=4_000, enable_auto_commit=False)
     story.stabilise(0)
-    story.tell(PollingResumed())
+    story.handle(PollingResumed())
     story.wait(INTERVAL_MS)
     story.answer(partitions(0, 1))
     story.poll()  # the assigned callback runs, and runs
     story.wait(INTERVAL_MS)
     assert story.state is S.STALE
-    story.tell(PollingResumed())
+    story.handle(PollingResumed())
     story.finish_callback()
     assert story.callbacks()[-1] == (LOST, partitions(0, 1))
 
@@ -309,7 +309,7 @@ def test_an_old_answer_that_arrives_after_the_rejoin_began_is_adopted() -> None:
     story.wait(INTERVAL_MS)
     older = story.heartbeats[-1]
     story.wait(2_000)
-    story.tell(Tick())
+    story.handle(Tick())
     story.poll()
     story.finish_callback()
     assert story.state is S.JOINING
@@ -323,7 +323,7 @@ def test_an_old_answer_that_arrives_after_the_rejoin_began_is_adopted() -> None:
 def test_29_close_commits_calls_back_and_leaves_in_this_order() -> None:
     story = Story()
     story.stabilise(0, 1)
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     assert sent(effects) == ["SendCommit"]
     assert set(story.commits[-1].request.offsets) == partitions(0, 1)
     effects = story.answer_commit()
@@ -345,7 +345,7 @@ def test_29_close_commits_calls_back_and_leaves_in_this_order() -> None:
 def test_close_with_nothing_assigned_just_leaves() -> None:
     story = Story()
     story.stabilise()
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     assert sent(effects) == ["SendHeartbeat"]
     assert story.callbacks(effects) == []
 
@@ -353,7 +353,7 @@ def test_close_with_nothing_assigned_just_leaves() -> None:
 def test_close_without_waiting_still_commits_calls_back_and_leaves() -> None:
     story = Story()
     story.stabilise(0)
-    effects = story.tell(Close(timeout_ms=0))
+    effects = story.handle(Close(timeout_ms=0))
     assert sent(effects) == ["SendCommit"]
     assert story.callbacks(effects) == [(REVOKED, partitions(0))]
     effects = story.finish_callback()
@@ -364,7 +364,7 @@ def test_close_without_waiting_still_commits_calls_back_and_leaves() -> None:
 def test_close_gives_up_waiting_when_its_time_is_over() -> None:
     story = Story()
     story.stabilise(0)
-    story.tell(Close(timeout_ms=700))
+    story.handle(Close(timeout_ms=700))
     story.wait(700)
     assert story.callbacks()[-1] == (REVOKED, partitions(0))
     story.finish_callback()
@@ -374,7 +374,7 @@ def test_close_gives_up_waiting_when_its_time_is_over() -> None:
 def test_30_unsubscribe_calls_back_while_leaving_and_commits_nothing() -> None:
     story = Story()
     story.stabilise(0)
-    effects = story.tell(Unsubscribe())
+    effects = story.handle(Unsubscribe())
     assert story.states(effects) == ["PREPARE_LEAVING"]
     assert story.callbacks(effects) == [(REVOKED, partitions(0))]
     assert sent(effects) == []
@@ -393,7 +393,7 @@ def test_30_unsubscribe_calls_back_while_leaving_and_commits_nothing() -> None:
 def test_a_leaving_member_heartbeats_with_its_epoch_while_the_callback_runs() -> None:
     story = Story()
     story.stabilise(0)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     story.wait(INTERVAL_MS)
     assert story.last.member_epoch == 1
 
@@ -404,7 +404,7 @@ def test_a_member_that_joins_leaves_with_the_lost_callback() -> None:
     story.stabilise(0)
     story.wait(INTERVAL_MS)
     story.refuse(ErrorCode.FENCED_MEMBER_EPOCH)
-    effects = story.tell(Close())
+    effects = story.handle(Close())
     assert story.states(effects) == ["UNSUBSCRIBED"]
     assert story.callbacks(effects) == [(LOST, partitions(0))]
     assert sent(effects) == []
@@ -418,7 +418,7 @@ def test_a_leaving_member_without_coordinator_gives_up_at_once() -> None:
     story.wait(INTERVAL_MS)
     story.refuse(ErrorCode.NOT_COORDINATOR)
     count = len(story.heartbeats)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.states()[-2:] == ["LEAVING", "UNSUBSCRIBED"]
     assert len(story.heartbeats) == count
     assert returned(story) == [Call.UNSUBSCRIBE]
@@ -427,15 +427,15 @@ def test_a_leaving_member_without_coordinator_gives_up_at_once() -> None:
 def test_unsubscribing_twice_or_while_blocked_is_a_bug_of_the_host() -> None:
     story = Story()
     story.stabilise(0)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     with pytest.raises(ProtocolBug, match="blocked already"):
-        story.tell(Unsubscribe())
+        story.handle(Unsubscribe())
 
 
 def test_unsubscribe_of_a_member_that_is_out_returns_at_once() -> None:
     story = Story()
     story.subscribe()
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert returned(story) == [Call.UNSUBSCRIBE]
     assert not story.member.has_subscription
 
@@ -443,7 +443,7 @@ def test_unsubscribe_of_a_member_that_is_out_returns_at_once() -> None:
 def test_the_identity_of_commits_ends_with_the_leave() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise(0)
-    story.tell(Unsubscribe())
+    story.handle(Unsubscribe())
     assert story.member.commit_identity is not None
     story.finish_callback()
     assert story.member.commit_identity is None

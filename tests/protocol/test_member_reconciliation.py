@@ -168,7 +168,7 @@ def test_12_a_topic_that_becomes_known_later_is_reconciled_without_a_new_answer(
     assert any(isinstance(effect, RequestMetadata) for effect in effects)
     assert story.callbacks(story.poll()) == [(ASSIGNED, partitions(0))]
     story.finish_callback()
-    story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+    story.handle(MetadataKnown(topic_names=ALL_TOPICS))
     story.answer()
     assert story.callbacks(story.poll()) == [(ASSIGNED, payments)]
     story.finish_callback()
@@ -184,7 +184,7 @@ def test_12_with_auto_commit_the_late_topic_waits_for_a_poll() -> None:
     story.answer(partitions(0) | payments)
     story.poll()
     story.finish_callback()
-    story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+    story.handle(MetadataKnown(topic_names=ALL_TOPICS))
     story.answer()
     assert story.state is S.RECONCILING
     assert not story.member.is_reconciling
@@ -207,7 +207,7 @@ def test_13_an_unresolved_topic_replaced_by_nothing_is_reconciled_to_nothing() -
 def test_14_metadata_lost_before_a_revocation_does_not_block_it() -> None:
     story = Story(enable_auto_commit=False)
     story.stabilise(0, 1)
-    story.tell(MetadataKnown(topic_names={}))
+    story.handle(MetadataKnown(topic_names={}))
     retarget(story, 0)
     assert story.callbacks(story.poll()) == [(REVOKED, partitions(1))]
     story.finish_callback()
@@ -371,7 +371,7 @@ def test_unresolved_targets_are_acknowledged_round_trip_by_round_trip() -> None:
         assert story.last.topic_partitions is None
     assert story.state is S.ACKNOWLEDGING
     assert story.now_ms < INTERVAL_MS
-    story.tell(MetadataKnown(topic_names=ALL_TOPICS))
+    story.handle(MetadataKnown(topic_names=ALL_TOPICS))
     story.answer()
     assert story.callbacks(story.poll()) == [(ASSIGNED, partitions(0))]
     story.finish_callback()
@@ -468,7 +468,7 @@ def test_a_reconciliation_does_not_outlive_unsubscribe_or_close() -> None:
         story.stabilise(0, 1)
         retarget(story, 0)
         story.poll()  # the commit of the reconciliation is in flight
-        story.tell(event)
+        story.handle(event)
         while story.member.running_callback is not None or story.commits[-1:]:
             if story.member.running_callback is not None:
                 story.finish_callback()
@@ -484,7 +484,7 @@ def test_poll_is_due_exactly_while_a_poll_would_do_something() -> None:
     story = Story(auto_commit_interval_ms=5_000)
     story.subscribe()
     assert story.member.poll_is_due  # it joins
-    story.tell(Poll())
+    story.handle(Poll())
     assert not story.member.poll_is_due
     story.find_coordinator()
     story.answer(partitions(0))

@@ -135,15 +135,15 @@ def _play(story: Story, step: str, open_heartbeats: list[int], epoch: int) -> No
                 "unsubscribe": Unsubscribe(),
                 "close": Close(),
             }[step]
-            story.tell(event)
+            story.handle(event)
     elif step in ("stop polling", "resume polling"):
-        story.tell(PollingStopped() if step.startswith("stop") else PollingResumed())
+        story.handle(PollingStopped() if step.startswith("stop") else PollingResumed())
     elif step in ("found", "search lost"):
         if story.searches:
             if step == "found":
                 story.find_coordinator()
             else:
-                story.tell(Disconnected(correlation_ids=(story.searches.pop(),)))
+                story.handle(Disconnected(correlation_ids=(story.searches.pop(),)))
     elif step.startswith("commit"):
         pending = [c for c in story.commits if c.correlation_id in open_heartbeats]
         if pending:
@@ -237,7 +237,7 @@ def test_a_callback_that_nobody_runs_cannot_complete() -> None:
     story = Story()
     story.stabilise(0)
     with pytest.raises(ProtocolBug, match="none runs"):
-        story.tell(CallbackCompleted())
+        story.handle(CallbackCompleted())
 
 
 def test_polling_inside_a_callback_is_a_bug_of_the_host() -> None:
@@ -252,7 +252,7 @@ def test_polling_inside_a_callback_is_a_bug_of_the_host() -> None:
 def test_time_may_not_go_back() -> None:
     story = Story()
     story.wait(1_000)
-    story.tell(PollingResumed())
+    story.handle(PollingResumed())
     story.now_ms = 999
     with pytest.raises(ProtocolBug, match="from 1000 to 999"):
-        story.tell(PollingStopped())
+        story.handle(PollingStopped())

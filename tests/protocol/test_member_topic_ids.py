@@ -26,7 +26,7 @@ def stable(*, uses_topic_ids: bool | None) -> Story:
 
 
 def commit(story: Story) -> None:
-    story.tell(CommitOffsets(commit_id=len(story.commits), offsets={P0: 7}, is_sync=True))
+    story.handle(CommitOffsets(commit_id=len(story.commits), offsets={P0: 7}, is_sync=True))
 
 
 def wire(story: Story) -> tuple[int, dict[str, str]]:
@@ -50,7 +50,7 @@ def test_what_stands_in_a_request(
 
 def test_a_topic_that_the_metadata_have_no_id_of_is_named() -> None:
     story = stable(uses_topic_ids=True)
-    story.tell(MetadataKnown(topic_names={"payments": "payments"}))
+    story.handle(MetadataKnown(topic_names={"payments": "payments"}))
     commit(story)
     assert wire(story) == (9, {"orders": "orders"})
 
@@ -58,7 +58,7 @@ def test_a_topic_that_the_metadata_have_no_id_of_is_named() -> None:
 def test_a_topic_that_has_another_id_by_now_is_committed_under_that() -> None:
     """Positions belong to names: what was reached in the old topic goes to the new one."""
     story = stable(uses_topic_ids=True)
-    story.tell(MetadataKnown(topic_names={"orders:2": "orders"}))
+    story.handle(MetadataKnown(topic_names={"orders:2": "orders"}))
     commit(story)
     assert wire(story) == (10, {"orders": "orders:2"})
     assert dict(story.commits[-1].request.offsets) == {P0: 7}
@@ -69,7 +69,7 @@ def test_an_unknown_id_is_tried_again_with_newer_metadata() -> None:
     commit(story)
     effects = story.answer_commit(ErrorCode.UNKNOWN_TOPIC_ID)
     assert any(isinstance(effect, RequestMetadata) for effect in effects)
-    story.tell(MetadataKnown(topic_names={"payments": "payments"}))
+    story.handle(MetadataKnown(topic_names={"payments": "payments"}))
     story.wait(200)
     assert wire(story) == (9, {"orders": "orders"})
     assert len(story.commits) == 2
@@ -80,6 +80,6 @@ def test_a_fetch_of_an_unknown_id_is_tried_again_with_newer_metadata() -> None:
     assert [fetch.request.api_version for fetch in story.fetches] == [10]
     effects = story.answer_fetch(OffsetFetchResponse(errors={P0: ErrorCode.UNKNOWN_TOPIC_ID}))
     assert "RequestMetadata" in [type(effect).__name__ for effect in effects]
-    story.tell(MetadataKnown(topic_names={"orders:2": "orders"}))
+    story.handle(MetadataKnown(topic_names={"orders:2": "orders"}))
     assert sent(story.wait(200)) == ["SendOffsetFetch"]
     assert dict(story.fetches[-1].request.wire_topics) == {"orders": "orders:2"}

@@ -1,4 +1,4 @@
-"""Random histories of members of both protocols keep the promises of classic §10.2."""
+"""Random histories of members of both protocols satisfy the properties of classic §10.2."""
 
 from __future__ import annotations
 

@@ -31,11 +31,11 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
 
     def listening(take: Any) -> Any:
-        def heard(shard: Shard, outcome: Outcome) -> None:
+        def received(shard: Shard, outcome: Outcome) -> None:
             names.extend(rebalance.name for rebalance in outcome.rebalances)
             take(shard, outcome)
 
-        return heard
+        return received
 
     monkeypatch.setattr(Shard, "take", listening(Shard.take))
     return names

@@ -85,7 +85,7 @@ class RandomHistory(RuleBasedStateMachine):
         self.script.append((name, args, fields))
         return getattr(self.bench, name)(*args, **fields)
 
-    def heard(self, member_id: str, response: Any, is_lost: bool) -> None:
+    def received(self, member_id: str, response: Any, is_lost: bool) -> None:
         assert response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR
         if response.error_code is ErrorCode.NONE and not is_lost:
             self.epoch_known[member_id] = response.member_epoch
@@ -124,7 +124,7 @@ class RandomHistory(RuleBasedStateMachine):
             server_assignor=assignor,
             rebalance_timeout_ms=20_000,
         )
-        self.heard(member_id, response, is_lost)
+        self.received(member_id, response, is_lost)
 
     @rule(revokers=st.frozensets(members), loser=st.none() | members)
     def everybody_beats(self, revokers: frozenset[str], loser: str | None) -> None:
@@ -153,7 +153,7 @@ class RandomHistory(RuleBasedStateMachine):
         )
         if response.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.epoch_known.pop(member_id, None)
-        self.heard(member_id, response, is_lost)
+        self.received(member_id, response, is_lost)
 
     @rule(member_id=members, topics=subscriptions, regex=patterns)
     def subscribe(self, member_id: str, topics: str, regex: str | None) -> None:
@@ -168,7 +168,7 @@ class RandomHistory(RuleBasedStateMachine):
             subscribed_topic_regex=regex,
             instance_id=own(member_id, "own"),
         )
-        self.heard(member_id, response, is_lost=False)
+        self.received(member_id, response, is_lost=False)
 
     @rule(
         member_id=members,
@@ -197,7 +197,7 @@ class RandomHistory(RuleBasedStateMachine):
             subscribed_topic_regex=regex,
             **fields,
         )
-        self.heard(member_id, response, is_lost=True)
+        self.received(member_id, response, is_lost=True)
 
     @rule(member_id=members, instance_id=instances, is_for_good=st.booleans())
     def go(self, member_id: str, instance_id: str | None, is_for_good: bool) -> None:
@@ -280,7 +280,7 @@ class RandomHistory(RuleBasedStateMachine):
             assert sum(map(len, group.target_assignment.values())) == len(group.inverted_target)
 
     @invariant()
-    def members_keep_their_promises(self) -> None:
+    def properties_hold(self) -> None:
         """coordinator C2, C5, C6, C13."""
         for group in self.bench.shard.coordinator.groups.values():
             assert group.target_assignment.keys() <= group.members.keys()

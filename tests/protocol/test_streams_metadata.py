@@ -85,9 +85,9 @@ def test_the_layout_is_what_it_is() -> None:
     tags = "00000001 00000001 7a 00000001 78"
     assert encode_member(member, 0) == bytes.fromhex(version_0)
     assert encode_member(member, 1) == bytes.fromhex(f"{version_0} {tags} ffffffffffffffff")
-    told = StreamsAssignment(active=parts("t[1]"), warm_up=parts("t[2]"))
+    reported = StreamsAssignment(active=parts("t[1]"), warm_up=parts("t[2]"))
     one = "00000001 00000001 74 00000001 0000000"
-    assert encode_assignment(told, 1) == bytes.fromhex(f"{one}1 00000000 {one}2")
+    assert encode_assignment(reported, 1) == bytes.fromhex(f"{one}1 00000000 {one}2")
 
 
 def test_a_member_that_was_told_nothing_has_nothing() -> None:

@@ -19,7 +19,7 @@ from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     decode_member,
     encode_member,
 )
-from rebalance_sim.protocol.consumer.client_side.assignment_requests import flaw_of
+from rebalance_sim.protocol.consumer.client_side.assignment_requests import problem_of
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
@@ -58,7 +58,7 @@ def test_a_coordinator_accepts_it(spec: AssignmentSpec, config: StreamsConfig) -
     request = ConsumerGroupInstallAssignmentRequest(
         group_id="g", member_id="A", member_epoch=1, group_epoch=0, members=result.members
     )
-    assert flaw_of(prepared, request) is None
+    assert problem_of(prepared, request) is None
     for row in result.members:
         member = spec.members[row.member_id]
         assert {task.topic_id for task in row.partitions} <= member.subscribed_topic_ids

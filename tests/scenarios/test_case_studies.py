@@ -61,8 +61,8 @@ def test_classic_members_are_called_back_rejoin_and_fetch_what_they_may_have() -
         "Stable",
         "PrepareRebalance",
     ]
-    told = {step.step.number: step.response for step in played if step.step.member == "C"}
-    assert [told[number].error for number in (4, 12) if told[number]] == [
+    reported = {step.step.number: step.response for step in played if step.step.member == "C"}
+    assert [reported[number].error for number in (4, 12) if reported[number]] == [
         "REBALANCE_IN_PROGRESS",
         "REBALANCE_IN_PROGRESS",
     ]

@@ -1,4 +1,5 @@
-"""Values survive the way through plain data, and bad input is told with its place and mend."""
+"""Values survive the way through plain data, and bad input is reported with its place and
+remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every defect of the zoo shows in its scenario, and nothing shows there without it."""
+"""Every defect shows in its scenario, and nothing shows there without it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from importlib.resources import files
 
 import pytest
 
-from rebalance_sim.invariants.engine.registry import PROMISES
-from rebalance_sim.protocol.versions.semantics import ZOO
-from rebalance_sim.scenarios.defects import DEFECTS, zoo_scenario
+from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
+from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.runner import JUDGED, run
 from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
-BY_ID = {promise.id: promise for promise in PROMISES}
+BY_ID = {spec.id: spec for spec in PROPERTIES}
 WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]
 MEASURED = [defect.id for defect in DEFECTS.values() if defect.measured]
 BREAKING = [id_ for id_ in WITH_SCENARIO if id_ not in MEASURED]
 
 
 def test_the_register_names_every_switch_and_no_other() -> None:
-    assert set(DEFECTS) == {*ZOO, *BROKER_DEFECTS}
+    assert set(DEFECTS) == {*DEFECT_IDS, *BROKER_DEFECTS}
 
 
 def test_there_is_a_file_for_each_defect_that_shows() -> None:
@@ -30,31 +30,31 @@ def test_there_is_a_file_for_each_defect_that_shows() -> None:
 
 
 @pytest.mark.parametrize("defect_id", BREAKING)
-def test_a_defect_breaks_a_promise_that_it_is_known_to_break(defect_id: str) -> None:
-    result = run(zoo_scenario(defect_id))
+def test_a_defect_violates_a_property_that_it_is_known_to_break(defect_id: str) -> None:
+    result = run(defect_scenario(defect_id))
     assert result.outcome in ("violation", "stuck"), result.reason
-    broken = [BY_ID[row.promise] for row in result.violations]
-    assert any(DEFECTS[defect_id].is_shown_by(promise) for promise in broken), result.reason
+    violated = [BY_ID[row.property] for row in result.violations]
+    assert any(DEFECTS[defect_id].is_shown_by(spec) for spec in violated), result.reason
 
 
 @pytest.mark.parametrize("defect_id", WITH_SCENARIO)
-def test_without_the_defect_every_promise_holds(defect_id: str) -> None:
-    result = run(zoo_scenario(defect_id, with_defect=False))
+def test_without_the_defect_every_property_holds(defect_id: str) -> None:
+    result = run(defect_scenario(defect_id, with_defect=False))
     # A version that was shipped with the defect still shows it, as a known one.
     assert result.outcome == "ok" or set(result.known) == {defect_id}, result.reason
     assert JUDGED in result.coverage
 
 
 @pytest.mark.parametrize("defect_id", MEASURED)
-def test_a_defect_that_breaks_no_promise_costs_something(defect_id: str) -> None:
+def test_a_defect_that_breaks_no_property_costs_something(defect_id: str) -> None:
     metric = DEFECTS[defect_id].measured
-    with_defect = run(zoo_scenario(defect_id)).metrics[metric]
-    assert with_defect > run(zoo_scenario(defect_id, with_defect=False)).metrics[metric]
+    with_defect = run(defect_scenario(defect_id)).metrics[metric]
+    assert with_defect > run(defect_scenario(defect_id, with_defect=False)).metrics[metric]
 
 
 @pytest.mark.parametrize("defect_id", WITH_SCENARIO)
 def test_a_file_holds_the_scenario_with_its_own_defect_on(defect_id: str) -> None:
-    scenario = zoo_scenario(defect_id)
+    scenario = defect_scenario(defect_id)
     text = (files("rebalance_sim.scenarios.defects") / f"{defect_id}.toml").read_text(
         encoding="utf-8"
     )
@@ -65,9 +65,9 @@ def test_a_file_holds_the_scenario_with_its_own_defect_on(defect_id: str) -> Non
 
 def test_an_unknown_defect_is_refused_with_the_nearest_id() -> None:
     with pytest.raises(ScenarioError, match=r"did you mean 'mut-early-grant'\?"):
-        zoo_scenario("mut-early-grnat")
+        defect_scenario("mut-early-grnat")
 
 
 def test_a_defect_that_does_not_show_is_refused_with_the_reason() -> None:
     with pytest.raises(ScenarioError, match="librdkafka-4908 has no scenario: a broker answers"):
-        zoo_scenario("librdkafka-4908")
+        defect_scenario("librdkafka-4908")

@@ -12,7 +12,7 @@ from rebalance_sim.scenarios.scenario import parse_scenario
 PAGE = (Path(__file__).parents[2] / "docs" / "scenarios.md").read_text(encoding="utf-8")
 
 
-def test_the_example_is_a_scenario_in_which_every_promise_holds() -> None:
+def test_the_example_is_a_scenario_in_which_every_property_holds() -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     result = run(parse_scenario(example))
     assert result.outcome == "ok"

@@ -210,8 +210,8 @@ def test_client_side_assignors_leave_all_else_as_it_was() -> None:
             replace(client, client_assignors=None, server_assignor=votes[client.name])
             for client in world.clients
         )
-        assert world.calm_ms > plain.calm_ms
-        assert replace(world, clients=clients, calm_ms=plain.calm_ms) == plain
+        assert world.quiet_period_ms > plain.quiet_period_ms
+        assert replace(world, clients=clients, quiet_period_ms=plain.quiet_period_ms) == plain
 
 
 def test_whoever_offers_client_side_assignors_has_no_vote_on_those_of_the_broker() -> None:

@@ -12,7 +12,7 @@ from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
-from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
@@ -75,7 +75,7 @@ FOUR_JOIN = WorldSpec(
     network=NetworkSpec(latency=DelaySpec(min_ms=1)),
     brokers=BrokerSpec(count=1, replication=DelaySpec(min_ms=1, max_ms=4)),
     duration_ms=414,
-    calm_ms=60_000,
+    quiet_period_ms=60_000,
 )
 """Nothing goes wrong here: four clients start within half a second."""
 
@@ -91,11 +91,11 @@ def test_a_grant_behind_the_back_of_a_member_is_known_of_the_text() -> None:
 
 
 def test_it_would_be_a_stuck_group_if_it_were_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    others = tuple(entry for entry in known.KNOWN if entry.defect != "sim-unheard-grant")
-    monkeypatch.setattr(known, "KNOWN", others)
+    others = tuple(entry for entry in known.KNOWN_ISSUES if entry.issue != "sim-unheard-grant")
+    monkeypatch.setattr(known, "KNOWN_ISSUES", others)
     result = outcome(FOUR_JOIN)
     assert result.outcome == "stuck"
-    assert result.violations[0].promise == "liveness.converges"
+    assert result.violations[0].property == "liveness.converges"
 
 
 @pytest.mark.parametrize("version", ["kafka-4.1", "kafka-4.3"])
@@ -117,38 +117,38 @@ PATTERN_JOINS_BEHIND = WorldSpec(
     config=CONFIG,
     network=NetworkSpec(latency=DelaySpec(min_ms=1)),
     duration_ms=20_000,
-    calm_ms=60_000,
+    quiet_period_ms=60_000,
     faults=(ClientClose(at_ms=8_000, client="c"),),
 )
 """A member with a new pattern joins while a leave waits for its target. Whether it sorts behind the
 one that is there is up to the seed."""
 
 
-def broken_with_pattern_behind(version: str) -> set[str]:
-    """Promises that break over a few seeds."""
+def violated_with_pattern_behind(version: str) -> set[str]:
+    """Properties that break over a few seeds."""
     worlds = [replace(PATTERN_JOINS_BEHIND, seed=seed, semantics=version) for seed in range(8)]
-    return {row.promise for world in worlds for row in outcome(world).violations}
+    return {row.property for world in worlds for row in outcome(world).violations}
 
 
 def test_a_4_1_broker_is_known_to_give_a_joining_pattern_what_it_does_not_match(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert broken_with_pattern_behind("kafka-4.1") == set()
+    assert violated_with_pattern_behind("kafka-4.1") == set()
     others = tuple(
         replace(
             entry,
-            promise_ids=tuple(p for p in entry.promise_ids if p != "coordinator.subscribed_only"),
+            property_ids=tuple(p for p in entry.property_ids if p != "coordinator.subscribed_only"),
         )
-        for entry in known.KNOWN
+        for entry in known.KNOWN_ISSUES
     )
-    monkeypatch.setattr(known, "KNOWN", others)
-    assert broken_with_pattern_behind("kafka-4.1") == {"coordinator.subscribed_only"}
-    assert broken_with_pattern_behind("kafka-4.3") == set()
+    monkeypatch.setattr(known, "KNOWN_ISSUES", others)
+    assert violated_with_pattern_behind("kafka-4.1") == {"coordinator.subscribed_only"}
+    assert violated_with_pattern_behind("kafka-4.3") == set()
 
 
 def buffered_records_of_a_revoked_partition(*, switched_on: bool) -> RunResult:
     """The scenario of KAFKA-20332 with the client of 4.1."""
-    world = zoo_scenario("KAFKA-20332", with_defect=switched_on).world
+    world = defect_scenario("KAFKA-20332", with_defect=switched_on).world
     return outcome(replace(world, semantics="kafka-4.1"))
 
 
@@ -157,7 +157,7 @@ def test_the_client_of_4_1_is_known_to_hand_out_what_it_must_revoke() -> None:
     assert result.outcome == "known"
     assert "KAFKA-20332" in result.known
     news = buffered_records_of_a_revoked_partition(switched_on=True)
-    assert (news.outcome, news.violations[0].promise) == ("violation", "client.deliver.owned")
+    assert (news.outcome, news.violations[0].property) == ("violation", "client.deliver.owned")
 
 
 def test_the_client_of_4_1_backs_off_wildly() -> None:
@@ -169,25 +169,27 @@ def test_the_client_of_4_1_backs_off_wildly() -> None:
     assert shares == {"kafka-4.1": config.max_poll_interval_ms, "kafka-4.3": BACKOFF_JITTER}
 
 
-LIMITS = {
+KNOWN_ISSUE_FILES = {
     file.name.removesuffix(".toml"): file
     for file in (files("rebalance_sim.scenarios") / "known_issues").iterdir()
     if file.name.endswith(".toml")
 }
 
 
-@pytest.mark.parametrize("name", sorted(LIMITS))
+@pytest.mark.parametrize("name", sorted(KNOWN_ISSUE_FILES))
 def test_a_limit_has_a_small_scenario_that_is_explained_by_it_alone(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scenario = parse_scenario(LIMITS[name].read_text(encoding="utf-8"))
+    scenario = parse_scenario(KNOWN_ISSUE_FILES[name].read_text(encoding="utf-8"))
     result = run(scenario)
     assert result.outcome == "known"
     assert name in result.known
-    others = tuple(other for other in known.COMMON_DEFECTS if other != name)
-    monkeypatch.setattr(known, "COMMON_DEFECTS", others)
+    others = tuple(other for other in known.COMMON_ISSUES if other != name)
+    monkeypatch.setattr(known, "COMMON_ISSUES", others)
     assert run(scenario).outcome in ("violation", "stuck")
 
 
 def test_every_limit_of_classic_groups_and_migrations_has_such_a_scenario() -> None:
-    assert set(LIMITS) == {name for name in known.COMMON_DEFECTS if name.startswith("classic-")}
+    assert set(KNOWN_ISSUE_FILES) == {
+        name for name in known.COMMON_ISSUES if name.startswith("classic-")
+    }

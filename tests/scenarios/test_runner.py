@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rebalance_sim.invariants.engine.property import Promise, Violation
+from rebalance_sim.invariants.engine.property import PropertySpec, Violation
 from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.known.unfinished import Stuck
 from rebalance_sim.scenarios.result import OUTCOMES
@@ -23,7 +23,7 @@ name = "two members"
 [world]
 seed = 3
 duration_ms = 10_000
-calm_ms = 10_000
+quiet_period_ms = 10_000
 topics = [{ name = "orders", partition_count = 4 }]
 
 [[world.clients]]
@@ -35,14 +35,16 @@ name = "b"
 topics = ["orders"]
 """)
 
-EXCLUSIVE = Promise(
+EXCLUSIVE = PropertySpec(
     id="ownership.exclusive", sentence="One owner at a time.", clauses=("defects S1",)
 )
-CONVERGES = Promise(id="liveness.converges", sentence="It comes to rest.", clauses=("defects L1",))
+CONVERGES = PropertySpec(
+    id="liveness.converges", sentence="It comes to rest.", clauses=("defects L1",)
+)
 
 
-class Calm:
-    """Judges the calm as a test says."""
+class LivenessCheck:
+    """Judges the quiet period as a test says."""
 
     bound_ms = 5_000
 
@@ -50,7 +52,7 @@ class Calm:
         self.since_ms = -1
         self.late: list[Stuck] = []
 
-    def on_calm_start(self, at_ms: int) -> None:
+    def on_quiet_period_start(self, at_ms: int) -> None:
         self.since_ms = at_ms
 
     def verdict(self, at_ms: int) -> list[Stuck]:
@@ -66,7 +68,7 @@ class Watcher:
         self.known_counts: Counter[tuple[str, str]] = Counter()
         self.at_step: dict[int, Callable[[Watcher, Step], Any]] = {}
         self.ending: Callable[[Watcher], Any] = lambda watcher: None
-        self.liveness = Calm()
+        self.liveness = LivenessCheck()
 
     def after_step(self, step: Step) -> None:
         self.at_step.get(step.index, lambda watcher, step: None)(self, step)
@@ -77,9 +79,9 @@ class Watcher:
     def coverage(self) -> dict[str, int]:
         return {"watcher.seen": 1}
 
-    def find(self, promise: Promise, step: int = 0) -> None:
+    def find(self, spec: PropertySpec, step: int = 0) -> None:
         self.unexplained.append(
-            Violation(promise=promise, step_index=step, at_ms=self.view.now_ms, detail="it broke")
+            Violation(spec=spec, step_index=step, at_ms=self.view.now_ms, detail="it broke")
         )
 
 
@@ -96,7 +98,7 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-def test_a_run_in_which_every_promise_holds_is_ok() -> None:
+def test_a_run_in_which_every_property_holds_is_ok() -> None:
     result = run(SCENARIO, make_watcher=Watcher)
     assert (result.outcome, result.reason, result.violations) == ("ok", "", ())
     assert result.simulated_ms == 20_000
@@ -111,21 +113,21 @@ def test_the_same_scenario_gives_the_same_result() -> None:
     assert run(SCENARIO, make_watcher=Watcher) == run(SCENARIO, make_watcher=Watcher)
 
 
-def test_a_broken_promise_is_told_with_step_and_time() -> None:
+def test_a_violated_property_is_told_with_step_and_time() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
 
     result = run(SCENARIO, make_watcher=_taught(teach))
     assert result.outcome == "violation"
     assert result.reason.startswith("ownership.exclusive at step 9 (")
-    assert [(row.promise, row.step) for row in result.violations] == [("ownership.exclusive", 9)]
+    assert [(row.property, row.step) for row in result.violations] == [("ownership.exclusive", 9)]
     assert result.violations[0].sentence == "One owner at a time."
 
 
 def test_a_group_that_does_not_come_to_rest_is_stuck_with_the_reason() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.liveness.late = [
-            Stuck(promise=CONVERGES, subject="a", reason="waits for b", since_ms=7)
+            Stuck(spec=CONVERGES, subject="a", reason="waits for b", since_ms=7)
         ]
 
     result = run(SCENARIO, make_watcher=_taught(teach))
@@ -133,25 +135,25 @@ def test_a_group_that_does_not_come_to_rest_is_stuck_with_the_reason() -> None:
     assert result.reason == (
         f"liveness.converges at step {result.steps} (20000 ms): a waits for b since 7 ms"
     )
-    assert [row.promise for row in result.violations] == ["liveness.converges"]
+    assert [row.property for row in result.violations] == ["liveness.converges"]
 
 
-def test_after_a_broken_promise_the_calm_is_not_judged() -> None:
+def test_after_a_violated_property_the_quiet_period_is_not_judged() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
-        watcher.liveness.late = [Stuck(promise=CONVERGES, subject="a", reason="waits")]
+        watcher.liveness.late = [Stuck(spec=CONVERGES, subject="a", reason="waits")]
 
     result = run(SCENARIO, make_watcher=_taught(teach))
-    assert [row.promise for row in result.violations] == ["ownership.exclusive"]
+    assert [row.property for row in result.violations] == ["ownership.exclusive"]
 
 
 def test_a_calm_that_is_too_short_to_judge_is_seen_in_the_coverage() -> None:
-    short = replace(SCENARIO, world=replace(SCENARIO.world, calm_ms=4_999))
+    short = replace(SCENARIO, world=replace(SCENARIO.world, quiet_period_ms=4_999))
     assert "liveness.judged" not in run(short, make_watcher=Watcher).coverage
     assert run(SCENARIO, make_watcher=Watcher).coverage["liveness.judged"] == 1
 
 
-def test_known_defects_are_counted_and_are_no_violation() -> None:
+def test_known_issues_are_counted_and_are_no_violation() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.known_counts.update({("a.b", "KAFKA-1"): 2, ("c.d", "KAFKA-1"): 1})
 
@@ -172,7 +174,7 @@ def test_an_exception_of_our_own_is_an_outcome_with_type_message_and_place() -> 
     assert result.steps == 5
 
 
-def test_an_exception_after_a_broken_promise_does_not_hide_it() -> None:
+def test_an_exception_after_a_violated_property_does_not_hide_it() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.at_step[5] = lambda w, step: w.find(EXCLUSIVE, step.index)
         watcher.at_step[6] = lambda w, step: _raise(RuntimeError("and then"))
@@ -199,7 +201,7 @@ def test_a_run_that_takes_too_long_is_cut_off_by_the_clock(
         "rebalance_sim.scenarios.runner.time.monotonic", lambda: float(next(seconds))
     )
     long = replace(
-        SCENARIO, wall_budget_ms=1_000, world=replace(SCENARIO.world, calm_ms=10_000_000)
+        SCENARIO, wall_budget_ms=1_000, world=replace(SCENARIO.world, quiet_period_ms=10_000_000)
     )
     result = run(long, make_watcher=Watcher)
     assert (result.outcome, result.reason) == ("budget", "stopped after wall_budget_ms (1000)")
@@ -236,7 +238,7 @@ name = "spinning"
 [world]
 seed = 1
 duration_ms = 30_000
-calm_ms = 10_000
+quiet_period_ms = 10_000
 defects = ["KAFKA-17293"]
 topics = [{ name = "orders", partition_count = 4 }]
 brokers = { count = 1 }

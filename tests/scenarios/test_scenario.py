@@ -20,7 +20,7 @@ name = "two members"
 [world]
 seed = 7
 duration_ms = 10_000
-calm_ms = 60_000
+quiet_period_ms = 60_000
 topics = [{ name = "orders", partition_count = 4 }]
 
 [[world.clients]]
@@ -68,9 +68,9 @@ def test_the_hash_names_the_run_and_not_its_labels() -> None:
 BAD_FILES: dict[str, tuple[str, str, str]] = {
     "not TOML": ("[world]", "[world", "is not valid TOML: "),
     "unknown key": (
-        "calm_ms",
-        "clam_ms",
-        "world.clam_ms: unknown key 'clam_ms'; did you mean 'calm_ms'?",
+        "quiet_period_ms",
+        "quiet_perod_ms",
+        "world.quiet_perod_ms: unknown key 'quiet_perod_ms'; did you mean 'quiet_period_ms'?",
     ),
     "missing key": ("seed = 7", "", "world: key 'seed' is missing; add it"),
     "wrong type": (
@@ -140,7 +140,7 @@ BAD_FILES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_FILES.values(), ids=BAD_FILES.keys())
-def test_a_wrong_file_is_told_in_one_line_with_file_place_and_mend(
+def test_a_wrong_file_is_told_in_one_line_with_file_place_and_remedy(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     path = tmp_path / "bad.toml"

@@ -1,4 +1,4 @@
-"""Shrinking keeps the broken promise and drops what it does not need.
+"""Shrinking keeps the violated property and drops what it does not need.
 
 The runs here are judged by what is in the scenario, not simulated: what is needed is then known.
 """
@@ -23,16 +23,16 @@ from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsS
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.faults import ClientPause
 
-PROMISE = "ownership.exclusive"
+PROPERTY = "ownership.exclusive"
 SEEDS = range(60)
 
 
 def _result(
-    scenario: Scenario, outcome: str, promises: tuple[str, ...] = (), at_ms: int = 10**9
+    scenario: Scenario, outcome: str, property_ids: tuple[str, ...] = (), at_ms: int = 10**9
 ) -> RunResult:
     rows = tuple(
-        ViolationRow(promise=promise, sentence="", step=1, at_ms=at_ms, detail="")
-        for promise in promises
+        ViolationRow(property=property_id, sentence="", step=1, at_ms=at_ms, detail="")
+        for property_id in property_ids
     )
     return RunResult(
         seed=scenario.seed,
@@ -50,7 +50,7 @@ def _fails_if(
 ) -> Callable[[Scenario], RunResult]:
     def run(scenario: Scenario) -> RunResult:
         if needed(scenario):
-            return _result(scenario, outcome, (PROMISE,) if outcome != "error" else ())
+            return _result(scenario, outcome, (PROPERTY,) if outcome != "error" else ())
         return _result(scenario, "ok")
 
     return run
@@ -74,7 +74,7 @@ def test_two_faults_that_are_needed_together_are_all_that_stay() -> None:
     assert len(world.topics) == 1
     assert world.topics[0].partition_count == 1
     assert world.brokers.count == 1
-    assert shrunk.result.violations[0].promise == PROMISE
+    assert shrunk.result.violations[0].property == PROPERTY
 
 
 def test_a_fault_is_made_as_short_as_it_may_be() -> None:
@@ -102,23 +102,23 @@ def test_members_and_partitions_that_are_needed_stay() -> None:
     assert sum(topic.partition_count for topic in world.topics) == 5
 
 
-def test_the_world_ends_with_the_broken_promise() -> None:
+def test_the_world_ends_with_the_violated_property() -> None:
     scenario = _scenario_with("client_crash")
-    shrunk = shrink(scenario, run=lambda s: _result(s, "violation", (PROMISE,), at_ms=5_000))
+    shrunk = shrink(scenario, run=lambda s: _result(s, "violation", (PROPERTY,), at_ms=5_000))
     assert shrunk.scenario.world.duration_ms <= 5_001
-    assert shrunk.scenario.world.calm_ms == 0
+    assert shrunk.scenario.world.quiet_period_ms == 0
 
 
-def test_a_scenario_that_breaks_another_promise_does_not_count() -> None:
+def test_a_scenario_that_breaks_another_property_does_not_count() -> None:
     scenario = _scenario_with("client_crash", "coordinator_move")
 
     def run(candidate: Scenario) -> RunResult:
         kinds = _kinds(candidate)
         if {"client_crash", "coordinator_move"} <= kinds:
-            return _result(candidate, "stuck", ("other.promise", PROMISE))
-        return _result(candidate, "stuck", ("other.promise",))
+            return _result(candidate, "stuck", ("other.property", PROPERTY))
+        return _result(candidate, "stuck", ("other.property",))
 
-    shrunk = shrink(scenario, promise=PROMISE, run=run)
+    shrunk = shrink(scenario, property_id=PROPERTY, run=run)
     assert _kinds(shrunk.scenario) == {"client_crash", "coordinator_move"}
 
 
@@ -134,7 +134,7 @@ def test_the_number_of_runs_is_bounded_and_no_scenario_is_run_twice() -> None:
 
     def run(scenario: Scenario) -> RunResult:
         hashes.append(scenario.hash)
-        return _result(scenario, "stuck", (PROMISE,))
+        return _result(scenario, "stuck", (PROPERTY,))
 
     shrunk = shrink(_scenario_with("client_crash"), run=run, max_runs=30)
     assert len(hashes) == shrunk.runs <= 30
@@ -157,9 +157,11 @@ def test_a_run_that_does_not_fail_cannot_be_shrunk() -> None:
         shrink(generate("calm", 1), run=lambda s: _result(s, "ok"))
 
 
-def test_a_promise_that_is_not_broken_cannot_be_asked_for() -> None:
-    with pytest.raises(ScenarioError, match=r"does not break a\.b; it breaks ownership"):
-        shrink(generate("calm", 1), promise="a.b", run=lambda s: _result(s, "stuck", (PROMISE,)))
+def test_a_property_that_is_not_broken_cannot_be_asked_for() -> None:
+    with pytest.raises(ScenarioError, match=r"does not violate a\.b; it violates ownership"):
+        shrink(
+            generate("calm", 1), property_id="a.b", run=lambda s: _result(s, "stuck", (PROPERTY,))
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -183,7 +185,7 @@ name = "x"
 [world]
 seed = 1
 duration_ms = 9_000
-calm_ms = 1_000
+quiet_period_ms = 1_000
 topics = [{ name = "orders", partition_count = 2 }]
 [[world.clients]]
 name = "a"
@@ -211,7 +213,7 @@ name = "x"
 [world]
 seed = 1
 duration_ms = 9_000
-calm_ms = 1_000
+quiet_period_ms = 1_000
 topics = [{ name = "orders", partition_count = 2 }]
 brokers = { offsets_partition_count = 4 }
 [[world.clients]]

@@ -16,7 +16,7 @@ from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Su
 from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpose
 from rebalance_sim.sim.world import World
 
-__all__ = ["REBALANCE_MS", "SESSION_MS", "Hand", "assigned"]
+__all__ = ["REBALANCE_MS", "SESSION_MS", "Driver", "assigned"]
 
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
 
@@ -26,7 +26,7 @@ def assigned(*numbers: int) -> Assignment:
     return Assignment(partitions=(NamedPartitions("orders", numbers),))
 
 
-class Hand:
+class Driver:
     """One client; ``answers`` holds (time in ms, response) as they arrive.
 
     It remembers its member id and generation, and nothing else.

@@ -1,4 +1,4 @@
-"""Worlds drawn at random, with every kind of fault: for tests of determinism and of promises."""
+"""Worlds drawn at random, with every kind of fault: for tests of determinism and of properties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 DURATION_MS = 60_000
-CALM_MS = 180_000
+QUIET_PERIOD_MS = 180_000
 
 
 def random_spec(seed: int) -> WorldSpec:
@@ -35,7 +35,7 @@ def random_spec(seed: int) -> WorldSpec:
         topics=topics,
         clients=clients,
         duration_ms=DURATION_MS,
-        calm_ms=CALM_MS,
+        quiet_period_ms=QUIET_PERIOD_MS,
         network=NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=5, tail_ms=draw.choice([0, 30]))),
         semantics=draw.choice(["kafka-4.3", "kafka-4.1"]),
         faults=tuple(_fault(draw, [c.name for c in clients], names) for _ in range(count)),

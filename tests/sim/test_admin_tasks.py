@@ -24,7 +24,7 @@ def watched(*planned: Fault, **settings: Any) -> Watched:
     return Watched(spec(*clients, faults=planned, **settings))
 
 
-def told(story: Watched) -> list[str]:
+def outcomes(story: Watched) -> list[str]:
     """What administrators were told in the end, in order."""
     return [step["detail"] for step in story.steps(StepKind.ADMIN_RETURNED)]
 
@@ -51,7 +51,7 @@ def test_a_deleted_group_is_gone_after_compaction_and_comes_back_as_a_new_one() 
     assert story.group().group_epoch > 3
     assert offsets(story)
     story.advance_to(26_000)
-    assert told(story) == ["group_delete: NONE"]
+    assert outcomes(story) == ["group_delete: NONE"]
     assert offsets(story) == {}
     leader = story.world.acting_shard()
     assert leader is not None
@@ -65,7 +65,7 @@ def test_a_deleted_group_is_gone_after_compaction_and_comes_back_as_a_new_one() 
 def test_a_group_with_members_is_not_deleted() -> None:
     story = watched(faults.GroupDelete(at_ms=20_000))
     story.run()
-    assert told(story) == ["group_delete: NON_EMPTY_GROUP"]
+    assert outcomes(story) == ["group_delete: NON_EMPTY_GROUP"]
     assert len(story.group().members) == 2
 
 
@@ -77,7 +77,7 @@ def test_a_deletion_whose_answer_got_lost_is_asked_for_again_and_finds_nothing()
     )
     story = watched(*planned)
     story.run()
-    assert told(story) == ["group_delete: GROUP_ID_NOT_FOUND"]
+    assert outcomes(story) == ["group_delete: GROUP_ID_NOT_FOUND"]
     assert len(story.steps(StepKind.COORDINATOR_LOADED)) == 1
     assert story.group().group_epoch in (2, 3)
 
@@ -91,7 +91,7 @@ def test_a_deletion_follows_the_coordinator_that_moves_away() -> None:
     story = watched(*planned)
     story.run()
     assert story.world.coverage.counts()["error.NOT_COORDINATOR"] >= 1
-    assert told(story) == ["group_delete: NONE"]
+    assert outcomes(story) == ["group_delete: NONE"]
 
 
 def test_a_deletion_that_only_the_deposed_leader_had_did_not_happen() -> None:
@@ -104,14 +104,14 @@ def test_a_deletion_that_only_the_deposed_leader_had_did_not_happen() -> None:
     )
     story = watched(*planned)
     story.advance_to(20_090)
-    assert told(story) == []
+    assert outcomes(story) == []
     story.run()
     asked = story.steps(StepKind.COORDINATOR_REQUEST)
     deletions = [
         step["shard"] for step in asked if step["request"]["type"] == "DeleteGroupsRequest"
     ]
     assert len(set(deletions)) == 2
-    assert told(story) == ["group_delete: NONE"]
+    assert outcomes(story) == ["group_delete: NONE"]
 
 
 def test_an_administrator_who_reaches_nobody_gives_up_in_the_end() -> None:
@@ -120,7 +120,7 @@ def test_an_administrator_who_reaches_nobody_gives_up_in_the_end() -> None:
     )
     story = watched(cut_off, faults.GroupDelete(at_ms=20_000), duration_ms=90_000)
     story.advance_to(89_999)
-    assert told(story) == ["group_delete: REQUEST_TIMED_OUT"]
+    assert outcomes(story) == ["group_delete: REQUEST_TIMED_OUT"]
     story.run()
 
 
@@ -131,7 +131,7 @@ def test_offsets_are_set_while_the_group_is_empty_and_members_start_there() -> N
     planned = (*AWAY, faults.OffsetsAlter(at_ms=25_000, topic="orders", partitions=(1,), offset=77))
     story = watched(*planned)
     story.advance_to(26_000)
-    assert told(story) == ["offsets_alter: NONE"]
+    assert outcomes(story) == ["offsets_alter: NONE"]
     assert offsets(story)["orders", 1] == 77
     story.run()
 
@@ -143,7 +143,7 @@ def test_offsets_of_a_group_at_work_are_not_for_administrators() -> None:
     )
     story = watched(*planned)
     story.run()
-    assert told(story) == [
+    assert outcomes(story) == [
         "offsets_alter: UNKNOWN_MEMBER_ID",
         "offsets_delete: GROUP_SUBSCRIBED_TO_TOPIC",
     ]
@@ -160,7 +160,7 @@ def test_offsets_of_topics_that_nobody_reads_are_deleted() -> None:
     )
     story = watched(*planned)
     story.run()
-    assert told(story) == [
+    assert outcomes(story) == [
         "offsets_alter: NONE",
         "offsets_delete: UNKNOWN_TOPIC_OR_PARTITION",
         "offsets_delete: GROUP_ID_NOT_FOUND",

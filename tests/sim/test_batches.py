@@ -48,7 +48,7 @@ class Desk:
         self.memory: Any = Memory()
         self.error: WriteError | None = None
         self.written_at_ms: list[int] = []
-        self.told_at_ms: list[int] = []
+        self.notified_at_ms: list[int] = []
         self.failed: list[tuple[int, WriteError]] = []
         ties = count()
         self.writer = LogWriter(
@@ -61,7 +61,7 @@ class Desk:
             leader_epoch=lambda: 3,
             refuses=lambda: self.error,
             on_written=lambda: self.written_at_ms.append(self.clock.now_ms),
-            on_late=lambda: self.told_at_ms.append(self.clock.now_ms),
+            on_late=lambda: self.notified_at_ms.append(self.clock.now_ms),
             on_failed=lambda offset, error: self.failed.append((offset, error)),
         )
 
@@ -115,7 +115,7 @@ def test_without_linger_each_operation_is_written_at_once() -> None:
     assert desk.log.end_offset == 1
     assert not desk.writer.open_records()
     desk.advance_to(1_000)
-    assert desk.told_at_ms == [], "whoever adds tells the followers"
+    assert desk.notified_at_ms == [], "whoever adds tells the followers"
 
 
 def test_an_adaptive_linger_waits_only_for_what_comes_at_the_same_time() -> None:
@@ -139,7 +139,9 @@ def test_an_operation_that_does_not_fit_is_written_behind_the_batch() -> None:
     desk.advance_to(LINGER_MS)
     assert desk.log.end_offset == 5
     assert desk.written_at_ms == [0, LINGER_MS]
-    assert desk.told_at_ms == [LINGER_MS], "nobody hears of anything while an operation is added"
+    assert desk.notified_at_ms == [LINGER_MS], (
+        "nobody hears of anything while an operation is added"
+    )
 
 
 @pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
@@ -297,14 +299,14 @@ def story(*planned: Fault, linger_ms: int = LINGER_MS, **settings: Any) -> Watch
 
 def story_of_a_join(*planned: Fault, linger_ms: int) -> Watched:
     """The same, and c joins with what arrives at 20052 ms."""
-    told = story(*planned, linger_ms=linger_ms).world.spec
-    return Watched(replace(told, clients=(*told.clients, client("c", start_ms=20_000))))
+    watched = story(*planned, linger_ms=linger_ms).world.spec
+    return Watched(replace(watched, clients=(*watched.clients, client("c", start_ms=20_000))))
 
 
-def codes(told: Watched, request: str) -> Sequence[str]:
+def codes(watched: Watched, request: str) -> Sequence[str]:
     """The errors of all answers to requests of a type, once the group has settled."""
     found = []
-    for step in told.steps(StepKind.RESPONSE_RELEASED):
+    for step in watched.steps(StepKind.RESPONSE_RELEASED):
         if step["request"]["type"] == request and step["at_ms"] > SETTLED_MS:
             response = step["response"]
             found += list(response.get("errors", {}).values()) or [response.get("error_code")]
@@ -313,16 +315,16 @@ def codes(told: Watched, request: str) -> Sequence[str]:
 
 @pytest.mark.parametrize("linger_ms", [-1, 5, 50])
 def test_a_group_lives_as_well_with_batches(linger_ms: int) -> None:
-    told = story(linger_ms=linger_ms)
-    told.run()
-    assert told.fetchable("a") | told.fetchable("b") == set(range(6))
+    watched = story(linger_ms=linger_ms)
+    watched.run()
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
 
 
 def test_operations_of_one_window_are_committed_together() -> None:
     together = story(linger_ms=50)
     alone = story(linger_ms=0)
-    for told in (together, alone):
-        told.advance_to(2_000)
+    for watched in (together, alone):
+        watched.advance_to(2_000)
     ends = [s["high_watermark"] for s in together.steps(StepKind.LOG_COMMITTED)]
     assert ends[-1] == alone.steps(StepKind.LOG_COMMITTED)[-1]["high_watermark"]
     assert len(set(ends)) < len({s["high_watermark"] for s in alone.steps(StepKind.LOG_COMMITTED)})
@@ -339,11 +341,11 @@ def test_nobody_is_answered_before_the_high_watermark_has_passed_what_was_decide
 ) -> None:
     """Nor who wrote nothing, while a batch is open or a replica slow."""
     slow = faults.ReplicationSlowdown(at_ms=4_000, duration_ms=9_000, factor=200)
-    told = story(slow, linger_ms=linger_ms)
-    told.advance_to(30_000)
-    handled = {s["operation"]: s for s in told.steps(StepKind.COORDINATOR_REQUEST)}
+    watched = story(slow, linger_ms=linger_ms)
+    watched.advance_to(30_000)
+    handled = {s["operation"]: s for s in watched.steps(StepKind.COORDINATOR_REQUEST)}
     waits = set()
-    for step in told.steps(StepKind.RESPONSE_RELEASED):
+    for step in watched.steps(StepKind.RESPONSE_RELEASED):
         request = handled.get(step.get("operation"))
         if request is not None:
             assert step["high_watermark"] >= request["log_end_offset"]
@@ -364,99 +366,101 @@ def test_a_broker_that_cannot_write_says_so_and_loses_nothing(
     linger_ms: int, error: WriteError, code: str
 ) -> None:
     failure = faults.AppendFailure(at_ms=11_000, duration_ms=8_000, error=error)
-    told = story(failure, linger_ms=linger_ms)
-    told.advance_to(11_000)
-    leader = told.world.acting_shard()
+    watched = story(failure, linger_ms=linger_ms)
+    watched.advance_to(11_000)
+    leader = watched.world.acting_shard()
     assert leader is not None
     end = leader.log_end_offset
-    told.advance_to(18_999)
+    watched.advance_to(18_999)
     assert leader.log_end_offset == end
-    assert set(codes(told, "OffsetCommitRequest")) == {code}
-    assert codes(told, "ConsumerGroupHeartbeatRequest") == [], "a steady heartbeat writes nothing"
-    told.run()
+    assert set(codes(watched, "OffsetCommitRequest")) == {code}
+    assert codes(watched, "ConsumerGroupHeartbeatRequest") == [], (
+        "a steady heartbeat writes nothing"
+    )
+    watched.run()
     assert leader.log_end_offset > end
 
 
 def test_a_batch_that_fails_fails_for_everybody_who_waits_for_it() -> None:
     """Also for who wrote nothing, but may not be told anything before the batch is committed."""
-    told = story_of_a_join(
+    watched = story_of_a_join(
         faults.OffsetsList(at_ms=20_100, require_stable=True),
         faults.AppendFailure(at_ms=20_200, duration_ms=200),
         linger_ms=200,
     )
-    told.advance_to(20_260)
-    [failed] = told.steps(StepKind.LOG_TRUNCATED)
-    since = [s for s in told.steps(StepKind.COORDINATOR_REQUEST) if s["at_ms"] >= 20_050]
+    watched.advance_to(20_260)
+    [failed] = watched.steps(StepKind.LOG_TRUNCATED)
+    since = [s for s in watched.steps(StepKind.COORDINATOR_REQUEST) if s["at_ms"] >= 20_050]
     assert [len(s.get("records", ())) > 0 for s in since] == [True, False]
     for step in since:
-        [answer] = told.steps(StepKind.RESPONSE_RELEASED, operation=step["operation"])
+        [answer] = watched.steps(StepKind.RESPONSE_RELEASED, operation=step["operation"])
         assert answer["at_ms"] == failed["at_ms"]
         assert "NOT_COORDINATOR" in str(answer["response"])
-    assert len(told.group().members) == 2
-    told.run()
-    assert len(told.group().members) == 3
+    assert len(watched.group().members) == 2
+    watched.run()
+    assert len(watched.group().members) == 3
 
 
 @pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
 def test_a_timer_whose_records_could_not_be_written_fires_again(linger_ms: int) -> None:
     crash = faults.ClientCrash(at_ms=10_000, client="b")
     failure = faults.AppendFailure(at_ms=40_000, duration_ms=16_000)
-    told = story(crash, failure, linger_ms=linger_ms)
-    told.advance_to(55_999)
-    assert len(told.group().members) == 2
+    watched = story(crash, failure, linger_ms=linger_ms)
+    watched.advance_to(55_999)
+    assert len(watched.group().members) == 2
     assert 10_000 + SESSION_TIMEOUT_MS < 55_500
-    told.advance_to(57_000)
-    assert len(told.group().members) == 1
-    told.run()
+    watched.advance_to(57_000)
+    assert len(watched.group().members) == 1
+    watched.run()
 
 
 def story_of_a_leave(*planned: Fault) -> Watched:
     """b leaves at a time when nothing can be written: a leave is not repeated."""
-    told = story(
+    watched = story(
         faults.ClientClose(at_ms=20_500, client="b"),
         faults.AppendFailure(at_ms=20_000, duration_ms=2_000),
         *planned,
     ).world.spec
-    return Watched(replace(told, clients=(client("a"), client("b"))))
+    return Watched(replace(watched, clients=(client("a"), client("b"))))
 
 
-def test_a_timer_that_went_with_a_failed_batch_is_a_known_limit() -> None:
+def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
     """coordinator D14: nobody looks after the session of b any more."""
-    told = story_of_a_leave()
-    told.world.run()
-    checker = told.checkers["group"]
-    assert {(v.promise.id, v.known_as) for v in checker.violations} == {
+    watched = story_of_a_leave()
+    watched.world.run()
+    checker = watched.checkers["group"]
+    assert {(v.spec.id, v.known_as) for v in checker.violations} == {
         ("coordinator.timers_armed", "D14")
     }
-    late = checker.liveness.verdict(told.world.now_ms)
+    late = checker.liveness.verdict(watched.world.now_ms)
     assert {stuck.known_as for stuck in late} == {"D14"}
-    assert {stuck.promise.id for stuck in late} >= {"liveness.ghosts_gone"}
-    assert len(told.group().members) == 2
+    assert {stuck.spec.id for stuck in late} >= {"liveness.ghosts_gone"}
+    assert len(watched.group().members) == 2
 
 
 def test_a_load_gives_such_a_member_its_timer_back() -> None:
-    told = story_of_a_leave(faults.CoordinatorMove(at_ms=25_000))
-    told.world.run()
-    assert told.late() == {}
-    assert len(told.group().members) == 1
+    watched = story_of_a_leave(faults.CoordinatorMove(at_ms=25_000))
+    watched.world.run()
+    assert watched.late() == {}
+    assert len(watched.group().members) == 1
 
 
 def test_a_leader_that_resigns_takes_its_open_batch_with_it() -> None:
     """The answer is an error, and the member joins again where it finds a coordinator."""
-    told = story_of_a_join(faults.CoordinatorMove(at_ms=20_100), linger_ms=500)
-    told.run()
-    [lost] = told.steps(StepKind.LOG_TRUNCATED)
+    watched = story_of_a_join(faults.CoordinatorMove(at_ms=20_100), linger_ms=500)
+    watched.run()
+    [lost] = watched.steps(StepKind.LOG_TRUNCATED)
     assert lost["shard"] == "broker-0"
     assert lost["at_ms"] < 20_200
-    assert len(told.group().members) == 3
+    assert len(watched.group().members) == 3
 
 
 @pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
 def test_a_join_that_fits_no_batch_fails_for_good(linger_ms: int) -> None:
-    told = story(linger_ms=linger_ms, message_max_bytes=300)
-    told.advance_to(15_000)
-    assert told.state("a") == told.state("b") == "FATAL"
-    leader = told.world.acting_shard()
+    watched = story(linger_ms=linger_ms, message_max_bytes=300)
+    watched.advance_to(15_000)
+    assert watched.state("a") == watched.state("b") == "FATAL"
+    leader = watched.world.acting_shard()
     assert leader is not None
     assert leader.log_end_offset == 0
-    assert any("UNKNOWN_SERVER_ERROR" in line for line in told.trace.lines)
+    assert any("UNKNOWN_SERVER_ERROR" in line for line in watched.trace.lines)

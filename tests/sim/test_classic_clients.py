@@ -82,15 +82,15 @@ def test_a_group_shares_its_topic_and_shares_it_anew_when_somebody_comes(
 
 
 def test_eager_members_give_everything_up_and_cooperative_ones_only_what_moves() -> None:
-    told = {}
+    reported = {}
     for assignors in (EAGER, COOPERATIVE):
         watched = story(classic("a", assignors), classic("b", assignors, start_ms=20_000))
         watched.advance_to(40_000)
         assert_shared(watched)
-        told[assignors] = callbacks(watched, "a", since_ms=20_000)
-    assert told[EAGER] == [("Revoked", 6), ("Assigned", 3)]
-    assert told[COOPERATIVE][0] == ("Revoked", 3)
-    assert ("Revoked", 6) not in told[COOPERATIVE]
+        reported[assignors] = callbacks(watched, "a", since_ms=20_000)
+    assert reported[EAGER] == [("Revoked", 6), ("Assigned", 3)]
+    assert reported[COOPERATIVE][0] == ("Revoked", 3)
+    assert ("Revoked", 6) not in reported[COOPERATIVE]
 
 
 def test_cooperative_members_go_on_fetching_what_they_keep() -> None:

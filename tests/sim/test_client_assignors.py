@@ -252,10 +252,10 @@ def test_a_rolling_upgrade_passes_through_members_of_both_versions() -> None:
     )
     watched.advance_to(29_000)
     group = watched.group()
-    versions = {m: told.metadata_version for m, told in group.target_metadata.items()}
+    versions = {m: reported.metadata_version for m, reported in group.target_metadata.items()}
     assert {m.split("-")[1]: v for m, v in versions.items()} == {"old": 0, "new": 1}
-    for member_id, told in group.target_metadata.items():
-        share = decode_assignment(told.metadata_bytes, told.metadata_version)
+    for member_id, reported in group.target_metadata.items():
+        share = decode_assignment(reported.metadata_bytes, reported.metadata_version)
         assert share.active == group.target_of(member_id)
     watched.run()
     assert {t.metadata_version for t in watched.group().target_metadata.values()} == {1}
@@ -268,13 +268,13 @@ def test_an_assignors_error_reaches_every_member() -> None:
         offering("b", names=("streams",), streams=StreamsSpec(topology_hash=2)),
     )
     watched.run()
-    heard = {
+    received = {
         (step["client"], effect["metadata"]["error"])
         for step in watched.steps(StepKind.CLIENT_EVENT)
         for effect in step.get("effects", ())
         if effect["type"] == "AssignmentReceived" and step["at_ms"] > 20_000
     }
-    assert {error for _, error in heard} <= {3}
+    assert {error for _, error in received} <= {3}
     assert sizes(watched) == {"a": 3, "b": 3}
 
 
@@ -303,8 +303,8 @@ def test_a_task_moves_only_after_its_warm_up() -> None:
     watched.advance_to(46_000)
     # b is in the group, warms up, and runs nothing; a has lost nothing meanwhile.
     assert sizes(watched) == {"a": 6, "b": 0}
-    told = {m.split("-")[1]: t for m, t in watched.group().target_metadata.items()}
-    share = decode_assignment(told["b"].metadata_bytes, told["b"].metadata_version)
+    reported = {m.split("-")[1]: t for m, t in watched.group().target_metadata.items()}
+    share = decode_assignment(reported["b"].metadata_bytes, reported["b"].metadata_version)
     assert (len(share.warm_up), share.active) == (3, frozenset())
     watched.run()
     assert sizes(watched) == {"a": 3, "b": 3}

@@ -120,7 +120,7 @@ def test_leaving_a_fault_out_shifts_no_draw_of_another_client(fault: object) -> 
         faults=(fault,),  # type: ignore[arg-type]
         topics=(),
         duration_ms=40_000,
-        calm_ms=10_000,
+        quiet_period_ms=10_000,
     )
     with_fault, without = timeline(base), timeline(replace(base, faults=()))
     assert with_fault == without

@@ -1,4 +1,4 @@
-"""Every kind of fault takes effect, says so, ends, and is healed for the calm."""
+"""Every kind of fault takes effect, says so, ends, and is healed for the quiet period."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_fault_without_an_object_does_not_happen() -> None:
     assert watched.steps(StepKind.FAULT) == []
 
 
-def test_a_client_that_is_down_when_the_calm_begins_is_started_at_once() -> None:
+def test_a_client_that_is_down_when_the_quiet_period_begins_is_started_at_once() -> None:
     crash = faults.ClientCrash(at_ms=50_000, client="a", down_ms=500_000)
     watched = Watched(spec(client("a"), client("b"), faults=(crash,)))
     watched.advance_to(60_010)

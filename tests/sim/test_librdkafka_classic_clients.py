@@ -413,7 +413,7 @@ def test_a_leader_that_assigns_for_ever_falls_silent_and_is_removed() -> None:
     sound = story(*clients, topics=topics)
     sound.run()
     assert topics_of(sound, "a") >= {"x:1"}
-    watched = story(*clients, topics=topics, defects=("librdkafka-4783",), calm_ms=200_000)
+    watched = story(*clients, topics=topics, defects=("librdkafka-4783",), quiet_period_ms=200_000)
     watched.world.run()
     watched.assert_sound()
     assert set(watched.late()) == {"group"}

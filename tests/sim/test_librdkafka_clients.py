@@ -263,11 +263,11 @@ def test_an_assignment_that_came_with_a_lost_answer_to_an_acknowledgement_is_los
     topics = (*ORDERS, TopicSpec(name="payments", partition_count=2))
     change = SubscriptionChange(at_ms=23_000, client="a", topics=("payments",))
     one = librdkafka("a", max_poll_interval_ms=30_000)
-    calm = Watched(spec(one, topics=topics, faults=(change,)))
-    calm.advance_to(30_000)
+    quiet = Watched(spec(one, topics=topics, faults=(change,)))
+    quiet.advance_to(30_000)
     acknowledged_ms = next(
         at_ms
-        for at_ms, request in heartbeats(calm, "a")
+        for at_ms, request in heartbeats(quiet, "a")
         if at_ms > 23_000 and request.get("topic_partitions") == []
     )
     silence = ClientPartition(
@@ -276,11 +276,11 @@ def test_an_assignment_that_came_with_a_lost_answer_to_an_acknowledgement_is_los
         client="a",
         direction=Direction.TO_CLIENT,
     )
-    watched = Watched(spec(one, topics=topics, faults=(change, silence), calm_ms=200_000))
+    watched = Watched(spec(one, topics=topics, faults=(change, silence), quiet_period_ms=200_000))
     watched.world.run()
     assert watched.fetchable("a") == set()
     (checker,) = watched.checkers.values()
     late = checker.liveness.verdict(watched.world.now_ms)
-    assert {(stuck.promise.id, stuck.known_as) for stuck in late} == {
+    assert {(stuck.spec.id, stuck.known_as) for stuck in late} == {
         ("liveness.partitions_owned", "sim-repeated-ack")
     }

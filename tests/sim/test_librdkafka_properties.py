@@ -1,4 +1,4 @@
-"""Promises about clients judge librdkafka clients too, and ask of them only what is theirs."""
+"""Properties about clients judge librdkafka clients too, and ask of them only what is theirs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from worlds import client, spec
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.registry import INVARIANTS, PROMISES
+from rebalance_sim.invariants.engine.registry import PROPERTIES, PROPERTY_CLASSES
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS, JAVA
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
@@ -73,17 +73,17 @@ def story() -> tuple[World, Checker]:
     return world, checkers[0]
 
 
-def breaks(promise: str) -> bool:
-    """Whether this promise is broken at some time; what comes after that is not looked at."""
+def violates(spec: str) -> bool:
+    """Whether this property is violated at some time; what comes after that is not looked at."""
     world, checker = story()
     for at_ms in range(1_000, 200_000, 1_000):
         world.advance_to(at_ms)
-        if any(violation.promise.id == promise for violation in checker.unexplained):
+        if any(violation.spec.id == spec for violation in checker.unexplained):
             return True
     return False
 
 
-def test_a_correct_client_keeps_every_promise_in_this_story() -> None:
+def test_a_correct_client_satisfies_every_property_in_this_story() -> None:
     world, checker = story()
     world.run()
     assert [str(violation) for violation in checker.unexplained] == []
@@ -197,21 +197,26 @@ MUTANTS: dict[str, tuple[type, str, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))
-def test_a_client_with_a_bug_breaks_the_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    part, method, mutant, promise = MUTANTS[name]
+def test_a_client_with_a_bug_breaks_the_property(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, method, mutant, property_id = MUTANTS[name]
     monkeypatch.setattr(part, method, mutant)
-    assert breaks(promise)
+    assert violates(property_id)
 
 
-# --- which promises are about whom ---------------------------------------------------------------
+# --- which properties are about whom
+# ---------------------------------------------------------------
 
 
-def test_a_promise_about_java_alone_says_so() -> None:
+def test_a_property_about_java_alone_says_so() -> None:
     of_java = [
-        promise
-        for promise in PROMISES
-        if promise.kinds != CLIENT_KINDS and not promise.id.startswith("classic.")
+        spec
+        for spec in PROPERTIES
+        if spec.kinds != CLIENT_KINDS and not spec.id.startswith("classic.")
     ]
-    assert {promise.kinds for promise in of_java} == {(JAVA,)}
-    assert all("Java" in promise.sentence for promise in of_java)
-    assert 0 < len(of_java) < len([i for i in INVARIANTS if i.promise.id.startswith("client.")]) / 2
+    assert {spec.kinds for spec in of_java} == {(JAVA,)}
+    assert all("Java" in spec.sentence for spec in of_java)
+    assert (
+        0 < len(of_java) < len([i for i in PROPERTY_CLASSES if i.spec.id.startswith("client.")]) / 2
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Hand, assigned
+from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Driver, assigned
 from worlds import Watched, spec
 
 from rebalance_sim.invariants.engine.step import StepKind
@@ -41,9 +41,9 @@ class Story:
         self.world = self.watched.world
         self.watched.advance_to(1_000)
 
-    def hands(self, *names: str) -> list[Hand]:
+    def hands(self, *names: str) -> list[Driver]:
         """Clients with open connections."""
-        found = [Hand(self.world, name) for name in names]
+        found = [Driver(self.world, name) for name in names]
         self.wait(10)
         return found
 
@@ -66,31 +66,31 @@ class Story:
         """As of ``Watched``."""
         return self.watched.steps(kind, **wanted)
 
-    def joined(self, *names: str) -> list[Hand]:
+    def joined(self, *names: str) -> list[Driver]:
         """Members of one generation, which the first of them leads; nobody has synced."""
         hands = self.hands(*names)
-        for hand in hands:
-            hand.join()
+        for driver in hands:
+            driver.join()
             self.wait(20)
-            hand.join()
+            driver.join()
             self.wait(20)
-        for hand in hands[:-1]:
-            hand.join()
+        for driver in hands[:-1]:
+            driver.join()
         self.wait(20)
-        assert {hand.generation_id for hand in hands} == {self.group.generation_id}
+        assert {driver.generation_id for driver in hands} == {self.group.generation_id}
         assert self.group.leader_id == hands[0].member_id
         return hands
 
-    def stable(self, *names: str) -> list[Hand]:
+    def stable(self, *names: str) -> list[Driver]:
         """The same, each with the partition of its number."""
         hands = self.joined(*names)
-        for hand in hands[1:]:
-            hand.sync()
-        hands[0].sync({hand.member_id: assigned(i) for i, hand in enumerate(hands)})
+        for driver in hands[1:]:
+            driver.sync()
+        hands[0].sync({driver.member_id: assigned(i) for i, driver in enumerate(hands)})
         self.wait(30)
         assert self.group.state is ClassicGroupState.STABLE
-        for hand in hands:
-            hand.answers.clear()
+        for driver in hands:
+            driver.answers.clear()
         return hands
 
 
@@ -100,14 +100,14 @@ class Story:
 def test_joins_are_parked_until_the_initial_delay_is_over_and_then_answered_at_once() -> None:
     story = Story(delay_ms=3_000)
     first, second = story.hands("a", "b")
-    for hand in (first, second):
-        hand.join()
+    for driver in (first, second):
+        driver.join()
         story.wait(10)
-        hand.join()
+        driver.join()
         story.wait(10)
-        assert hand.codes == ["MEMBER_ID_REQUIRED"]
+        assert driver.codes == ["MEMBER_ID_REQUIRED"]
     story.wait(5_990)
-    assert [hand.generation_id for hand in (first, second)] == [1, 1]
+    assert [driver.generation_id for driver in (first, second)] == [1, 1]
     assert first.answers[1][0] == second.answers[1][0], "both in the millisecond of the tick"
     [released] = story.steps(StepKind.RESPONSE_RELEASED, operation=4)
     assert released["request"]["member_id"] == second.member_id
@@ -127,7 +127,7 @@ def test_the_leaders_assignment_goes_to_all_when_it_is_committed_and_not_before(
     story.wait(30)
     assert leader.last.assignment == assigned(0)
     assert follower.last.assignment == assigned(1)
-    answered = {hand.answers[-1][0] for hand in (leader, follower)}
+    answered = {driver.answers[-1][0] for driver in (leader, follower)}
     assert answered == {sent_ms + MS_THERE + MS_THERE + MS_THERE}, "there, replicated, and back"
     [written] = story.steps(StepKind.COORDINATOR_WRITTEN)[-1:]
     assert written["event"]["type"] == "LeaderAssignment"
@@ -169,14 +169,14 @@ def test_a_client_that_connects_anew_gets_the_answer_there_and_not_on_the_old_co
     assert one["operation"] == max(_operations_of_joins(story, follower))
 
 
-def _is_join_of(step: dict[str, Any], hand: Hand) -> bool:
+def _is_join_of(step: dict[str, Any], driver: Driver) -> bool:
     request = step["request"]
-    return request["type"] == "JoinGroupRequest" and request["member_id"] == hand.member_id
+    return request["type"] == "JoinGroupRequest" and request["member_id"] == driver.member_id
 
 
-def _operations_of_joins(story: Story, hand: Hand) -> list[int]:
+def _operations_of_joins(story: Story, driver: Driver) -> list[int]:
     steps = story.steps(StepKind.COORDINATOR_REQUEST)
-    return [step["operation"] for step in steps if _is_join_of(step, hand)]
+    return [step["operation"] for step in steps if _is_join_of(step, driver)]
 
 
 def test_whoever_is_gone_loses_its_answer_and_in_the_end_its_place() -> None:
@@ -200,12 +200,12 @@ def test_whoever_is_gone_loses_its_answer_and_in_the_end_its_place() -> None:
 def test_the_answer_of_the_last_one_that_joins_lets_all_others_go() -> None:
     story = Story()
     hands = story.stable("a", "b", "c")
-    for hand in hands:
-        hand.join("orders", "payments")
+    for driver in hands:
+        driver.join("orders", "payments")
         story.wait(500)
-    times = {hand.answers[-1][0] for hand in hands}
+    times = {driver.answers[-1][0] for driver in hands}
     assert len(times) == 1
-    assert {hand.generation_id for hand in hands} == {story.group.generation_id}
+    assert {driver.generation_id for driver in hands} == {story.group.generation_id}
 
 
 # -- failover ------------------------------------------------------------------------------
@@ -261,8 +261,8 @@ def test_while_it_loads_a_coordinator_calms_who_sends_heartbeats_and_puts_off_al
     story = Story(CoordinatorMove(at_ms=10_000, to_broker=1))
     leader, follower = story.stable("a", "b")
     story.wait_until(9_980)
-    for hand in (leader, follower):
-        hand.connect(1)
+    for driver in (leader, follower):
+        driver.connect(1)
     story.wait_until(10_010)
     shard = story.world.brokers[1].replicas[0].shard
     assert shard.state.value == "loading"
@@ -317,8 +317,8 @@ def test_an_assignment_that_cannot_be_written_is_refused_to_all_and_the_group_st
     [written] = story.steps(StepKind.COORDINATOR_WRITTEN)[-1:]
     assert written["detail"] == error.value
     story.wait_until(11_100)
-    for hand in (leader, follower):
-        hand.join()
+    for driver in (leader, follower):
+        driver.join()
     story.wait(100)
     leader.sync({leader.member_id: assigned(0), follower.member_id: assigned(1)})
     follower.sync()
@@ -371,17 +371,17 @@ def test_a_join_that_waits_behind_somebody_elses_write_is_refused_with_it() -> N
 def test_a_group_that_cannot_be_written_is_not_there(linger_ms: int) -> None:
     failure = AppendFailure(at_ms=10_000, duration_ms=1_000)
     story = Story(failure, linger_ms=linger_ms, delay_ms=3_000)
-    [hand] = story.hands("a")
+    [driver] = story.hands("a")
     story.wait_until(10_100)
-    hand.join(instance_id="one")
+    driver.join(instance_id="one")
     story.wait(100)
-    assert hand.codes == ["NOT_COORDINATOR"]
+    assert driver.codes == ["NOT_COORDINATOR"]
     assert story.group is None
     story.wait_until(11_100)
-    hand.member_id = ""
-    hand.join(instance_id="one")
+    driver.member_id = ""
+    driver.join(instance_id="one")
     story.wait(3_100)
-    assert hand.codes[-1] == "NONE"
+    assert driver.codes[-1] == "NONE"
     assert story.group.generation_id == 1
 
 
@@ -413,8 +413,8 @@ def test_a_conversion_that_cannot_be_written_leaves_the_classic_group_as_it_was(
     assert shard is not None
     assert not shard.coordinator.groups
     assert sorted(story.group.members) == sorted([leader.member_id, follower.member_id])
-    for hand in (leader, follower):
-        hand.join("orders", "payments")
+    for driver in (leader, follower):
+        driver.join("orders", "payments")
     story.wait(100)
     assert leader.codes[-1] == follower.codes[-1] == "NONE"
 
@@ -434,11 +434,11 @@ def test_the_timer_of_a_classic_group_is_not_tried_again_when_its_write_fails() 
 
 
 def test_nothing_random_happens_with_hands() -> None:
-    def told() -> tuple[str, list[tuple[int, str]]]:
+    def reported() -> tuple[str, list[tuple[int, str]]]:
         story = Story(CoordinatorMove(at_ms=10_000, to_broker=1), linger_ms=20)
         hands = story.stable("a", "b", "c")
         story.wait_until(11_000)
-        answers = [(at_ms, type(r).__name__) for hand in hands for at_ms, r in hand.answers]
+        answers = [(at_ms, type(r).__name__) for driver in hands for at_ms, r in driver.answers]
         return story.world.trace.digest(), answers
 
-    assert told() == told()
+    assert reported() == reported()

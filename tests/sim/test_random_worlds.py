@@ -1,4 +1,4 @@
-"""Whatever happens to a world without defects: no promise breaks, and it comes to rest."""
+"""Whatever happens to a world without defects: no property is violated, and it comes to rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rebalance_sim.sim.spec import WorldSpec
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_world_under_random_faults_keeps_every_promise(seed: int) -> None:
+def test_a_world_under_random_faults_satisfies_every_property(seed: int) -> None:
     watched = Watched(random_spec(seed))
     watched.world._max_steps = 100_000
     result = watched.run()
@@ -26,7 +26,7 @@ def test_a_world_under_random_faults_keeps_every_promise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_group_of_a_world_under_random_faults_keeps_every_promise(seed: int) -> None:
+def test_every_group_of_a_world_under_random_faults_satisfies_every_property(seed: int) -> None:
     watched = Watched(random_groups_spec(seed))
     watched.world._max_steps = 100_000
     result = watched.run()
@@ -51,7 +51,7 @@ def test_batches_under_random_faults_break_nothing_that_is_not_known(
 
 @pytest.mark.parametrize("make_spec", [random_spec, random_groups_spec])
 @pytest.mark.parametrize("seed", range(40, 50))
-def test_replicas_agree_when_the_calm_is_over(
+def test_replicas_agree_when_the_quiet_period_is_over(
     seed: int, make_spec: Callable[[int], WorldSpec]
 ) -> None:
     watched = Watched(make_spec(seed))

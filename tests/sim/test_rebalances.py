@@ -152,7 +152,7 @@ def test_what_begins_before_the_last_has_ended_is_one_episode() -> None:
 
 def test_a_killed_member_is_noticed_when_its_session_ends() -> None:
     faults = (ClientCrash(at_ms=20_000, client="b"),)
-    watched = Watched(spec(client("a"), client("b"), faults=faults, calm_ms=90_000))
+    watched = Watched(spec(client("a"), client("b"), faults=faults, quiet_period_ms=90_000))
     watched.run()
     found = measured(watched)
     least_ms = SESSION_TIMEOUT_MS - HEARTBEAT_INTERVAL_MS

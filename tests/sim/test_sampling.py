@@ -38,7 +38,9 @@ def test_a_look_at_the_data_plane_leaves_it_as_it_is(seed: int) -> None:
 
 
 def test_samples_come_at_regular_times_to_the_very_end() -> None:
-    world = World(spec(client("a"), duration_ms=10_500, calm_ms=10_000), metrics_interval_ms=5_000)
+    world = World(
+        spec(client("a"), duration_ms=10_500, quiet_period_ms=10_000), metrics_interval_ms=5_000
+    )
     times = sorted({sample.at_ms for sample in world.run().samples})
     assert times == [5_000, 10_000, 15_000, 20_000]
 

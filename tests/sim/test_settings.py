@@ -118,8 +118,8 @@ def test_brokers_hear_of_a_change_one_by_one() -> None:
     assert {b.configs.heartbeat_interval_ms(group) for b in watched.world.brokers} == {2_000}
     watched.advance_to(20_006)
     assert {b.configs.heartbeat_interval_ms(group) for b in watched.world.brokers} == {5_000}
-    told = watched.steps(StepKind.CONFIG_CHANGED)
-    assert [step["shard"] for step in told] == ["broker-0"], "only one shard is active"
+    reported = watched.steps(StepKind.CONFIG_CHANGED)
+    assert [step["shard"] for step in reported] == ["broker-0"], "only one shard is active"
 
 
 # -- what is refused when a scenario is read -----------------------------------------------

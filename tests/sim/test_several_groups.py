@@ -334,12 +334,12 @@ def with_a_move(defects: tuple[str, ...]) -> Scenario:
         faults=(CoordinatorMove(at_ms=30_000, offsets_partition=0, to_broker=2),),
         defects=defects,
         duration_ms=100_000,
-        calm_ms=200_000,
+        quiet_period_ms=200_000,
     )
     return Scenario(name="a zombie for one, rightful for another", world=world)
 
 
-def test_a_broken_promise_names_its_group_and_the_other_groups_keep_theirs() -> None:
+def test_a_violated_property_names_its_group_and_the_other_groups_keep_theirs() -> None:
     result = run(with_a_move(defects=("KAFKA-19274",)))
     assert result.outcome in ("violation", "stuck")
     assert {row.group_id for row in result.violations} == {"group-b"}

@@ -30,42 +30,42 @@ def fired(world: World, at_ms: int) -> bool:
 
 def test_a_timer_fires_at_its_time() -> None:
     world = active_world()
-    world.brokers[0].replicas[0].shard.timers.obey((ScheduleTimer(KEY, 5_000),))
+    world.brokers[0].replicas[0].shard.timers.apply((ScheduleTimer(KEY, 5_000),))
     assert fired(world, 5_000)
 
 
 def test_a_timer_that_is_armed_again_fires_at_the_later_time_only() -> None:
     world = active_world()
     shard = world.brokers[0].replicas[0].shard
-    shard.timers.obey((ScheduleTimer(KEY, 5_000),))
-    shard.timers.obey((ScheduleTimer(KEY, 9_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 5_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 9_000),))
     assert fired(world, 9_000)
 
 
 def test_a_timer_can_be_brought_forward() -> None:
     world = active_world()
     shard = world.brokers[0].replicas[0].shard
-    shard.timers.obey((ScheduleTimer(KEY, 9_000),))
-    shard.timers.obey((ScheduleTimer(KEY, 5_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 9_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 5_000),))
     assert fired(world, 5_000)
 
 
 def test_a_cancelled_timer_does_not_fire_and_can_be_armed_anew() -> None:
     world = active_world()
     shard = world.brokers[0].replicas[0].shard
-    shard.timers.obey((ScheduleTimer(KEY, 5_000), CancelTimer(KEY)))
+    shard.timers.apply((ScheduleTimer(KEY, 5_000), CancelTimer(KEY)))
     assert KEY not in shard.armed_timers
-    shard.timers.obey((ScheduleTimer(KEY, 8_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 8_000),))
     assert fired(world, 8_000)
 
 
 def test_re_arming_a_timer_adds_no_event() -> None:
     world = active_world()
     shard = world.brokers[0].replicas[0].shard
-    shard.timers.obey((ScheduleTimer(KEY, 5_000),))
+    shard.timers.apply((ScheduleTimer(KEY, 5_000),))
     before = len(world.clock._queue)
     for at_ms in range(5_001, 5_500):
-        shard.timers.obey((ScheduleTimer(KEY, at_ms),))
+        shard.timers.apply((ScheduleTimer(KEY, at_ms),))
     assert len(world.clock._queue) == before
 
 

@@ -51,7 +51,7 @@ BAD_VALUES: list[tuple[str, Callable[[], Any]]] = [
     ("reconnect_backoff_max_ms", lambda: NetworkSpec(reconnect_backoff_max_ms=1)),
     ("count", lambda: BrokerSpec(count=0)),
     ("duration_ms", lambda: spec(client("a"), duration_ms=0)),
-    ("calm_ms", lambda: spec(client("a"), calm_ms=-1)),
+    ("quiet_period_ms", lambda: spec(client("a"), quiet_period_ms=-1)),
     ("semantics", lambda: spec(client("a"), semantics="kafka-9")),
     ("defects", lambda: spec(client("a"), defects=("KAFKA-0",))),
     (

@@ -257,7 +257,7 @@ def test_every_version_gets_a_group_through_a_hard_day(semantics: str) -> None:
     assert shares(watched) == [3, 3, 3]
 
 
-# --- brokers with a known defect ------------------------------------------------------------------
+# --- brokers with a defect ------------------------------------------------------------------
 
 IMPATIENT = tuple(client(name, max_poll_interval_ms=10_000) for name in "ab")
 
@@ -297,7 +297,7 @@ WHERE_DEFECTS_SHOW = {
             CoordinatorMove(at_ms=30_000, to_broker=1),
             CoordinatorMove(at_ms=30_300, to_broker=0),
         ),
-        calm_ms=200_000,
+        quiet_period_ms=200_000,
     ),
     # A member joins and leaves; of it nothing but tombstones is left in the next leader's log.
     "KAFKA-17306": spec(
@@ -307,7 +307,7 @@ WHERE_DEFECTS_SHOW = {
             LogCompaction(at_ms=30_000),
             CoordinatorMove(at_ms=31_000, to_broker=1),
         ),
-        calm_ms=200_000,
+        quiet_period_ms=200_000,
     ),
     # a had partitions that b has now. The load has read that a had them; then the record by which a
     # gave them up is compacted away, because there is a newer one of a; then the load reads that b
@@ -321,19 +321,22 @@ WHERE_DEFECTS_SHOW = {
             LogCompaction(at_ms=42_000),
         ),
         brokers=BrokerSpec(replication=DelaySpec(min_ms=2), load=DelaySpec(min_ms=4_000)),
-        calm_ms=200_000,
+        quiet_period_ms=200_000,
         seed=3,
     ),
     # Members that need nothing written stay with the broker that no longer leads.
     "KAFKA-19274": spec(
-        *IMPATIENT, faults=(CoordinatorMove(at_ms=30_000),), duration_ms=100_000, calm_ms=200_000
+        *IMPATIENT,
+        faults=(CoordinatorMove(at_ms=30_000),),
+        duration_ms=100_000,
+        quiet_period_ms=200_000,
     ),
     "KafScale-121": spec(
         *IMPATIENT,
         client("c", start_ms=40_000, max_poll_interval_ms=10_000),
         faults=(CoordinatorMove(at_ms=30_000),),
         duration_ms=100_000,
-        calm_ms=200_000,
+        quiet_period_ms=200_000,
     ),
 }
 
@@ -343,14 +346,14 @@ def test_there_is_a_story_for_every_defect_of_a_broker() -> None:
 
 
 @pytest.mark.parametrize("defect", BROKER_DEFECTS)
-def test_a_broker_with_a_known_defect_breaks_a_promise(defect: str) -> None:
+def test_a_broker_with_a_known_issue_violates_a_property(defect: str) -> None:
     watched = Watched(replace(WHERE_DEFECTS_SHOW[defect], defects=(defect,)))
     watched.world.run()
-    assert watched.broken() or watched.late()
+    assert watched.violated() or watched.late()
 
 
 @pytest.mark.parametrize("defect", BROKER_DEFECTS)
-def test_a_correct_broker_keeps_every_promise_in_the_same_story(defect: str) -> None:
+def test_a_correct_broker_satisfies_every_property_in_the_same_story(defect: str) -> None:
     Watched(WHERE_DEFECTS_SHOW[defect]).run()
 
 
@@ -372,4 +375,4 @@ def test_a_defect_that_shows_when_leadership_moves_harms_only_the_group_that_mov
         )
     )
     watched.world.run()
-    assert {*watched.broken(), *watched.late()} == {"group"}
+    assert {*watched.violated(), *watched.late()} == {"group"}

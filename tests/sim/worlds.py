@@ -42,7 +42,7 @@ def spec(
         "seed": 1,
         "topics": (TopicSpec(name="orders", partition_count=partition_count),),
         "duration_ms": 60_000,
-        "calm_ms": 120_000,
+        "quiet_period_ms": 120_000,
         "network": NetworkSpec(latency=DelaySpec(min_ms=2)),
         "brokers": BrokerSpec(
             replication=DelaySpec(min_ms=2),
@@ -63,7 +63,7 @@ class Watched:
 
         def make_checker(view: WorldView) -> Checker:
             checker = self.checkers[view.group_id] = Checker(view)
-            checker.liveness.on_calm_start(world_spec.duration_ms)
+            checker.liveness.on_quiet_period_start(world_spec.duration_ms)
             return checker
 
         self.world = World(world_spec, make_checker=make_checker, trace=self.trace)
@@ -81,14 +81,14 @@ class Watched:
         return result
 
     def assert_sound(self) -> None:
-        """No promise has been broken."""
-        broken = self.broken()
-        assert not broken, broken
+        """No property has been violated."""
+        violated = self.violated()
+        assert not violated, violated
 
-    def broken(self) -> dict[str, list[str]]:
-        """What has been broken so far, by group."""
+    def violated(self) -> dict[str, list[str]]:
+        """What has been violated so far, by group."""
         found = {name: list(map(str, c.unexplained)) for name, c in self.checkers.items()}
-        return {name: broken for name, broken in found.items() if broken}
+        return {name: violated for name, violated in found.items() if violated}
 
     def late(self) -> dict[str, list[str]]:
         """What has not come about in time, by group."""

@@ -14,7 +14,7 @@ import signal
 import time
 from typing import Any
 
-from rebalance_sim.scenarios.defects import zoo_scenario
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.observe.sampling import MetricSample
@@ -73,14 +73,14 @@ def run_observed(
     )
 
 
-def run_two_promises(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
-    """From seed 50 on, it is another promise that breaks."""
+def run_two_properties(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+    """From seed 50 on, it is another property that is violated."""
     result = run_observed(profile, seed, trace=trace)
-    broken = tuple(
-        dataclasses.replace(row, promise="log.other") if seed >= 50 else row
+    violated = tuple(
+        dataclasses.replace(row, property="log.other") if seed >= 50 else row
         for row in result.violations
     )
-    return dataclasses.replace(result, violations=broken)
+    return dataclasses.replace(result, violations=violated)
 
 
 def run_moody(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
@@ -92,21 +92,21 @@ def run_moody(profile: str, seed: int, *, trace: FullTrace | None = None) -> Run
 
 
 def run_defect(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
-    """The simulator, with a defect that breaks a promise, whatever the seed."""
-    result = run(zoo_scenario("mut-early-grant"), trace=trace)
+    """The simulator, with a defect that violates a property, whatever the seed."""
+    result = run(defect_scenario("mut-early-grant"), trace=trace)
     return dataclasses.replace(result, seed=seed, profile=profile)
 
 
 def _mixed(seed: int) -> dict[str, Any]:
     if seed % 10 == 3:
-        broken = ViolationRow(
-            promise="client.exclusive",
+        violated = ViolationRow(
+            property="client.exclusive",
             sentence="Nobody else owns it.",
             step=17,
             at_ms=1_234,
             detail="foo-1: A, B",
         )
-        return {"outcome": "violation", "violations": (broken, broken)}
+        return {"outcome": "violation", "violations": (violated, violated)}
     if seed % 10 == 6:
         return {"outcome": "known", "known": {"KAFKA-16147": 2}}
     if seed % 10 == 9:

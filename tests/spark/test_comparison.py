@@ -115,7 +115,7 @@ def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path)
     folder = ResultFolder(tmp_path / "out")
     rows = read_table(tmp_path / "out", "runs").to_pylist()
     first = [row for row in rows if row["seed"] < 3]
-    first[1] |= {"outcome": "violation", "reason": "a promise broke"}
+    first[1] |= {"outcome": "violation", "reason": "a property was violated"}
     first[4] |= {"outcome": "known"}
     folder.write("runs", 0, to_table("runs", first))
     summary = summarise_comparison(tmp_path / "out")
@@ -123,7 +123,7 @@ def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path)
     assert summary.outcomes["consumer-range"] == {"ok": 7, "violation": 1}
     assert summary.seeds_compared == 7
     assert {e.seeds for e in summary.estimates if e.metric == "partition_moves"} == {7}
-    assert summary.failures == ((0, "consumer-range", "violation", "a promise broke"),)
+    assert summary.failures == ((0, "consumer-range", "violation", "a property was violated"),)
     assert not summary.passed
 
 

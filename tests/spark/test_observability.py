@@ -127,7 +127,7 @@ def steps_in(file: Path) -> list[dict[str, object]]:
 
 def test_a_few_of_the_runs_that_failed_are_kept_with_every_step(tmp_path: Path) -> None:
     summary = a_sweep(tmp_path / "out", traces=3)
-    # The first of the one broken promise, then by seed: 3 and 13 broke it, 9 is stuck.
+    # The first of the one violated property, then by seed: 3 and 13 violated it, 9 is stuck.
     assert list(summary.traces) == [3, 9, 13]
     for file in summary.traces.values():
         assert [step["detail"] for step in steps_in(file)] == ["fake"]
@@ -138,8 +138,8 @@ def test_a_few_of_the_runs_that_failed_are_kept_with_every_step(tmp_path: Path) 
     assert summary.trace_command(19) is None
 
 
-def test_each_broken_promise_has_its_trace_before_another_one_has_two(tmp_path: Path) -> None:
-    runner = "fake_scenarios:run_two_promises"
+def test_each_violated_property_has_its_trace_before_another_one_has_two(tmp_path: Path) -> None:
+    runner = "fake_scenarios:run_two_properties"
     summary = a_sweep(tmp_path / "out", runner=runner, traces=2)
     assert list(summary.traces) == [3, 53]
 
@@ -171,11 +171,11 @@ def test_without_a_count_or_a_runner_that_can_be_traced_there_are_none(
 
 
 def test_the_trace_of_a_sweep_is_that_of_the_run(tmp_path: Path) -> None:
-    """With the simulator itself: a defect that breaks a promise."""
+    """With the simulator itself: a defect that violates a property."""
     summary = a_sweep(tmp_path / "out", runner="fake_scenarios:run_defect", seeds="0:1")
     [file] = summary.traces.values()
     trace = rebalance_sim.FullTrace()
-    result = rebalance_sim.run(rebalance_sim.zoo_scenario("mut-early-grant"), trace=trace)
+    result = rebalance_sim.run(rebalance_sim.defect_scenario("mut-early-grant"), trace=trace)
     assert steps_in(file) == [json.loads(line) for line in trace.lines]
     assert len(steps_in(file)) == result.steps
 
@@ -183,4 +183,4 @@ def test_the_trace_of_a_sweep_is_that_of_the_run(tmp_path: Path) -> None:
 def test_the_fakes_fail_as_these_tests_expect() -> None:
     assert [s for s in range(20) if run_seed("mixed", s).outcome == "violation"] == [3, 13]
     assert [s for s in range(20) if run_seed("mixed", s).outcome == "stuck"] == [9, 19]
-    assert fake_scenarios.run_two_promises("mixed", 53).violations[0].promise == "log.other"
+    assert fake_scenarios.run_two_properties("mixed", 53).violations[0].property == "log.other"

@@ -29,8 +29,8 @@ def rows_of(*seeds: int) -> list[dict[str, object]]:
 
 def write_batch(folder: ResultFolder, index: int, *seeds: int) -> None:
     results = [fake_scenarios.run_seed("mixed", seed) for seed in seeds]
-    broken = [row for result in results for row in violation_rows(result)]
-    folder.write("violations", index, to_table("violations", broken))
+    violated = [row for result in results for row in violation_rows(result)]
+    folder.write("violations", index, to_table("violations", violated))
     folder.write("runs", index, to_table("runs", rows_of(*seeds)))
 
 
@@ -46,7 +46,7 @@ def test_rows_come_back_as_they_went_in_and_by_seed(folder: ResultFolder) -> Non
     assert folder.batches_done() == {0, 1}
     assert read_table(folder.path, "runs").to_pylist() == rows_of(3, 6, 13, 14)
     violations = read_table(folder.path, "violations").to_pylist()
-    assert [(row["seed"], row["promise"], row["step"]) for row in violations] == [
+    assert [(row["seed"], row["property"], row["step"]) for row in violations] == [
         (3, "client.exclusive", 17),
         (3, "client.exclusive", 17),
         (13, "client.exclusive", 17),

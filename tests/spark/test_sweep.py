@@ -27,7 +27,7 @@ from rebalance_sim.spark.driver import BACKENDS
 from rebalance_sim.spark.job import WorkerReport, mismatch
 
 FAKE = "fake_scenarios:run_seed"
-LIMITS = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
+KNOWN_ISSUE_FILES = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
 
 
 @pytest.fixture(params=["pool", pytest.param("spark", marks=pytest.mark.spark)])
@@ -40,7 +40,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 
 def a_sweep(out: Path, backend: str = "pool", **options: object) -> SweepSummary:
     values = {"profile": "mixed", "seeds": "0:60", "batch_size": 7, "runner": FAKE}
-    values |= {"limits": LIMITS, **options}
+    values |= {"limits": KNOWN_ISSUE_FILES, **options}
     return sweep(out=out, backend=backend, **values)  # type: ignore[arg-type]
 
 
@@ -53,8 +53,8 @@ def test_every_planned_seed_has_one_row_and_the_summary_counts_them(
     assert summary.outcomes == Counter(row["outcome"] for row in runs)
     assert summary.outcomes == {"ok": 42, "known": 6, "violation": 6, "stuck": 6}
     assert not summary.passed
-    [broken] = summary.violations
-    assert (broken.name, broken.runs, broken.count, broken.first_seed) == (
+    [violated] = summary.violations
+    assert (violated.name, violated.runs, violated.count, violated.first_seed) == (
         "client.exclusive",
         6,
         12,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
-from rebalance_sim.invariants.model.classic_model import ClassicBook
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -30,26 +30,26 @@ __all__ = [
 ]
 
 
-class ClassicAnswersAgree(Invariant):
+class ClassicAnswersAgree(Property):
     """classic C5, all but its first clause."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.answers_agree",
         sentence=(
             "All JoinGroup answers of a generation name its assignor and its leader, and only the "
             "leader gets the list of members."
         ),
         clauses=("classic C5", "classic §1.6"),
-        broken_by=("test:classic-two-leaders", "test:classic-list-to-follower"),
+        violated_by=("test:classic-two-leaders", "test:classic-list-to-follower"),
     )
 
-    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare with what the generation is known by."""
         request, response = step.request, step.response
         if not isinstance(response, JoinGroupResponse) or response.error_code is not ErrorCode.NONE:
             return None
         generation_id = response.generation_id
-        leaders = book.leaders.get(generation_id)
+        leaders = classic_model.leaders.get(generation_id)
         if leaders is None or not response.leader:
             return None  # An answer of a consumer group, or of one that is gone by now.
         if response.leader not in leaders and not _reports_former_leader(request):
@@ -57,10 +57,10 @@ class ClassicAnswersAgree(Invariant):
                 f"{response.member_id} was told that {response.leader} leads generation "
                 f"{generation_id}; that is {' or '.join(sorted(map(str, leaders)))}"
             )
-        if response.protocol_name != book.protocols[generation_id]:
+        if response.protocol_name != classic_model.protocols[generation_id]:
             return Finding(
                 f"{response.member_id} was told that generation {generation_id} uses "
-                f"{response.protocol_name}, not {book.protocols[generation_id]}"
+                f"{response.protocol_name}, not {classic_model.protocols[generation_id]}"
             )
         if response.members and response.member_id != response.leader:
             return Finding(f"{response.member_id} got the list of members, and does not lead")
@@ -78,31 +78,35 @@ def _reports_former_leader(request: JoinGroupRequest) -> bool:
     )
 
 
-class ClassicSyncIsDurable(Invariant):
+class ClassicSyncIsDurable(Property):
     """classic C7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.sync_is_durable",
         sentence=(
             "A SyncGroup of a generation succeeds only when the leader's assignment is committed, "
             "with what that gives to the member."
         ),
         clauses=("classic C7", "classic §2.6", "classic §8.3"),
-        broken_by=("KAFKA-9801", "test:classic-sync-before-commit", "test:classic-sync-of-another"),
+        violated_by=(
+            "KAFKA-9801",
+            "test:classic-sync-before-commit",
+            "test:classic-sync-of-another",
+        ),
     )
 
-    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Is the record committed, and does it say so?"""
         request, response = step.request, step.response
         if (
             not isinstance(request, SyncGroupRequest)
             or not isinstance(response, SyncGroupResponse)
             or response.error_code is not ErrorCode.NONE
-            or book.group is None
+            or classic_model.group is None
         ):
             return None
         member_id, generation_id = request.member_id, request.generation_id
-        written = book.written.get(generation_id)
+        written = classic_model.written.get(generation_id)
         if written is None:
             return Finding(
                 f"{member_id} synced generation {generation_id}, of which nothing was written"
@@ -122,25 +126,25 @@ class ClassicSyncIsDurable(Invariant):
         return None
 
 
-class ClassicCommitFenced(Invariant):
+class ClassicCommitFenced(Property):
     """classic C8."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.commit_fenced",
         sentence=(
             "A commit to a classic group with members is stored only for one of them, at the "
             "present generation, and not in CompletingRebalance; without members only at none."
         ),
         clauses=("classic C8", "classic §8.4", "defects S4"),
-        broken_by=("test:classic-commit-unfenced", "test:classic-commit-while-completing"),
+        violated_by=("test:classic-commit-unfenced", "test:classic-commit-while-completing"),
     )
 
     def on_classic_commit(
-        self, step: Step, stored: Sequence[TopicPartition], book: ClassicBook
+        self, step: Step, stored: Sequence[TopicPartition], classic_model: ClassicModel
     ) -> Finding | None:
         """Look at who committed, and when."""
         request: OffsetCommitRequest = step.request
-        group = book.group
+        group = classic_model.group
         if group is None:
             return None
         generation_id, member_id = request.generation_id_or_member_epoch, request.member_id
@@ -163,36 +167,36 @@ class ClassicCommitFenced(Invariant):
         return None
 
 
-class ClassicGoneStaysGone(Invariant):
+class ClassicGoneStaysGone(Property):
     """classic C15, where the coordinator decides; a parked request is answered when it is let
     go."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.gone_stays_gone",
         sentence=(
             "A member id that was removed or replaced has no request granted any more, as long as "
             "the same coordinator has the group."
         ),
         clauses=("classic C15", "classic §2.5"),
-        broken_by=("test:classic-ghost-heartbeat", "test:classic-ghost-sync"),
+        violated_by=("test:classic-ghost-heartbeat", "test:classic-ghost-sync"),
     )
 
-    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look at what is answered at once."""
         request, response = step.request, step.response
         if not isinstance(request, HeartbeatRequest) or response is None:
             return None
-        return self._judge(step, book)
+        return self._judge(step, classic_model)
 
-    def on_classic_answer(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look at what was parked."""
         if not isinstance(step.request, (JoinGroupRequest, SyncGroupRequest)):
             return None
-        return self._judge(step, book)
+        return self._judge(step, classic_model)
 
-    def _judge(self, step: Step, book: ClassicBook) -> Finding | None:
+    def _judge(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         member_id = step.request.member_id
-        if not member_id or member_id not in book.gone:
+        if not member_id or member_id not in classic_model.gone:
             return None
         if step.response.error_code is not ErrorCode.NONE:
             return None

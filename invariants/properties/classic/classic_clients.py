@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise, first_among_living
+from rebalance_sim.invariants.engine.property import (
+    Finding,
+    Property,
+    PropertySpec,
+    first_among_living,
+)
 from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook
@@ -42,17 +47,17 @@ _BETWEEN_GENERATIONS = frozenset(
 """From a JoinGroup until its SyncGroup is answered, in the words of either library."""
 
 
-class EagerRevokesFirst(Invariant):
+class EagerRevokesFirst(Property):
     """classic C9, where it can be seen: at the member that sends JoinGroup."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.eager_revokes_first",
         sentence=(
             "An eager member owns nothing from its JoinGroup until its SyncGroup is answered "
             "(clients of the classic protocol)."
         ),
         clauses=("classic C9", "classic §3.2"),
-        broken_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
+        violated_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
         kinds=CLASSIC_KINDS,
     )
 
@@ -71,21 +76,21 @@ class EagerRevokesFirst(Invariant):
         if own not in _BETWEEN_GENERATIONS:
             return None
         return Finding(
-            f"{name} is {own.value} and still has {self.books.names_of(member.assigned)}"
+            f"{name} is {own.value} and still has {self.model.names_of(member.assigned)}"
         )
 
 
-class ExclusiveAmongKinds(Invariant):
+class ExclusiveAmongKinds(Property):
     """classic C9, C10, H12, as records see them."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.exclusive_consumption",
         sentence=(
             "No two clients may fetch a partition that the coordinator has as members at their "
             "present generation or epoch, if either speaks the classic protocol."
         ),
         clauses=("classic C9", "classic C10", "classic H12", "defects S1"),
-        broken_by=("test:classic-double-consumption",),
+        violated_by=("test:classic-double-consumption",),
         kinds=EVERY_KIND,
     )
     judges_mixed = True
@@ -100,16 +105,16 @@ class ExclusiveAmongKinds(Invariant):
         ):
             metadata = request.protocols[0].metadata
             if isinstance(metadata, Subscription) and metadata.owned_partitions:
-                self.books.readmitted.add(request.member_id)
+                self.model.readmitted.add(request.member_id)
         return None
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
-        if not self.books.classic_clients:
+        if not self.model.classic_clients:
             return None
-        for partition in sorted(self.books.contested):
-            names = sorted(self.books.fetchers[partition])
-            if any(name in self.books.classic_clients for name in names):
+        for partition in sorted(self.model.contested):
+            names = sorted(self.model.fetchers[partition])
+            if any(name in self.model.classic_clients for name in names):
                 finding = self._judge(partition, names)
                 if finding is not None:
                     return finding
@@ -136,50 +141,50 @@ class ExclusiveAmongKinds(Invariant):
         standing = [name for name in names if self._is_in_good_standing(name)]
         if len(standing) < 2:
             return None
-        books = self.books
-        members = map(books.member_of, standing)
+        model = self.model
+        members = map(model.member_of, standing)
         member_ids = [member.member_id for member in members if member is not None]
         return Finding(
-            f"{books.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
+            f"{model.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
             "them are members in good standing",
             {
                 "partition": partition,
                 "clients": tuple(standing),
-                "is_recreated": books.is_recreated(partition),
+                "is_recreated": model.is_recreated(partition),
                 "is_reused_generation": any(
                     self._is_of_reuse(name, partition) for name in standing
                 ),
-                "is_forgotten": any(partition in books.forgotten.get(m, ()) for m in member_ids),
-                "is_readmitted": not books.readmitted.isdisjoint(member_ids),
-                "has_outlived": any(books.has_outlived(m, partition) for m in member_ids),
+                "is_forgotten": any(partition in model.forgotten.get(m, ()) for m in member_ids),
+                "is_readmitted": not model.readmitted.isdisjoint(member_ids),
+                "has_outlived": any(model.has_outlived(m, partition) for m in member_ids),
             },
         )
 
     def _is_of_reuse(self, name: str, partition: TopicPartition) -> bool:
-        entry = self.books.classic_clients.get(name)
+        entry = self.model.classic_clients.get(name)
         if entry is None:
             return False
-        if self.books.has_reused_generation(entry.member):
+        if self.model.has_reused_generation(entry.member):
             entry.reused = frozenset(entry.member.assigned)
         return partition in entry.reused
 
     def _is_in_good_standing(self, name: str) -> bool:
         """Whether the coordinator has it, at exactly the number that the client is at."""
-        member, shard = self.books.member_of(name), self.books.acting_shard()
+        member, shard = self.model.member_of(name), self.model.acting_shard()
         if member is None or shard is None or member.member_epoch <= 0:
             return False
-        classic = self.books.classic_group_in(shard)
+        classic = self.model.classic_group_in(shard)
         if classic is not None:
             return (
                 member.member_id in classic.members and member.member_epoch == classic.generation_id
             )
-        group = self.books.group_in(shard)
+        group = self.model.group_in(shard)
         stored = None if group is None else group.members.get(member.member_id)
         return stored is not None and stored.member_epoch == member.member_epoch
 
 
-class _OfLeaderAssignment(Invariant):
-    """A promise about what a leader hands out, judged when the coordinator takes it."""
+class _OfLeaderAssignment(Property):
+    """A property about what a leader hands out, judged when the coordinator takes it."""
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge the assignment of the leader's SyncGroup."""
@@ -219,14 +224,14 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
     """classic C11. How many partitions a topic has is the leader's own knowledge, so that a gap
     counts and a short end does not."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.assignment_complete",
         sentence=(
             "A leader gives each partition to one member that subscribes to its topic, and leaves "
             "none out but those that somebody has still to give up."
         ),
         clauses=("classic C11", "classic §5", "defects S8"),
-        broken_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
+        violated_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
         kinds=CLASSIC_KINDS,
     )
 
@@ -262,14 +267,14 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
 class CooperativeTransfer(_OfLeaderAssignment):
     """classic C10, by the claims that the leader has before it."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.cooperative_transfer",
         sentence=(
             "Where all members keep partitions through a rebalance, nobody is given what another "
             "member claims to own, unless it claims that as well."
         ),
         clauses=("classic C10", "classic §3.5", "classic §5.4"),
-        broken_by=("test:classic-transfer-at-once",),
+        violated_by=("test:classic-transfer-at-once",),
         kinds=CLASSIC_KINDS,
     )
 

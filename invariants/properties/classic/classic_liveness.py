@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rebalance_sim.invariants.engine.step import ShardView
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
@@ -31,9 +31,9 @@ class Late(NamedTuple):
     client: str = ""
 
 
-def can_upgrade(books: Books, shard: ShardView) -> bool:
+def can_upgrade(model: ShadowModel, shard: ShardView) -> bool:
     """Whether a member of the consumer protocol would be let into the group as it is."""
-    group = books.classic_group_in(shard)
+    group = model.classic_group_in(shard)
     return (
         group is None
         or not group.members
@@ -47,13 +47,13 @@ def _can_downgrade(shard: ShardView) -> bool:
     return shard.configs.broker.group_consumer_migration_policy != "disabled"
 
 
-def unsettled(books: Books) -> Iterator[Late]:
+def unsettled(model: ShadowModel) -> Iterator[Late]:
     """The group itself, if it is a classic one, and each classic client that should be in it."""
-    shard = books.acting_shard()
+    shard = model.acting_shard()
     if shard is None:
         return
-    group, ledger = books.classic_group_in(shard), books.ledger_of(shard)
-    wanted = list(_wanted(books))
+    group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
+    wanted = list(_wanted(model))
     if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
         yield Late("the classic group", _why_unstable(group))
         return
@@ -67,7 +67,7 @@ def unsettled(books: Books) -> Iterator[Late]:
             state = getattr(member, "classic_state", member.state)
             yield Late(f"{name} ({state.value}, generation {member.member_epoch})", reason, name)
     if group is not None:
-        users = {member.member_id for _, member in _all(books)}
+        users = {member.member_id for _, member in _all(model)}
         for member_id in sorted(group.members.keys() - users):
             yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
 
@@ -109,41 +109,41 @@ def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> s
     return None if member.state is ClientState.STABLE else f"is {member.state.value}"
 
 
-def unowned(books: Books) -> Iterator[Late]:
+def unowned(model: ShadowModel) -> Iterator[Late]:
     """Partitions of what classic members subscribe to that nobody works on."""
-    shard = books.acting_shard()
-    if shard is None or books.ledger_of(shard).members:
+    shard = model.acting_shard()
+    if shard is None or model.ledger_of(shard).members:
         return  # Of consumer groups, the ledger knows.
-    names = {name for _, member in _wanted(books) for name in member.subscribed_topic_names}
+    names = {name for _, member in _wanted(model) for name in member.subscribed_topic_names}
     for name in sorted(names):
         topic = shard.coordinator.image.by_name.get(name)
         for number in range(topic.partition_count if topic else 0):
             partition = TopicPartition(topic.topic_id if topic else "", number)
-            if not books.fetchers.get(partition):
+            if not model.fetchers.get(partition):
                 yield Late(f"{name}-{number}", "is worked on by nobody")
 
 
-def _all(books: Books) -> Iterable[tuple[str, GroupMember]]:
-    return [(name, entry.member) for name, entry in sorted(books.classic_clients.items())]
+def _all(model: ShadowModel) -> Iterable[tuple[str, GroupMember]]:
+    return [(name, entry.member) for name, entry in sorted(model.classic_clients.items())]
 
 
-def _wanted(books: Books) -> Iterator[tuple[str, GroupMember]]:
+def _wanted(model: ShadowModel) -> Iterator[tuple[str, GroupMember]]:
     """Classic clients that should be working members."""
-    for name, member in _all(books):
+    for name, member in _all(model):
         if (
             member.has_subscription
             and member.is_polling
             and not member.is_closed
             and member.blocked_in is None
             and member.state is not ClientState.FATAL
-            and not _has_nothing_to_join_for(books, member)
+            and not _has_nothing_to_join_for(model, member)
         ):
             yield name, member
 
 
-def _has_nothing_to_join_for(books: Books, member: GroupMember) -> bool:
+def _has_nothing_to_join_for(model: ShadowModel, member: GroupMember) -> bool:
     """librdkafka sends no JoinGroup before one of its topics exists."""
-    shard = books.acting_shard()
+    shard = model.acting_shard()
     if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
         return False
     return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)

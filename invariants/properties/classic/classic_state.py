@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import GroupLedger
@@ -47,22 +47,28 @@ class _Seen(NamedTuple):
     protocol_counts: Mapping[str, int]
 
 
-class _OfClassicGroup(Invariant):
-    """A promise about the state of a classic group: judged where a step has touched it."""
+class _OfClassicGroup(Property):
+    """A property about the state of a classic group: judged where a step has touched it."""
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge what was touched."""
         if look.group is None:
             return None
-        book = look.book
+        classic_model = look.classic_model
         return self._judge(
-            _Seen(look.group, look.shard, look.touched, book.awaiting_count, book.protocol_counts)
+            _Seen(
+                look.group,
+                look.shard,
+                look.touched,
+                classic_model.awaiting_count,
+                classic_model.protocol_counts,
+            )
         )
 
     def full(self, view: WorldView) -> Finding | None:
         """Count anew over all members."""
-        shard = self.books.acting_shard()
-        group = None if shard is None else self.books.classic_group_in(shard)
+        shard = self.model.acting_shard()
+        group = None if shard is None else self.model.classic_group_in(shard)
         if shard is None or group is None:
             return None
         counts: dict[str, int] = {}
@@ -76,17 +82,17 @@ class _OfClassicGroup(Invariant):
         raise NotImplementedError
 
 
-class ClassicGenerationSteps(Invariant):
+class ClassicGenerationSteps(Property):
     """classic C1."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.generation_steps",
         sentence=(
             "While a coordinator holds a classic group, its generation grows by one at each end of "
             "a join phase, and changes at no other time."
         ),
         clauses=("classic C1", "classic §1.4"),
-        broken_by=("test:classic-generation-skipped", "test:classic-generation-back"),
+        violated_by=("test:classic-generation-skipped", "test:classic-generation-back"),
     )
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -117,14 +123,14 @@ CompletingRebalance to Stable."""
 class ClassicLegalState(_OfClassicGroup):
     """classic C2."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.legal_state",
         sentence=(
             "A classic group takes only the legal transitions; it is Empty without members, and "
             "has members in CompletingRebalance and Stable."
         ),
         clauses=("classic C2", "classic §1.4"),
-        broken_by=("test:classic-stable-without-commit", "test:classic-empty-with-members"),
+        violated_by=("test:classic-stable-without-commit", "test:classic-empty-with-members"),
     )
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -152,14 +158,14 @@ class ClassicLegalState(_OfClassicGroup):
 class ClassicAwaitingCounted(_OfClassicGroup):
     """classic C3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.awaiting_join",
         sentence=(
             "The number of members that await a join is that of the parked JoinGroups: none in "
             "CompletingRebalance, and in Stable only of static members that wait for a write."
         ),
         clauses=("classic C3",),
-        broken_by=("test:classic-awaiting-miscounted", "test:classic-forgotten-join"),
+        violated_by=("test:classic-awaiting-miscounted", "test:classic-forgotten-join"),
     )
 
     def _judge(self, seen: _Seen) -> Finding | None:
@@ -183,14 +189,14 @@ class ClassicAwaitingCounted(_OfClassicGroup):
 class ClassicIdsApart(_OfClassicGroup):
     """classic C4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.ids_apart",
         sentence=(
             "An id that was only handed out is no member's; whoever is to sync is a member; each "
             "static member, and nobody else, stands under its instance id."
         ),
         clauses=("classic C4",),
-        broken_by=("test:classic-pending-member", "test:classic-instance-lost"),
+        violated_by=("test:classic-pending-member", "test:classic-instance-lost"),
     )
 
     def _judge(self, seen: _Seen) -> Finding | None:
@@ -215,11 +221,11 @@ class ClassicIdsApart(_OfClassicGroup):
 class ClassicLeaderIsMember(_OfClassicGroup):
     """First clause of classic C5."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.leader_is_member",
         sentence="A classic group with members is led by one of them, any other by nobody.",
         clauses=("classic C5", "classic §1.6"),
-        broken_by=("test:classic-leader-gone",),
+        violated_by=("test:classic-leader-gone",),
     )
 
     def _judge(self, seen: _Seen) -> Finding | None:
@@ -237,14 +243,14 @@ class ClassicLeaderIsMember(_OfClassicGroup):
 class ClassicProtocolsCounted(_OfClassicGroup):
     """classic C6."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.protocols_counted",
         sentence=(
             "The number of members that offer an assignor is counted rightly, and every member of "
             "a generation offers the one that was selected."
         ),
         clauses=("classic C6", "classic §1.7"),
-        broken_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
+        violated_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
     )
 
     def _judge(self, seen: _Seen) -> Finding | None:
@@ -269,7 +275,7 @@ class ClassicProtocolsCounted(_OfClassicGroup):
 class ClassicTimersArmed(_OfClassicGroup):
     """classic C12."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.timers_armed",
         sentence=(
             "PreparingRebalance has a join timer, CompletingRebalance with members that are to "
@@ -277,7 +283,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             "handed out, has a session timer."
         ),
         clauses=("classic C12", "classic §2.9"),
-        broken_by=(
+        violated_by=(
             "KAFKA-12890",
             "KAFKA-9801",
             "test:classic-no-sync-deadline",
@@ -289,7 +295,7 @@ class ClassicTimersArmed(_OfClassicGroup):
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Remember what a refused conversion has left behind, and judge what was touched."""
         if look.group is not None and _refuses_conversion(step):
-            self.books.unparked.update(
+            self.model.unparked.update(
                 member_id
                 for member_id in look.touched
                 if self._lacks_session(look.group, look.shard, member_id)
@@ -319,7 +325,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             if self._lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
-                    {"is_unparked": member_id in self.books.unparked},
+                    {"is_unparked": member_id in self.model.unparked},
                 )
         for member_id in sorted(group.pending_join):
             if TimerKey("classic-session", group_id, member_id) not in armed:
@@ -336,23 +342,23 @@ def _refuses_conversion(step: Step) -> bool:
     )
 
 
-class ClassicLoadedState(Invariant):
+class ClassicLoadedState(Property):
     """classic C14. A group that has grown too large starts over at once (classic §8.2)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="classic.loaded_state",
         sentence=(
             "A load finds a classic group Empty or Stable, at the last generation in the log and "
             "with its members."
         ),
         clauses=("classic C14", "classic §8.2"),
-        broken_by=("test:classic-load-forgets",),
+        violated_by=("test:classic-load-forgets",),
     )
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare with the last record."""
         shard = shard_of(step)
-        group = shard.coordinator.classic_groups.get(self.books.group_id)
+        group = shard.coordinator.classic_groups.get(self.model.group_id)
         value = ledger.classic
         if value is None:
             if group is None or group.is_simple:

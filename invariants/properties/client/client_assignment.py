@@ -5,11 +5,11 @@ Source: coordinator §12.5-§12.7 (the text of KIP-848).
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Heeds, Promise
+from rebalance_sim.invariants.engine.property import Finding, Interest, PropertySpec
 from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import Books
-from rebalance_sim.invariants.properties.consumer.client_side import ClientSideInvariant
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
 from rebalance_sim.protocol.clients import (
     AssignmentInstalled,
     AssignmentReceived,
@@ -20,25 +20,25 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["AssignmentHeardOnce", "ResultHandedInOnce"]
+__all__ = ["AssignmentReportedOnce", "ResultHandedInOnce"]
 
 
-class AssignmentHeardOnce(ClientSideInvariant):
+class AssignmentReportedOnce(ClientSideProperty):
     """coordinator §12.7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.on_assignment.once",
         sentence=(
             "The assignor's callback runs once per epoch, with the whole target, assigned and "
             "pending, and the metadata of that epoch."
         ),
         clauses=("coordinator §12.7",),
-        broken_by=("mut-client-hears-every-answer",),
+        violated_by=("mut-client-hears-every-answer",),
     )
-    heeds = Heeds(effects=(AssignmentReceived,))
+    interest = Interest(effects=(AssignmentReceived,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._heard: dict[str, int] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -74,29 +74,31 @@ class AssignmentHeardOnce(ClientSideInvariant):
             said = response.member_epoch, whole, response.assignment_metadata
             if (effect.member_epoch, effect.partitions, effect.metadata) != said:
                 return Finding(
-                    f"{entry.name} was called back with {self.books.names_of(effect.partitions)}; "
-                    f"the answer has {self.books.names_of(whole)}",
+                    f"{entry.name} was called back with {self.model.names_of(effect.partitions)}; "
+                    f"the answer has {self.model.names_of(whole)}",
                     {"client": entry.name},
                 )
         return None
 
 
-class ResultHandedInOnce(ClientSideInvariant):
+class ResultHandedInOnce(ClientSideProperty):
     """coordinator §12.5, §12.6: what follows on an error."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.result.handed_in_once",
         sentence=(
             "A client hands in what it computed for the epoch that it was given, and again only "
             "if its own epoch was stale."
         ),
         clauses=("coordinator §12.5", "coordinator §12.6"),
-        broken_by=("mut-client-installs-again",),
+        violated_by=("mut-client-installs-again",),
     )
-    heeds = Heeds(events=(AssignmentInstalled,), effects=(ComputeAssignment, SendInstallAssignment))
+    interest = Interest(
+        events=(AssignmentInstalled,), effects=(ComputeAssignment, SendInstallAssignment)
+    )
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._epoch: dict[str, int | None] = {}
         """Client -> epoch of the group that it may hand in a result for."""
 

@@ -6,10 +6,10 @@ Sources: client §2, §3, §12.
 from __future__ import annotations
 
 from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
 from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -35,14 +35,14 @@ _BACKOFF_JITTER_PERCENT = 20
 """A backoff may be this much longer than its nominal length (client §2.2)."""
 
 
-class OneInFlight(Invariant):
+class OneInFlight(Property):
     """client C15. What was in flight when the member left does not count."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.one_in_flight",
         sentence="At most one heartbeat of a membership waits for its answer, leaves apart.",
         clauses=("client C15", "coordinator A1", "defects S7"),
-        broken_by=("KAFKA-16555",),
+        violated_by=("KAFKA-16555",),
     )
 
     def on_sent(
@@ -63,17 +63,17 @@ class OneInFlight(Invariant):
         )
 
 
-class HeartbeatPace(Invariant):
+class HeartbeatPace(Property):
     """client C16."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.pace",
         sentence=(
             "Two heartbeats of a Java client are an interval apart, except after a failure and "
             "when it joins, acknowledges or leaves."
         ),
         clauses=("client C16", "client §2.1"),
-        broken_by=("test:hasty-heartbeat",),
+        violated_by=("test:hasty-heartbeat",),
         kinds=(JAVA,),
     )
 
@@ -99,10 +99,10 @@ class HeartbeatPace(Invariant):
         )
 
 
-class HeartbeatAlive(Invariant):
+class HeartbeatAlive(Property):
     """client C17, at the moments at which a client could forget to go on."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.alive",
         sentence=(
             "A member that knows its coordinator and waits for no answer has its next heartbeat "
@@ -110,7 +110,7 @@ class HeartbeatAlive(Invariant):
             "it is about to leave."
         ),
         clauses=("client C17", "defects L1"),
-        broken_by=("KAFKA-16215", "KAFKA-19335"),
+        violated_by=("KAFKA-16215", "KAFKA-19335"),
     )
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -140,14 +140,14 @@ class HeartbeatAlive(Invariant):
         )
 
 
-class FullAfterFailure(Invariant):
+class FullAfterFailure(Property):
     """client C18, which is what repairs a lost answer (client §3)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.full_after_failure",
         sentence="The first heartbeat of a Java client after a failed one tells everything again.",
         clauses=("client C18", "coordinator A4"),
-        broken_by=("mut-client-keeps-sent-fields",),
+        violated_by=("mut-client-keeps-sent-fields",),
         kinds=(JAVA,),
     )
 
@@ -168,14 +168,14 @@ class FullAfterFailure(Invariant):
         )
 
 
-class JoinShape(Invariant):
+class JoinShape(Property):
     """client C19."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.join_shape",
         sentence="A join carries rebalance timeout, subscription and an empty owned list.",
         clauses=("client C19", "coordinator §2.2", "defects S9"),
-        broken_by=("test:bare-join",),
+        violated_by=("test:bare-join",),
     )
 
     def on_joining(
@@ -191,7 +191,7 @@ class JoinShape(Invariant):
         if owned is None:
             wrong.append("without an owned list")
         elif owned:
-            wrong.append(f"as the owner of {self.books.names_of(owned)}")
+            wrong.append(f"as the owner of {self.model.names_of(owned)}")
         if not wrong:
             return None
         return Finding(
@@ -200,14 +200,14 @@ class JoinShape(Invariant):
         )
 
 
-class SilentStates(Invariant):
+class SilentStates(Property):
     """client C20."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.hb.silent_states",
         sentence="A client that is not in the group sends no heartbeat.",
         clauses=("client C20",),
-        broken_by=("test:talks-when-fenced",),
+        violated_by=("test:talks-when-fenced",),
     )
 
     def on_sent(
@@ -227,10 +227,10 @@ class SilentStates(Invariant):
         )
 
 
-class LeaveOnce(Invariant):
+class LeaveOnce(Property):
     """client C21, and the leave epoch of the right kind (client §6.2)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.leave.once",
         sentence=(
             "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
@@ -238,12 +238,12 @@ class LeaveOnce(Invariant):
             "client that was told otherwise."
         ),
         clauses=("client C21", "client §6.2", "defects S7", "defects S9"),
-        broken_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
+        violated_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
     )
-    heeds = Heeds(events=(Close,))
+    interest = Interest(events=(Close,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._leaves_for_good: set[str] = set()
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -299,14 +299,14 @@ class LeaveOnce(Invariant):
         )
 
 
-class EpochReceived(Invariant):
+class EpochReceived(Property):
     """coordinator E3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.epoch.received",
         sentence="The epoch a client sends is one that it was told, or 0, -1, -2.",
         clauses=("coordinator E3", "defects S9"),
-        broken_by=("test:invents-epoch",),
+        violated_by=("test:invents-epoch",),
     )
 
     def on_sent(

@@ -5,10 +5,10 @@ Sources: client §6.1, §7, §8, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import (
     ClientState,
     CommitOffsets,
@@ -31,23 +31,23 @@ _LIBRDKAFKA_LOOKS_EVERY_MS = 500
 __all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "PositionSource"]
 
 
-class CommitEpoch(Invariant):
+class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will
     do."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.commit.epoch",
         sentence=(
             "A commit carries the client's identity of the moment in which it is sent; one that "
             "librdkafka repeats, that of its first sending."
         ),
         clauses=("client C22", "client §7"),
-        broken_by=("mut-client-signs-at-creation",),
+        violated_by=("mut-client-signs-at-creation",),
     )
-    heeds = Heeds(effects=(SendCommit,))
+    interest = Interest(effects=(SendCommit,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._signed: dict[str, set[int]] = {}
         """Librdkafka client -> epochs that its commits were rightly signed with."""
 
@@ -79,27 +79,27 @@ class CommitEpoch(Invariant):
         return None
 
 
-class CommitPosition(Invariant):
+class CommitPosition(Property):
     """client C23. A commit that had to wait names the positions of the time at which it was made,
     so what counts is the furthest that the application has come; what it asks for by number is its
     own. That positions themselves keep to what was handed out is ``client.deliver.owned``."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.commit.position",
         sentence=(
             "A commit that names no offsets of the application's own covers only records that "
             "were handed to it."
         ),
         clauses=("client C23", "defects S4"),
-        broken_by=("mut-client-commits-undelivered",),
+        violated_by=("mut-client-commits-undelivered",),
     )
-    heeds = Heeds(
+    interest = Interest(
         events=(PositionsKnown, RecordsReturned, CommitOffsets),
         effects=(SendCommit,),
     )
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._reached: dict[str, dict[TopicPartition, int]] = {}
         """Client -> partition -> where it started, or the end of what it was handed, if later."""
         self._by_application: set[str] = set()
@@ -136,7 +136,7 @@ class CommitPosition(Invariant):
             if early:
                 partition = min(early)
                 return Finding(
-                    f"{entry.name} commits {self.books.name_of(partition)} up to "
+                    f"{entry.name} commits {self.model.name_of(partition)} up to "
                     f"{offsets[partition]}; its application has come to "
                     f"{reached.get(partition, 'nothing of it')}",
                     {"client": entry.name, "partition": partition},
@@ -144,22 +144,22 @@ class CommitPosition(Invariant):
         return None
 
 
-class CommitOwned(Invariant):
+class CommitOwned(Property):
     """client C24. A commit that had to wait names what was assigned when it was made, and so it may
     come after a revocation; not after a rejoin, for it carries the epoch of its sending. One that
     goes out unsigned is nobody's. An application may commit what it likes: such a client is let
     off."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.commit.owned",
         sentence=(
             "Automatic commits that are signed name only partitions that the client has been "
             "assigned since it joined."
         ),
         clauses=("client C24",),
-        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
-    heeds = Heeds(effects=(SendCommit,))
+    interest = Interest(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of each commit."""
@@ -173,7 +173,7 @@ class CommitOwned(Invariant):
                 foreign = effect.request.offsets.keys() - entry.had_assigned
                 if foreign:
                     return Finding(
-                        f"{entry.name} commits {self.books.names_of(foreign)} at epoch "
+                        f"{entry.name} commits {self.model.names_of(foreign)} at epoch "
                         f"{effect.request.generation_id_or_member_epoch}; that was not assigned to "
                         "it since it joined",
                         {"client": entry.name, "partitions": frozenset(foreign)},
@@ -181,19 +181,19 @@ class CommitOwned(Invariant):
         return None
 
 
-class PositionSource(Invariant):
+class PositionSource(Property):
     """client C25, where the client decides: at the answer to its offset fetch."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.position.source",
         sentence=(
             "A partition starts at its committed offset; only if none is committed does the reset "
             "policy decide."
         ),
         clauses=("client C25", "defects S4"),
-        broken_by=("platformatic-267",),
+        violated_by=("platformatic-267",),
     )
-    heeds = Heeds(events=(OffsetFetchAnswered,))
+    interest = Interest(events=(OffsetFetchAnswered,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the positions asked for with the answer."""
@@ -211,7 +211,7 @@ class PositionSource(Invariant):
                 }
                 if wrong:
                     return Finding(
-                        f"{entry.name} resets {self.books.names_of(wrong)} "
+                        f"{entry.name} resets {self.model.names_of(wrong)} "
                         + (
                             f"after {response.error_code.name}, which says nothing of offsets"
                             if is_error
@@ -223,17 +223,17 @@ class PositionSource(Invariant):
                 for partition, offset in effect.positions.items():
                     if offset != response.offsets.get(partition):
                         return Finding(
-                            f"{entry.name} starts {self.books.name_of(partition)} at {offset}, "
+                            f"{entry.name} starts {self.model.name_of(partition)} at {offset}, "
                             f"committed is {response.offsets.get(partition)}",
                             {"client": entry.name},
                         )
         return None
 
 
-class PollTimer(Invariant):
+class PollTimer(Property):
     """client C26."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.poll_timer",
         sentence=(
             "A client goes stale exactly when its application has stayed away from poll for "
@@ -241,9 +241,9 @@ class PollTimer(Invariant):
             "assigned something, and does not count callbacks."
         ),
         clauses=("client C26", "client §6.1"),
-        broken_by=("test:impatient-poll-timer",),
+        violated_by=("test:impatient-poll-timer",),
     )
-    heeds = Heeds(effects=(StateChanged,))
+    interest = Interest(effects=(StateChanged,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A client that went stale must have had a reason."""

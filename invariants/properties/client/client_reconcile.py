@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.engine.property import (
     Finding,
-    Heeds,
-    Invariant,
-    Promise,
+    Interest,
+    Property,
+    PropertySpec,
     first_among_living,
 )
 from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
@@ -42,19 +42,19 @@ _STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, CallbackKind.LOST
 
 
-class SingleReconciliation(Invariant):
+class SingleReconciliation(Property):
     """client C8."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.reconcile.single",
         sentence="A client runs one reconciliation and one callback at a time.",
         clauses=("client C8", "client §4.3"),
-        broken_by=("mut-client-second-reconciliation",),
+        violated_by=("mut-client-second-reconciliation",),
     )
-    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._running: dict[str, RunCallback] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -94,17 +94,17 @@ class SingleReconciliation(Invariant):
         return None
 
 
-class RevokeBeforeAck(Invariant):
+class RevokeBeforeAck(Property):
     """client C9. The request was built somewhere inside the event, so both ends of it are asked."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.revoke_before_ack",
         sentence=(
             "What a client may fetch is in every owned list it sends, and so is all it is "
             "assigned but for what still waits for the assigned callback."
         ),
         clauses=("client C9", "coordinator A3", "defects S1"),
-        broken_by=(
+        violated_by=(
             "mut-ack-before-stop",
             "KAFKA-16258",
             "mut-client-rejoins-before-lost",
@@ -138,20 +138,20 @@ class RevokeBeforeAck(Invariant):
         what: str,
     ) -> Finding:
         return Finding(
-            f"{entry.name} reports {self.books.names_of(owned)} and {what} "
-            f"{self.books.names_of(hidden)}",
+            f"{entry.name} reports {self.model.names_of(owned)} and {what} "
+            f"{self.model.names_of(hidden)}",
             {"client": entry.name, "partitions": hidden},
         )
 
 
-class AckIsApplied(Invariant):
+class AckIsApplied(Property):
     """client C10."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.ack.is_applied",
         sentence="An owned list is exactly the last assignment that was fully reconciled.",
         clauses=("client C10", "client §3", "coordinator E2"),
-        broken_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
+        violated_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
     )
 
     def on_sent_owned(
@@ -162,28 +162,28 @@ class AckIsApplied(Invariant):
         if owned is None or owned in (entry.member.current.partitions, entry.current.partitions):
             return None
         return Finding(
-            f"{entry.name} reports {self.books.names_of(owned)} and has reconciled "
-            f"{self.books.names_of(entry.member.current.partitions)}",
+            f"{entry.name} reports {self.model.names_of(owned)} and has reconciled "
+            f"{self.model.names_of(entry.member.current.partitions)}",
             {"client": entry.name},
         )
 
 
-class FetchSubset(Invariant):
+class FetchSubset(Property):
     """client C11, with callbacks as the client reports them, not by the flags that it keeps."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.fetch.subset",
         sentence=(
             "A client fetches only what it is assigned, after the assigned callback has returned "
             "(well, if it is a Java client), and not while it is being revoked."
         ),
         clauses=("client C11", "client §8", "defects S1"),
-        broken_by=("mut-client-fetches-during-callback",),
+        violated_by=("mut-client-fetches-during-callback",),
     )
-    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._unannounced: dict[str, set[TopicPartition]] = {}
         self._assigning: set[str] = set()
 
@@ -219,7 +219,7 @@ class FetchSubset(Invariant):
         early = fetchable & self._unannounced.get(entry.name, set())
         if early:
             return Finding(
-                f"{entry.name} may fetch {self.books.names_of(early)} before its assigned callback "
+                f"{entry.name} may fetch {self.model.names_of(early)} before its assigned callback "
                 "has returned",
                 {"client": entry.name},
             )
@@ -232,29 +232,29 @@ class FetchSubset(Invariant):
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
         if not member.fetchable <= member.assigned.keys():
             foreign = member.fetchable - member.assigned.keys()
-            return Finding(f"{name} may fetch {self.books.names_of(foreign)}, not assigned to it")
+            return Finding(f"{name} may fetch {self.model.names_of(foreign)}, not assigned to it")
         running = member.running_callback
         if running is None or running.kind is _LOST:
             return None  # Lost partitions may be fetched until the callback ends (client §4.2).
         busy = member.fetchable & running.partitions
         if busy:
             return Finding(
-                f"{name} may fetch {self.books.names_of(busy)} during {running.kind.value}",
+                f"{name} may fetch {self.model.names_of(busy)} during {running.kind.value}",
                 {"client": name},
             )
         return None
 
 
-class DeliverOwned(Invariant):
+class DeliverOwned(Property):
     """client C12."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.deliver.owned",
         sentence="Records are handed out only of partitions that may be fetched.",
         clauses=("client C12", "defects S1", "defects S4"),
-        broken_by=("KAFKA-20332",),
+        violated_by=("KAFKA-20332",),
     )
-    heeds = Heeds(events=(RecordsReturned,))
+    interest = Interest(events=(RecordsReturned,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Look at the partitions of the records, as they stood before the event."""
@@ -264,7 +264,7 @@ class DeliverOwned(Invariant):
             state = entry.member.assigned.get(partition)
             if partition not in entry.fetchable:
                 return Finding(
-                    f"{entry.name} handed out records of {self.books.name_of(partition)}, which "
+                    f"{entry.name} handed out records of {self.model.name_of(partition)}, which "
                     "it may not fetch",
                     {
                         "client": entry.name,
@@ -274,36 +274,36 @@ class DeliverOwned(Invariant):
                 )
             if state is not None and state.position != position:
                 return Finding(
-                    f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "
+                    f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"its position is {state.position}",
                     {"client": entry.name, "partition": partition},
                 )
         return None
 
 
-class CallbackBalance(Invariant):
+class CallbackBalance(Property):
     """client C13, for partitions whose history of callbacks is known."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.callback.balance",
         sentence=(
             "For each partition the application is told that it is assigned, then once that it is "
             "revoked or lost; only a callback that failed, or was overtaken, is repeated."
         ),
         clauses=("client C13",),
-        broken_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
+        violated_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
     )
-    heeds = Heeds(events=(CallbackCompleted,), effects=(RunCallback,))
+    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
-        self._told: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = {}
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
+        self._reported: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = {}
         """Client -> partition -> its last callback, and whether that one may be repeated."""
         self._running: dict[str, RunCallback] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A new process has been told nothing."""
-        self._told[entry.name] = {}
+        self._reported[entry.name] = {}
         self._running.pop(entry.name, None)
         return None
 
@@ -312,9 +312,9 @@ class CallbackBalance(Invariant):
         if type(step.event) is CallbackCompleted:
             running = self._running.pop(entry.name, None)
             if running is not None and step.event.failed:
-                told = self._told.setdefault(entry.name, {})
+                reported = self._reported.setdefault(entry.name, {})
                 for partition in running.partitions:
-                    told[partition] = running.kind, True
+                    reported[partition] = running.kind, True
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -323,13 +323,13 @@ class CallbackBalance(Invariant):
             if type(effect) is not RunCallback:
                 continue
             self._running[entry.name] = effect
-            told = self._told.setdefault(entry.name, {})
+            reported = self._reported.setdefault(entry.name, {})
             for partition in sorted(effect.partitions):
-                kind, is_open = told.get(partition, (None, True))
+                kind, is_open = reported.get(partition, (None, True))
                 if effect.is_obsolete:
                     # Overtaken by a fence or a leave, before or after the callback of that.
                     if kind is _ASSIGNED:
-                        told[partition] = effect.kind, True
+                        reported[partition] = effect.kind, True
                     continue
                 ends = effect.kind is not _ASSIGNED
                 # Lost may follow on revoked: the member was fenced in between.
@@ -338,30 +338,30 @@ class CallbackBalance(Invariant):
                     last = kind.value if kind else "nothing"
                     return Finding(
                         f"{entry.name} runs {effect.kind.value} for "
-                        f"{self.books.name_of(partition)} after {last}",
+                        f"{self.model.name_of(partition)} after {last}",
                         {"client": entry.name, "partition": partition},
                     )
-                told[partition] = effect.kind, False
+                reported[partition] = effect.kind, False
         return None
 
 
-class CallbackIdentity(Invariant):
+class CallbackIdentity(Property):
     """client C14. A revoked callback that a fence or a leave has overtaken is let off."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.callback.identity",
         sentence=(
             "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
             "about to revoke when it became one, it still revokes."
         ),
         clauses=("client C14", "client §4.2"),
-        broken_by=(
+        violated_by=(
             "mut-client-revokes-on-fence",
             "mut-client-keeps-identity-on-fence",
             "mut-client-rejoins-before-lost",
         ),
     )
-    heeds = Heeds(effects=(RunCallback,))
+    interest = Interest(effects=(RunCallback,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Is the client a member as the callback starts?"""

@@ -1,6 +1,6 @@
 """Records: fetched before they are handed out, processed before they are committed, once if asked.
 
-Sources: client §7, §8, §12; defects S4, KAFKA-14196, KAFKA-16460 and KAFKA-18641. These promises
+Sources: client §7, §8, §12; defects S4, KAFKA-14196, KAFKA-16460 and KAFKA-18641. These properties
 are about worlds with a data plane; elsewhere nobody is asked.
 
 When a record may be processed twice follows from three of them together. A partition that is given
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Heeds, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import IntakeView, Step, shard_of
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import (
     Call,
     CallbackKind,
@@ -52,16 +52,16 @@ __all__ = [
 _ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
 
 
-class PositionFetched(Invariant):
+class PositionFetched(Property):
     """client §8: the position moves over records that ``poll`` returns, and no others."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.position.fetched",
         sentence="Records are handed out after they were fetched, and fetched after produced.",
         clauses=("client §8", "client C12"),
-        broken_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
+        violated_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
     )
-    heeds = Heeds(events=(RecordsReturned,), effects=())
+    interest = Interest(events=(RecordsReturned,), effects=())
     needs_data_plane = True
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -72,14 +72,14 @@ class PositionFetched(Invariant):
             end = intake.log_end_offset(partition)
             if fetched is not None and not position <= fetched <= end:
                 return Finding(
-                    f"{entry.name} handed out {self.books.name_of(partition)} up to {position}, "
+                    f"{entry.name} handed out {self.model.name_of(partition)} up to {position}, "
                     f"has fetched up to {fetched}, and the log ends at {end}",
                     {"client": entry.name, "partition": partition},
                 )
         return None
 
 
-class _WithRetries(Invariant):
+class _WithRetries(Property):
     """Keeps which clients may have a commit to repeat: one was refused, or got lost.
 
     A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
@@ -87,8 +87,8 @@ class _WithRetries(Invariant):
     ``sim-retried-commit`` in ``known.py``.
     """
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._failed_ms: dict[str, int] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -113,13 +113,13 @@ class CommitProcessed(_WithRetries):
     """defects S4. That it was handed out at all is ``client.commit.position``. An application may
     commit what it likes."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.commit.processed",
         sentence="An automatic commit does not pass what the application has processed.",
         clauses=("defects S4", "client §7", "client §8"),
-        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+        violated_by=("KAFKA-18641", "mut-client-commits-undelivered"),
     )
-    heeds = Heeds(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
+    interest = Interest(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
     needs_data_plane = True
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -139,7 +139,7 @@ class CommitProcessed(_WithRetries):
                 done = intake.processed_offset(partition)
                 if done is not None and offset > done:
                     return Finding(
-                        f"{entry.name} commits {self.books.name_of(partition)} at {offset}, and "
+                        f"{entry.name} commits {self.model.name_of(partition)} at {offset}, and "
                         f"has processed up to {done}",
                         {
                             "client": entry.name,
@@ -185,11 +185,11 @@ class _Commits:
         return self._acknowledged.get(partition)
 
 
-class _WithCommits(Invariant):
+class _WithCommits(Property):
     """Keeps ``_Commits`` for each client process."""
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._commits: dict[str, _Commits] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -205,23 +205,23 @@ class RevocationCommitted(_WithCommits):
     """KAFKA-14196 and KAFKA-16460: between the position that is committed before a revocation and
     the revocation itself nothing more is handed out. A commit that failed is another matter."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.revocation.committed",
         sentence=(
             "When onPartitionsRevoked of a Java client runs and the commit before it was "
             "acknowledged, that commit covers everything that was handed out."
         ),
         clauses=("defects S4", "client §8", "client §4.1"),
-        broken_by=("KAFKA-16460",),
+        violated_by=("KAFKA-16460",),
         kinds=(JAVA,),
     )
-    heeds = Heeds(
+    interest = Interest(
         events=(CommitAnswered, PositionsKnown, RecordsReturned), effects=(SendCommit, RunCallback)
     )
     needs_data_plane = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._late: dict[str, set[TopicPartition]] = {}
         """Client -> partitions of which it handed records out while they were to be revoked."""
 
@@ -270,7 +270,7 @@ class RevocationCommitted(_WithCommits):
             handed_out = intake.handed_out_offset(partition)
             if committed is not None and handed_out is not None and committed < handed_out:
                 return Finding(
-                    f"{entry.name} gives {self.books.name_of(partition)} up, committed up to "
+                    f"{entry.name} gives {self.model.name_of(partition)} up, committed up to "
                     f"{committed}, and has handed out up to {handed_out}",
                     {
                         "client": entry.name,
@@ -287,19 +287,19 @@ class StartCommitted(_WithCommits):
     and clients send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.start.committed",
         sentence=(
             "A record is handed out again only if no commit that covers it was acknowledged."
         ),
         clauses=("defects S4", "defects S5", "client C25"),
-        broken_by=("test:forgets-commit",),
+        violated_by=("test:forgets-commit",),
     )
-    heeds = Heeds(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
+    interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
         self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
@@ -329,8 +329,8 @@ class StartCommitted(_WithCommits):
                 known = self._committed.get(partition)
                 if known is not None and position < known[0] and self._counts(entry, partition):
                     return Finding(
-                        f"{entry.name} starts {self.books.name_of(partition)} at {position}; "
-                        f"{self.books.who(known[1])} was told that {known[0]} is committed",
+                        f"{entry.name} starts {self.model.name_of(partition)} at {position}; "
+                        f"{self.model.who(known[1])} was told that {known[0]} is committed",
                         {
                             "client": entry.name,
                             "partition": partition,
@@ -348,11 +348,11 @@ class StartCommitted(_WithCommits):
     def _counts(self, entry: ClientEntry, partition: TopicPartition) -> bool:
         """With a topic that is deleted go its committed offsets; and a member that was removed, and
         has not heard of it, may start from an answer that was long under way."""
-        shard = self.books.acting_shard()
+        shard = self.model.acting_shard()
         return (
             shard is not None
             and partition.topic_id in shard.coordinator.image.by_id
-            and is_registered(entry.member, self.books.ledger_of(shard))
+            and is_registered(entry.member, self.model.ledger_of(shard))
         )
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -375,23 +375,23 @@ class StartCommitted(_WithCommits):
 class StartProcessed(_WithRetries):
     """defects S4: records are skipped by a reset to the latest, and in no other way."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.start.processed",
         sentence=(
             "A consumer starts no later than processing has come, unless nothing was committed, or "
             "librdkafka has committed what it had only handed out."
         ),
         clauses=("defects S4", "client C25", "client §8"),
-        broken_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+        violated_by=("KAFKA-18641", "mut-client-commits-undelivered"),
     )
-    heeds = Heeds(
+    interest = Interest(
         events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
         effects=(ResetPositions, SendCommit),
     )
     needs_data_plane = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._reset: dict[str, set[TopicPartition]] = {}
         self._repeated: dict[TopicPartition, int] = {}
         """Partition -> the highest offset in a commit that was repeated."""
@@ -441,7 +441,7 @@ class StartProcessed(_WithRetries):
             done = intake.group_processed_offset(partition)
             if done is not None and position > max(done, self._let_off.get(partition, 0)):
                 return Finding(
-                    f"{entry.name} starts {self.books.name_of(partition)} at {position}; nobody "
+                    f"{entry.name} starts {self.model.name_of(partition)} at {position}; nobody "
                     f"has processed more than up to {done}",
                     {
                         "client": entry.name,

@@ -5,7 +5,12 @@ Sources: client §0.2, §1.2, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise, first_among_living
+from rebalance_sim.invariants.engine.property import (
+    Finding,
+    Property,
+    PropertySpec,
+    first_among_living,
+)
 from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.protocol.clients import (
@@ -35,17 +40,17 @@ _JOINED = (_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
 _LEAVE_EPOCHS = (LEAVE_EPOCH, STATIC_LEAVE_EPOCH)
 
 
-class LegalTransition(Invariant):
+class LegalTransition(Property):
     """client C1, on the changes that a client reports, which must add up to the one that is
     seen."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.transition.legal",
         sentence=(
             "A Java client changes its state only as the table allows, and tells every change."
         ),
         clauses=("client C1", "client §1.2", "TLA+ TypeOK"),
-        broken_by=("test:illegal-transition", "test:secret-transition"),
+        violated_by=("test:illegal-transition", "test:secret-transition"),
         kinds=(JAVA,),
     )
 
@@ -82,8 +87,8 @@ class LegalTransition(Invariant):
         )
 
 
-class _StateInvariant(Invariant):
-    """A promise about a client as it stands: judged when it moves, and for all on request."""
+class _StateProperty(Property):
+    """A property about a client as it stands: judged when it moves, and for all on request."""
 
     def judge(self, member: GroupMember) -> str | None:
         """What is wrong with this client; None if nothing is."""
@@ -101,7 +106,7 @@ class _StateInvariant(Invariant):
         what = self.judge(member)
         if what is None:
             return None
-        entry = self.books.clients.get(name)
+        entry = self.model.clients.get(name)
         return Finding(
             f"{name} is {member.state.value} at epoch {member.member_epoch} and {what}",
             {
@@ -114,10 +119,10 @@ class _StateInvariant(Invariant):
         )
 
 
-class EpochFitsState(_StateInvariant):
+class EpochFitsState(_StateProperty):
     """client C2."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.epoch.sign",
         sentence=(
             "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
@@ -125,7 +130,7 @@ class EpochFitsState(_StateInvariant):
             "librdkafka keeps its epoch until it joins again or has left."
         ),
         clauses=("client C2", "defects S9"),
-        broken_by=(
+        violated_by=(
             "KAFKA-19335",
             "mut-client-adopts-late-answers",
             "mut-client-keeps-leave-epoch",
@@ -150,14 +155,14 @@ class EpochFitsState(_StateInvariant):
         return None
 
 
-class IdentityFitsEpoch(_StateInvariant):
+class IdentityFitsEpoch(_StateProperty):
     """client C4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.identity",
         sentence="Commits are signed with the client's present id and epoch while it is a member.",
         clauses=("client C4", "defects S4"),
-        broken_by=("mut-client-keeps-identity-on-fence",),
+        violated_by=("mut-client-keeps-identity-on-fence",),
     )
 
     def judge(self, member: GroupMember) -> str | None:
@@ -175,15 +180,15 @@ class IdentityFitsEpoch(_StateInvariant):
         return f"signs commits {_signature(identity)}; its own id is {member.member_id}"
 
 
-class EmptyOutside(_StateInvariant):
+class EmptyOutside(_StateProperty):
     """client C6. A leave that is cut short by a fence holds on until its callback has ended
     (client §1.3, row 19)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.not_in_group.empty",
         sentence="A client that joins, or is unsubscribed, has no assignment left from before.",
         clauses=("client C6", "defects S1"),
-        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
     def judge(self, member: GroupMember) -> str | None:
@@ -193,20 +198,20 @@ class EmptyOutside(_StateInvariant):
         ):
             return None
         if member.assigned:
-            return f"still has {self.books.names_of(member.assigned)} assigned"
+            return f"still has {self.model.names_of(member.assigned)} assigned"
         if member.current != NO_ASSIGNMENT:
             return "still remembers a reconciled assignment"
         return None if member.target == NO_ASSIGNMENT else "still has a target"
 
 
-class StableMeansEqual(_StateInvariant):
+class StableMeansEqual(_StateProperty):
     """client C7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.stable.means_equal",
         sentence="A stable client has reconciled its target, and is assigned exactly that.",
         clauses=("client C7",),
-        broken_by=("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply"),
+        violated_by=("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply"),
     )
 
     def judge(self, member: GroupMember) -> str | None:
@@ -214,11 +219,11 @@ class StableMeansEqual(_StateInvariant):
         if member.state is not _S.STABLE:
             return None
         if member.target != member.current:
-            return self.books.target_and_current(member)
+            return self.model.target_and_current(member)
         if member.is_reconciling:
             return "is not done with its reconciliation"
         if member.assigned.keys() != member.current.partitions:
-            names_of = self.books.names_of
+            names_of = self.model.names_of
             return (
                 f"is assigned {names_of(member.assigned)}; it has reconciled "
                 f"{names_of(member.current.partitions)}"
@@ -230,14 +235,14 @@ def _signature(identity: CommitIdentity) -> str:
     return f"as {identity.member_id} at epoch {identity.member_epoch}"
 
 
-class EpochRises(Invariant):
+class EpochRises(Property):
     """client C3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.epoch.monotonic",
         sentence="The epoch of a client falls only to 0 or below.",
         clauses=("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic"),
-        broken_by=("test:epoch-regress",),
+        violated_by=("test:epoch-regress",),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -251,14 +256,14 @@ class EpochRises(Invariant):
         )
 
 
-class IdStable(Invariant):
+class IdStable(Property):
     """client C5."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.id.stable",
         sentence="A client process keeps its member id for life.",
         clauses=("client C5", "client §5", "defects S7"),
-        broken_by=("mut-client-clears-id-on-fence",),
+        violated_by=("mut-client-clears-id-on-fence",),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -271,14 +276,14 @@ class IdStable(Invariant):
         )
 
 
-class FatalIsFinal(Invariant):
+class FatalIsFinal(Property):
     """client C27; that no heartbeat follows is ``client.hb.silent_states``."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="client.fatal.terminal",
         sentence="After a fatal error a client stays as it is and is assigned nothing any more.",
         clauses=("client C27",),
-        broken_by=("test:fatal-revives",),
+        violated_by=("test:fatal-revives",),
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -289,5 +294,5 @@ class FatalIsFinal(Invariant):
             return Finding(f"{entry.name} went from FATAL to {entry.member.state.value}")
         if entry.member.assigned.keys() - entry.assigned.keys():
             new = entry.member.assigned.keys() - entry.assigned.keys()
-            return Finding(f"{entry.name} is FATAL and was assigned {self.books.names_of(new)}")
+            return Finding(f"{entry.name} is FATAL and was assigned {self.model.names_of(new)}")
         return None

@@ -5,7 +5,7 @@ Sources: client §11.3, §12, O1-O4; coordinator E1.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
@@ -23,14 +23,14 @@ _RELEASING = (
 )
 
 
-class ExclusiveConsumption(Invariant):
+class ExclusiveConsumption(Property):
     """client O1, and with it coordinator E1."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="cross.exclusive_consumption",
         sentence="No two members that are registered at their present epoch may fetch a partition.",
         clauses=("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment"),
-        broken_by=(
+        violated_by=(
             "mut-early-grant",
             "KAFKA-16147",
             "KAFKA-16258",
@@ -40,15 +40,15 @@ class ExclusiveConsumption(Invariant):
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         if ledger is None:
             return None
-        for partition in sorted(self.books.contested):
+        for partition in sorted(self.model.contested):
             names = [
                 name
-                for name in sorted(self.books.fetchers[partition])
-                if name in self.books.clients
-                and is_registered(self.books.clients[name].member, ledger)
+                for name in sorted(self.model.fetchers[partition])
+                if name in self.model.clients
+                and is_registered(self.model.clients[name].member, ledger)
             ]
             if len(names) > 1:
                 return self._found(partition, names)
@@ -56,7 +56,7 @@ class ExclusiveConsumption(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every living client."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         fetchable: dict[str, frozenset[TopicPartition]] = {}
         for name, client in view.clients().items():
             member = client.member
@@ -76,67 +76,67 @@ class ExclusiveConsumption(Invariant):
 
     def _found(self, partition: TopicPartition, names: list[str]) -> Finding:
         return Finding(
-            f"{self.books.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
+            f"{self.model.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
             "are members in good standing",
             {
                 "partition": partition,
                 "clients": tuple(names),
-                "was_given_away": self._all_but_one_gave_away(partition, names),
+                "was_lost_unrevoked": self._all_but_one_lost_it(partition, names),
             },
         )
 
-    def _all_but_one_gave_away(self, partition: TopicPartition, names: list[str]) -> bool:
-        entries = [self.books.clients[name] for name in names if name in self.books.clients]
-        givers = [e for e in entries if self.books.gave_away(e.member_id, {partition})]
+    def _all_but_one_lost_it(self, partition: TopicPartition, names: list[str]) -> bool:
+        entries = [self.model.clients[name] for name in names if name in self.model.clients]
+        givers = [e for e in entries if self.model.has_lost_unrevoked(e.member_id, {partition})]
         return len(givers) >= len(names) - 1
 
 
-class OnlyZombiesShare(Invariant):
+class OnlyZombiesShare(Property):
     """client O2. Whoever fetches without being registered does not know it yet, or is giving up."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="cross.only_zombies_share",
         sentence=(
             "Of several clients that may fetch a partition, all but one have been removed and "
             "do not know it yet, or are giving their partitions up."
         ),
         clauses=("client O2", "defects S1"),
-        broken_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
     )
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         if ledger is None:
             return None
-        for partition in sorted(self.books.contested):
-            for name in sorted(self.books.fetchers[partition]):
-                if name not in self.books.clients:
-                    continue  # Of the classic protocol, which has a promise of its own.
-                member = self.books.clients[name].member
+        for partition in sorted(self.model.contested):
+            for name in sorted(self.model.fetchers[partition]):
+                if name not in self.model.clients:
+                    continue  # Of the classic protocol, which has a property of its own.
+                member = self.model.clients[name].member
                 if is_registered(member, ledger) or member.state in _RELEASING:
                     continue
                 if member.member_epoch <= 0:
-                    others = sorted(self.books.fetchers[partition].keys() - {name})
+                    others = sorted(self.model.fetchers[partition].keys() - {name})
                     return Finding(
                         f"{name} is {member.state.value} at epoch {member.member_epoch} and still "
-                        f"fetches {self.books.name_of(partition)}, as does {others[0]}",
+                        f"fetches {self.model.name_of(partition)}, as does {others[0]}",
                         {"partition": partition, "client": name},
                     )
         return None
 
 
-class AssignedIsHeld(Invariant):
+class AssignedIsHeld(Property):
     """client O4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="cross.assigned_is_held",
         sentence=(
             "What a registered client at the coordinator's epoch is assigned is held for it by the "
             "coordinator."
         ),
         clauses=("client O4", "defects S1"),
-        broken_by=(
+        violated_by=(
             "mut-ack-before-stop",
             "KAFKA-16258",
             "mut-client-rejoins-before-lost",
@@ -148,15 +148,15 @@ class AssignedIsHeld(Invariant):
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         return None if ledger is None else self._judge(entry, ledger)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Judge the clients whose member was touched."""
-        if self.books.acting_ledger() is not change.ledger:
+        if self.model.acting_ledger() is not change.ledger:
             return None
         for member_id in change.members:
-            entry = self.books.by_member_id.get(member_id)
+            entry = self.model.by_member_id.get(member_id)
             if entry is not None:
                 finding = self._judge(entry, change.ledger)
                 if finding is not None:
@@ -165,7 +165,7 @@ class AssignedIsHeld(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Judge every living client."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         for name, client in view.clients().items():
             member = client.member
             stored = group.members.get(member.member_id) if group else None
@@ -191,14 +191,14 @@ class AssignedIsHeld(Invariant):
         return self._found(entry.name, member, set(assigned - held))
 
     def _found(self, name: str, member: GroupMember, extra: set[TopicPartition]) -> Finding:
-        entry = self.books.clients.get(name)
+        entry = self.model.clients.get(name)
         return Finding(
-            f"{name} is assigned {self.books.names_of(extra)} at epoch {member.member_epoch}; the "
+            f"{name} is assigned {self.model.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
             {
                 "client": name,
                 "partitions": frozenset(extra),
-                "was_given_away": self.books.gave_away(member.member_id, extra),
+                "was_lost_unrevoked": self.model.has_lost_unrevoked(member.member_id, extra),
                 "has_failed_callback": entry is not None and entry.has_failed_callback,
                 "took_late_answer": entry is not None and entry.took_late_answer,
                 "is_fetched": not extra.isdisjoint(member.fetchable),
@@ -206,17 +206,17 @@ class AssignedIsHeld(Invariant):
         )
 
 
-class CurrentFitsTarget(Invariant):
+class CurrentFitsTarget(Property):
     """ValidMemberEpoch of the TLA+ model, at the moment the client adopts epoch or assignment."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="cross.current_fits_target",
         sentence=(
             "A client that adopts the target epoch has reconciled nothing that the target gives to "
             "another member."
         ),
         clauses=("client §11.3", "TLA+ ValidMemberEpoch"),
-        broken_by=(
+        violated_by=(
             "mut-client-reports-target",
             "mut-client-second-reconciliation",
             "test:stale-current",
@@ -228,7 +228,7 @@ class CurrentFitsTarget(Invariant):
         member = entry.member
         if member.member_epoch == entry.member_epoch and member.current is entry.current:
             return None
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         if ledger is None or member.member_epoch != ledger.target_epoch:
             return None
         if not is_registered(member, ledger):
@@ -238,12 +238,14 @@ class CurrentFitsTarget(Invariant):
             if owner is not None and owner != member.member_id:
                 return Finding(
                     f"{entry.name} came to the target epoch {member.member_epoch} with "
-                    f"{self.books.name_of(partition)}, which the target gives to "
-                    f"{self.books.who(owner)}",
+                    f"{self.model.name_of(partition)}, which the target gives to "
+                    f"{self.model.who(owner)}",
                     {
                         "client": entry.name,
                         "partition": partition,
-                        "was_given_away": self.books.gave_away(member.member_id, {partition}),
+                        "was_lost_unrevoked": self.model.has_lost_unrevoked(
+                            member.member_id, {partition}
+                        ),
                         "took_late_answer": entry.took_late_answer,
                     },
                 )

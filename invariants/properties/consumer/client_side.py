@@ -1,7 +1,7 @@
 """Targets that members compute: by the right one, from what it was given, and no other way.
 
 Source: coordinator §12 (the text of KIP-848). No other version has such targets, and none of these
-promises is asked about there.
+properties is asked about there.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
-from rebalance_sim.invariants.model.computations import flaw_in, is_fit
+from rebalance_sim.invariants.model.computations import is_fit, problem_in
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
@@ -23,11 +23,11 @@ from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGr
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = [
+    "AssignorChangeHandled",
     "ChosenMemberInstalls",
-    "ClientSideInvariant",
+    "ClientSideProperty",
     "EpochOfPreparation",
     "MetadataOfEpoch",
-    "NewsHeeded",
     "OneComputingMember",
     "OwnVersion",
     "ResultValid",
@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 
-class ClientSideInvariant(Invariant):
-    """A promise about groups whose members compute their targets."""
+class ClientSideProperty(Property):
+    """A property about groups whose members compute their targets."""
 
     @classmethod
     def applies_to(cls, semantics: Semantics) -> bool:
@@ -58,20 +58,20 @@ class ClientSideInvariant(Invariant):
         self, step: Step, request: ConsumerGroupInstallAssignmentRequest
     ) -> ConsumerGroupPrepareAssignmentResponse | None:
         """What the sender was given by this shard for the epoch of its result."""
-        return self.books.computations.prepared(shard_of(step).name, request)
+        return self.model.computations.prepared(shard_of(step).name, request)
 
 
-class OneComputingMember(ClientSideInvariant):
+class OneComputingMember(ClientSideProperty):
     """coordinator §12.3, steps 1 and 4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.one_computing_member",
         sentence=(
             "One member at a time is told to compute; another one only when the first is done, "
             "gone, out of time, or unable, or when another assignor is to be used."
         ),
         clauses=("coordinator §12.3",),
-        broken_by=("mut-asks-everybody",),
+        violated_by=("mut-asks-everybody",),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -80,38 +80,38 @@ class OneComputingMember(ClientSideInvariant):
         if not response.should_compute_assignment:
             return None
         shard = shard_of(step)
-        told = self.books.computations.told(shard.name)
-        if told is None or told.member_id == response.member_id:
+        chosen = self.model.computations.chosen(shard.name)
+        if chosen is None or chosen.member_id == response.member_id:
             return None
-        ledger = self.books.ledger_of(shard)
-        entry = ledger.members.get(told.member_id)
+        ledger = self.model.ledger_of(shard)
+        entry = ledger.members.get(chosen.member_id)
         if (
             entry is None
             or entry.epoch < JOIN_EPOCH
-            or step.at_ms >= told.deadline_ms
-            or told.is_overruled
-            or ledger.target_epoch != told.target_epoch
-            or is_fit(ledger, response.member_id or "", instead_of=told.member_id)
+            or step.at_ms >= chosen.deadline_ms
+            or chosen.is_overruled
+            or ledger.target_epoch != chosen.target_epoch
+            or is_fit(ledger, response.member_id or "", instead_of=chosen.member_id)
         ):
             return None
         return Finding(
-            f"{self.books.who(response.member_id or '')} was told to compute while "
-            f"{self.books.who(told.member_id)} has until {told.deadline_ms} ms",
-            {"member": response.member_id, "computing": told.member_id},
+            f"{self.model.who(response.member_id or '')} was told to compute while "
+            f"{self.model.who(chosen.member_id)} has until {chosen.deadline_ms} ms",
+            {"member": response.member_id, "computing": chosen.member_id},
         )
 
 
-class ChosenMemberInstalls(ClientSideInvariant):
+class ChosenMemberInstalls(ClientSideProperty):
     """coordinator §12.6, check 5."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.chosen_member",
         sentence=(
             "A computed target is taken only from a member that was given the group at that "
             "epoch and has not been replaced since."
         ),
         clauses=("coordinator §12.6",),
-        broken_by=("mut-install-from-anybody",),
+        violated_by=("mut-install-from-anybody",),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -119,15 +119,15 @@ class ChosenMemberInstalls(ClientSideInvariant):
         request = self.accepted(step)
         if request is None:
             return None
-        who = self.books.who(request.member_id)
+        who = self.model.who(request.member_id)
         if self.given(step, request) is None:
             return Finding(
                 f"{who} installed a target for epoch {request.group_epoch}, at which it was not "
                 "given the group",
                 {"member": request.member_id},
             )
-        told = self.books.computations.told(shard_of(step).name)
-        if told is not None and (told.member_id != request.member_id or told.is_replaced):
+        chosen = self.model.computations.chosen(shard_of(step).name)
+        if chosen is not None and (chosen.member_id != request.member_id or chosen.is_replaced):
             return Finding(
                 f"{who} installed a target after another member took its place",
                 {"member": request.member_id},
@@ -135,14 +135,14 @@ class ChosenMemberInstalls(ClientSideInvariant):
         return None
 
 
-class EpochOfPreparation(ClientSideInvariant):
+class EpochOfPreparation(ClientSideProperty):
     """coordinator §12.3, step 5."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.epoch_of_preparation",
         sentence="A computed target has the group epoch at which its group was handed out.",
         clauses=("coordinator §12.3", "coordinator §12.6"),
-        broken_by=("mut-install-at-present-epoch",),
+        violated_by=("mut-install-at-present-epoch",),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -151,7 +151,7 @@ class EpochOfPreparation(ClientSideInvariant):
         given = None if request is None else self.given(step, request)
         if given is None:
             return None
-        epoch = self.books.ledger_of(shard_of(step)).target_epoch
+        epoch = self.model.ledger_of(shard_of(step)).target_epoch
         if epoch == given.group_epoch:
             return None
         return Finding(
@@ -161,10 +161,10 @@ class EpochOfPreparation(ClientSideInvariant):
         )
 
 
-class TargetAsComputed(ClientSideInvariant):
+class TargetAsComputed(ClientSideProperty):
     """coordinator §12.6, check 6 and step 7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.as_computed",
         sentence=(
             "A computed target that is installed is whole by the group that was handed out: "
@@ -172,7 +172,7 @@ class TargetAsComputed(ClientSideInvariant):
             "whoever has joined has nothing, whoever has left is not in it."
         ),
         clauses=("coordinator §12.6",),
-        broken_by=("mut-install-keeps-leavers", "mut-install-forgets-heirs"),
+        violated_by=("mut-install-keeps-leavers", "mut-install-forgets-heirs"),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -181,37 +181,37 @@ class TargetAsComputed(ClientSideInvariant):
         given = None if request is None else self.given(step, request)
         if request is None or given is None:
             return None
-        flaw = flaw_in(given, request, self.books.name_of)
-        if flaw is not None:
-            return Finding(f"a result was installed although {flaw}")
-        ledger = self.books.ledger_of(shard_of(step))
+        problem = problem_in(given, request, self.model.name_of)
+        if problem is not None:
+            return Finding(f"a result was installed although {problem}")
+        ledger = self.model.ledger_of(shard_of(step))
         shares = {row.member_id: row.partitions for row in request.members}
         for member in given.members:
-            heir = ledger.instances.get(member.instance_id or "")
-            if heir is not None and member.member_id not in ledger.members:
-                shares.setdefault(heir, shares.pop(member.member_id, frozenset()))
+            successor = ledger.instances.get(member.instance_id or "")
+            if successor is not None and member.member_id not in ledger.members:
+                shares.setdefault(successor, shares.pop(member.member_id, frozenset()))
         for member_id in sorted(ledger.members.keys() | ledger.targets.keys()):
             expected = shares.get(member_id, frozenset())
             if member_id not in ledger.members:
                 return Finding(f"{member_id} has a target and has left", {"member": member_id})
             if ledger.targets.get(member_id) != expected:
                 return Finding(
-                    f"the target of {self.books.who(member_id)} is "
-                    f"{self.books.names_of(ledger.targets.get(member_id, ()))}, computed was "
-                    f"{self.books.names_of(expected)}",
+                    f"the target of {self.model.who(member_id)} is "
+                    f"{self.model.names_of(ledger.targets.get(member_id, ()))}, computed was "
+                    f"{self.model.names_of(expected)}",
                     {"member": member_id},
                 )
         return None
 
 
-class RightfulResultAccepted(ClientSideInvariant):
+class RightfulResultAccepted(ClientSideProperty):
     """coordinator §12.6, check 6: the present group is not what a result is judged by."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.rightful_result",
         sentence="A result that is whole by the group that was handed out is not called invalid.",
         clauses=("coordinator §12.6",),
-        broken_by=("mut-install-checks-present",),
+        violated_by=("mut-install-checks-present",),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -220,23 +220,23 @@ class RightfulResultAccepted(ClientSideInvariant):
         if step.response.error_code is not ErrorCode.INVALID_ASSIGNMENT:
             return None
         given = self.given(step, request)
-        if given is None or flaw_in(given, request, self.books.name_of) is not None:
+        if given is None or problem_in(given, request, self.model.name_of) is not None:
             return None
         return Finding(
-            f"the result of {self.books.who(request.member_id)} for epoch {request.group_epoch} "
+            f"the result of {self.model.who(request.member_id)} for epoch {request.group_epoch} "
             f"was refused: {step.response.error_message}",
             {"member": request.member_id},
         )
 
 
-class ResultValid(ClientSideInvariant):
+class ResultValid(ClientSideProperty):
     """coordinator §12.6, check 6, for whoever computes."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignor.result_valid",
         sentence="A client-side assignor assigns every partition that it was given exactly once.",
         clauses=("coordinator §12.6", "defects S8"),
-        broken_by=("mut-streams-double-active",),
+        violated_by=("mut-streams-double-active",),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -245,20 +245,20 @@ class ResultValid(ClientSideInvariant):
         if type(request) is not ConsumerGroupInstallAssignmentRequest:
             return None
         given = self.given(step, request)
-        flaw = None if given is None else flaw_in(given, request, self.books.name_of)
-        if flaw is None:
+        problem = None if given is None else problem_in(given, request, self.model.name_of)
+        if problem is None:
             return None
-        return Finding(f"{self.books.who(request.member_id)} computed a target in which {flaw}")
+        return Finding(f"{self.model.who(request.member_id)} computed a target in which {problem}")
 
 
-class OwnVersion(ClientSideInvariant):
+class OwnVersion(ClientSideProperty):
     """coordinator §12.4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignor.own_version",
         sentence="A client-side assignor writes to each member in the version that member uses.",
         clauses=("coordinator §12.4",),
-        broken_by=("mut-streams-own-version",),
+        violated_by=("mut-streams-own-version",),
     )
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -271,25 +271,25 @@ class OwnVersion(ClientSideInvariant):
         for row in request.members:
             if row.metadata_version != used.get(row.member_id, row.metadata_version):
                 return Finding(
-                    f"{self.books.who(request.member_id)} wrote to "
-                    f"{self.books.who(row.member_id)} in version {row.metadata_version}; that "
+                    f"{self.model.who(request.member_id)} wrote to "
+                    f"{self.model.who(row.member_id)} in version {row.metadata_version}; that "
                     f"member uses {used[row.member_id]}",
                     {"member": row.member_id},
                 )
         return None
 
 
-class NewsHeeded(ClientSideInvariant):
+class AssignorChangeHandled(ClientSideProperty):
     """coordinator §12.1: this is what replaces an enforced rebalance."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignment.news_heeded",
         sentence=(
             "What a member newly says to an assignor, or a new reason other than 0, raises the "
             "group epoch."
         ),
         clauses=("coordinator §12.1",),
-        broken_by=("mut-no-bump-on-reason",),
+        violated_by=("mut-no-bump-on-reason",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -300,24 +300,24 @@ class NewsHeeded(ClientSideInvariant):
             old, new = _offers(before), _offers(after)
             if before is not None and after is not None and _is_news(old, new):
                 return Finding(
-                    f"{self.books.who(member_id)} has something new to say, and the group epoch "
+                    f"{self.model.who(member_id)} has something new to say, and the group epoch "
                     f"stays {change.group_epoch[1]}",
                     {"member": member_id},
                 )
         return None
 
 
-class MetadataOfEpoch(ClientSideInvariant):
+class MetadataOfEpoch(ClientSideProperty):
     """coordinator §12.7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="response.assignment_metadata",
         sentence=(
             "A member is told the metadata that came with the target of the epoch that it has "
             "reached; within an epoch they stay as they are."
         ),
         clauses=("coordinator §12.7",),
-        broken_by=("mut-metadata-ahead",),
+        violated_by=("mut-metadata-ahead",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -336,7 +336,7 @@ class MetadataOfEpoch(ClientSideInvariant):
                 continue
             if new.metadata != expected:
                 return Finding(
-                    f"{self.books.who(member_id)} has other metadata at epoch {new.member_epoch} "
+                    f"{self.model.who(member_id)} has other metadata at epoch {new.member_epoch} "
                     "than came with it",
                     {"member": member_id},
                 )
@@ -347,12 +347,12 @@ class MetadataOfEpoch(ClientSideInvariant):
         response: ConsumerGroupHeartbeatResponse = step.response
         if response.assignment is None or step.request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id or "")
+        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id or "")
         current = entry.current if entry else None
         if current is None or response.assignment_metadata == current.metadata:
             return None
         return Finding(
-            f"{self.books.who(response.member_id or '')} was told other metadata at epoch "
+            f"{self.model.who(response.member_id or '')} was told other metadata at epoch "
             f"{response.member_epoch} than it has reached",
             {"member": response.member_id},
         )

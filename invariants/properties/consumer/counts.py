@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.protocol.assignors.server import SubscriptionType
@@ -17,15 +17,15 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 __all__ = ["Counts", "GroupSize", "StaticMembers"]
 
 
-class StaticMembers(Invariant):
+class StaticMembers(Property):
     """coordinator C13. Real brokers keep a former instance id mapped to its member
     (coordinator D2)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.static_members",
         sentence="Each instance id is mapped to the one member that has it.",
         clauses=("coordinator C13", "defects S7"),
-        broken_by=("test:corrupt-counts",),
+        violated_by=("test:corrupt-counts",),
     )
     judges_mixed = True
 
@@ -48,7 +48,7 @@ class StaticMembers(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all members."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         holders: dict[str, str] = {}
@@ -57,7 +57,7 @@ class StaticMembers(Invariant):
                 other = holders.setdefault(member.instance_id, member_id)
                 if other != member_id:
                     return Finding(f"{other} and {member_id} both have {member.instance_id}")
-        ledger = self.books.acting_ledger()
+        ledger = self.model.acting_ledger()
         changed = ledger is not None and ledger.has_instance_changed
         return self._judge(group, holders, changed=changed)
 
@@ -75,14 +75,14 @@ class StaticMembers(Invariant):
         )
 
 
-class Counts(Invariant):
+class Counts(Property):
     """coordinator C14."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.counts",
         sentence="Subscriber counts, assignor votes and subscription type equal a recount.",
         clauses=("coordinator C14",),
-        broken_by=("test:corrupt-counts",),
+        violated_by=("test:corrupt-counts",),
     )
     judges_mixed = True
 
@@ -114,7 +114,7 @@ class Counts(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all members."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         members = group.members.values()
@@ -158,20 +158,20 @@ def _miscounted(what: str, found: Mapping[str, int], expected: Mapping[str, int]
     )
 
 
-class GroupSize(Invariant):
+class GroupSize(Property):
     """coordinator C24. What a load brings may exceed a limit that was lowered."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.group_size",
         sentence="No member joins a group that is full.",
         clauses=("coordinator C24",),
-        broken_by=("test:oversized",),
+        violated_by=("test:oversized",),
     )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Did the group grow beyond its limit?"""
-        limit = self.books.config.group_consumer_max_size
+        limit = self.model.config.group_consumer_max_size
         size = len(change.ledger.members)
         if size <= limit:
             return None

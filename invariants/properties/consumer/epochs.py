@@ -5,10 +5,10 @@ Sources: coordinator §0, §2.8, §14.1.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 
-class TargetEpochBounded(Invariant):
+class TargetEpochBounded(Property):
     """First half of coordinator C4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.target_epoch_bounded",
         sentence="The target epoch never exceeds the group epoch.",
         clauses=("coordinator C4", "classic H2", "defects S3"),
-        broken_by=("test:target-ahead",),
+        violated_by=("test:target-ahead",),
     )
     judges_mixed = True
 
@@ -44,7 +44,7 @@ class TargetEpochBounded(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Compare the two."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         return self._judge(group.target_assignment_epoch, group.group_epoch)
@@ -56,15 +56,15 @@ class TargetEpochBounded(Invariant):
         return Finding(f"the target epoch is {target_epoch}, the group epoch {group_epoch}")
 
 
-class GroupEpochsRise(Invariant):
+class GroupEpochsRise(Property):
     """Second half of coordinator C4. A failover may take back only what nobody was told
     (coordinator C21)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.group_epochs_rise",
         sentence="Group epoch and target epoch never fall while the group lives.",
         clauses=("coordinator C4", "defects S3"),
-        broken_by=("test:epoch-falls",),
+        violated_by=("test:epoch-falls",),
     )
     judges_mixed = True
 
@@ -81,17 +81,17 @@ class GroupEpochsRise(Invariant):
         return None
 
 
-class MemberEpochBounded(Invariant):
+class MemberEpochBounded(Property):
     """First half of coordinator C5."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.member_epoch_bounded",
         sentence=(
             "A member that is present is at an epoch above 0, if there is a target at all, and not "
             "above the target epoch."
         ),
         clauses=("coordinator C5", "defects S3"),
-        broken_by=("test:member-ahead",),
+        violated_by=("test:member-ahead",),
     )
     judges_mixed = True
 
@@ -114,10 +114,10 @@ class MemberEpochBounded(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at all members; a joiner that the coordinator has not placed yet is at 0."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
-        lowest = 1 if self.books.rules.assigns_in_heartbeat else 0
+        lowest = 1 if self.model.rules.assigns_in_heartbeat else 0
         for member_id, member in sorted(group.members.items()):
             epoch = member.member_epoch
             if not lowest <= epoch <= group.target_assignment_epoch and epoch != STATIC_LEAVE_EPOCH:
@@ -126,20 +126,20 @@ class MemberEpochBounded(Invariant):
 
     def _found(self, member_id: str, epoch: int, target_epoch: int) -> Finding:
         return Finding(
-            f"{self.books.who(member_id)} is at epoch {epoch}, the target epoch is {target_epoch}",
+            f"{self.model.who(member_id)} is at epoch {epoch}, the target epoch is {target_epoch}",
             {"member": member_id, "epoch": epoch},
         )
 
 
-class MemberEpochRises(Invariant):
+class MemberEpochRises(Property):
     """Second half of coordinator C5. A static return starts at 0 inside one batch, and is not seen
     here."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.member_epoch_rises",
         sentence="The epoch of a registered member never falls, but for a leave for a while.",
         clauses=("coordinator C5", "defects S3", "TLA+ GcSideMemberEpochIsMonotonic"),
-        broken_by=("test:member-epoch-falls",),
+        violated_by=("test:member-epoch-falls",),
     )
     judges_mixed = True
 
@@ -150,29 +150,29 @@ class MemberEpochRises(Invariant):
                 continue
             if after.epoch < before.epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return Finding(
-                    f"{self.books.who(member_id)} fell from epoch {before.epoch} to {after.epoch}",
+                    f"{self.model.who(member_id)} fell from epoch {before.epoch} to {after.epoch}",
                     {"member": member_id},
                 )
         return None
 
 
-class OwnerEpochUnique(Invariant):
+class OwnerEpochUnique(Property):
     """defects S2, as a rule that needs no history of all epochs: with each change of hands the
     epoch rises.
 
     A predecessor under the same instance id is the same owner. What a failover loses is forgotten.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.owner_epoch_unique",
         sentence="A partition and a member epoch together name at most one owner, for ever.",
         clauses=("defects S2",),
-        broken_by=("test:grant-while-revoking",),
+        violated_by=("test:grant-while-revoking",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._last: dict[str, dict[TopicPartition, tuple[int, str, str | None]]] = {}
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -220,25 +220,25 @@ class OwnerEpochUnique(Invariant):
                 continue
             if entry.epoch <= epoch:
                 return Finding(
-                    f"{self.books.name_of(partition)} went from {self.books.who(owner)} at epoch "
-                    f"{epoch} to {self.books.who(member_id)} at epoch {entry.epoch}",
+                    f"{self.model.name_of(partition)} went from {self.model.who(owner)} at epoch "
+                    f"{epoch} to {self.model.who(member_id)} at epoch {entry.epoch}",
                     {"partition": partition, "members": (owner, member_id)},
                 )
         return None
 
 
-class EpochFence(Invariant):
+class EpochFence(Property):
     """coordinator §2.8: the present epoch, a join, or the previous one with a plausible owned
     list."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.epoch_fence",
         sentence=(
             "A heartbeat at another epoch is accepted only as a join, or at the previous epoch "
             "with an owned list that the coordinator knows the member to hold."
         ),
         clauses=("coordinator §2.8", "defects S1", "defects S3"),
-        broken_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
+        violated_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -255,21 +255,21 @@ class EpochFence(Invariant):
             )
         if epoch == before.epoch:
             return None
-        if explains_lost_response(self.books, before, request):
+        if explains_lost_response(self.model, before, request):
             return None
         previous = before.current.previous_member_epoch if before.current else None
         owned = request.topic_partitions
         return Finding(
-            f"a heartbeat of {self.books.who(request.member_id)} at epoch {epoch} was accepted; "
+            f"a heartbeat of {self.model.who(request.member_id)} at epoch {epoch} was accepted; "
             f"the member is at {before.epoch}, before that at "
             f"{previous}, "
-            f"and reported {'nothing' if owned is None else self.books.names_of(owned)}",
+            f"and reported {'nothing' if owned is None else self.model.names_of(owned)}",
             {"member": request.member_id, "epoch": epoch, "stored": before.epoch},
         )
 
 
 def explains_lost_response(
-    books: Books, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
+    model: ShadowModel, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
     """Whether a lost answer explains the epoch of this request (coordinator §2.8; for the KIP
     coordinator §13, row 9)."""
@@ -279,6 +279,6 @@ def explains_lost_response(
     if request.member_epoch != current.previous_member_epoch:
         return False
     unknown = owned - current.assigned.keys()
-    if books.rules.reports_pending:  # The KIP's text also knows what is still to be revoked.
+    if model.rules.reports_pending:  # The KIP's text also knows what is still to be revoked.
         unknown -= current.pending_revocation.keys()
     return not unknown and request.member_epoch < stored.epoch

@@ -1,4 +1,4 @@
-"""Safety under fire, then liveness in the calm: what has not come about in time, and why.
+"""Safety under fire, then liveness in the quiet period: what has not come about in time, and why.
 
 Sources: coordinator §14.3; client §12 (client O5, O6); defects L1-L3, L6. Bounds are computed from
 the configuration.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rebalance_sim.invariants.engine.property import Promise
+from rebalance_sim.invariants.engine.property import PropertySpec
 from rebalance_sim.invariants.engine.step import ClientView, WorldView
 from rebalance_sim.invariants.known.unfinished import IN_NO_TARGET, Stuck, classified
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.properties.classic.classic_liveness import (
     can_upgrade,
     unowned,
@@ -34,13 +34,13 @@ SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
 acknowledge that, and one for polls, searches and round trips."""
 
-_SERVED = Promise(
+_SERVED = PropertySpec(
     id="liveness.group_served",
     sentence="Once faults stop, some coordinator serves the group.",
     clauses=("defects L6",),
-    broken_by=("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614"),
+    violated_by=("KAFKA-17306", "KAFKA-19862", "KAFKA-20254", "KAFKA-10614"),
 )
-_CONVERGES = Promise(
+_CONVERGES = PropertySpec(
     id="liveness.converges",
     sentence=(
         "Once faults stop, every subscribed, polling client that has not failed for good reaches "
@@ -53,7 +53,7 @@ _CONVERGES = Promise(
         "defects L1",
         "TLA+ EventuallyConverges",
     ),
-    broken_by=(
+    violated_by=(
         "KAFKA-16215",
         "mut-expire-keeps-ownership",
         "KAFKA-19274",
@@ -61,11 +61,11 @@ _CONVERGES = Promise(
         "sim-lost-pattern-withdrawal",
     ),
 )
-_OWNED = Promise(
+_OWNED = PropertySpec(
     id="liveness.partitions_owned",
     sentence="Once faults stop, every partition of a subscribed topic is worked on by a member.",
     clauses=("coordinator L3", "client O5", "defects L2"),
-    broken_by=(
+    violated_by=(
         "KAFKA-16198",
         "mut-no-bump-on-leave",
         "mut-no-bump-on-metadata",
@@ -76,19 +76,19 @@ _OWNED = Promise(
         "sim-lost-pattern-withdrawal",
     ),
 )
-_REVOKED = Promise(
+_REVOKED = PropertySpec(
     id="liveness.revocation_bounded",
     sentence="A revocation is acknowledged, or its owner removed, within the rebalance timeout.",
     clauses=("coordinator L2",),
-    broken_by=("test:moving-deadline",),
+    violated_by=("test:moving-deadline",),
 )
-_GHOSTS = Promise(
+_GHOSTS = PropertySpec(
     id="liveness.ghosts_gone",
     sentence="A member that no living client uses is gone after its session timeout.",
     clauses=("coordinator L3", "client O6", "defects L3", "defects S7"),
-    broken_by=("KAFKA-18931",),
+    violated_by=("KAFKA-18931",),
 )
-_CLASSIC_SETTLES = Promise(
+_CLASSIC_SETTLES = PropertySpec(
     id="liveness.classic_settles",
     sentence=(
         "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
@@ -97,35 +97,35 @@ _CLASSIC_SETTLES = Promise(
         "and sync phase are bounded by the rebalance timeouts."
     ),
     clauses=("classic C13", "classic H11", "defects L1", "defects L5"),
-    broken_by=("librdkafka-4783", "test:classic-never-synced"),
+    violated_by=("librdkafka-4783", "test:classic-never-synced"),
 )
-_CLASSIC_OWNED = Promise(
+_CLASSIC_OWNED = PropertySpec(
     id="liveness.classic_partitions_owned",
     sentence=(
         "Once faults stop, every partition that the members of a classic group subscribe to is "
         "worked on by one of them."
     ),
     clauses=("classic C13", "classic §6", "defects L2"),
-    broken_by=("KAFKA-9801", "test:classic-nobody-works"),
+    violated_by=("KAFKA-9801", "test:classic-nobody-works"),
 )
-_LEAVE_ENDS = Promise(
+_LEAVE_ENDS = PropertySpec(
     id="client.leave.completes",
     sentence="unsubscribe and close return within their timeouts.",
     clauses=("client C28",),
-    broken_by=("mut-client-leave-needs-success",),
+    violated_by=("mut-client-leave-needs-success",),
 )
 
-_COMPUTED = Promise(
+_COMPUTED = PropertySpec(
     id="liveness.target_computed",
     sentence=(
         "Once faults stop, a group whose members can compute its target gets one: whoever is "
         "chosen installs it, or another member, if there is one, takes its place."
     ),
     clauses=("coordinator §12.3",),
-    broken_by=("mut-no-computation-timer", "mut-no-recompute"),
+    violated_by=("mut-no-computation-timer", "mut-no-recompute"),
 )
 
-LIVENESS: tuple[Promise, ...] = (
+LIVENESS: tuple[PropertySpec, ...] = (
     _SERVED,
     _COMPUTED,
     _CONVERGES,
@@ -136,30 +136,30 @@ LIVENESS: tuple[Promise, ...] = (
     _GHOSTS,
     _LEAVE_ENDS,
 )
-"""All promises of this file, causes before consequences."""
+"""All properties of this file, causes before consequences."""
 
 
 class Liveness:
-    """Judges the calm period of one world.
+    """Judges the quiet period of one world.
 
-    ``on_calm_start`` says when the last fault ended. A load of a coordinator during the calm starts
-    all bounds anew, as it restarts all timers (coordinator L4); so does a client that starts, and
-    one that has news for an assignor, as that asks for a new target.
+    ``on_quiet_period_start`` says when the last fault ended. A load of a coordinator during the
+    quiet period starts all bounds anew, as it restarts all timers (coordinator L4); so does a
+    client that starts, and one that has news for an assignor, as that asks for a new target.
     """
 
-    def __init__(self, view: WorldView, books: Books | None = None) -> None:
+    def __init__(self, view: WorldView, model: ShadowModel | None = None) -> None:
         self._view = view
-        self._books = Books(view) if books is None else books
-        self._calm_since_ms: int | None = None
+        self._model = ShadowModel(view) if model is None else model
+        self._quiet_since_ms: int | None = None
 
-    def on_calm_start(self, at_ms: int) -> None:
+    def on_quiet_period_start(self, at_ms: int) -> None:
         """No fault and no deliberate change from now on."""
-        self._calm_since_ms = at_ms
+        self._quiet_since_ms = at_ms
 
     def on_disturbance(self, at_ms: int) -> None:
-        """Timers were restarted; before the calm this means nothing."""
-        if self._calm_since_ms is not None:
-            self._calm_since_ms = max(self._calm_since_ms, at_ms)
+        """Timers were restarted; before the quiet period this means nothing."""
+        if self._quiet_since_ms is not None:
+            self._quiet_since_ms = max(self._quiet_since_ms, at_ms)
 
     # -- bounds ----------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class Liveness:
     def slack_ms(self) -> int:
         """A few heartbeat intervals, the assignment interval, one lost answer, and a few
         batches; of settings that were altered, the longest."""
-        config, history = self._view.config, self._books.config_history
+        config, history = self._view.config, self._model.config_history
         clients = self._view.clients().values()
         request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
         # Clients go by the interval of their last answer, which may be longer than today's.
@@ -182,12 +182,12 @@ class Liveness:
 
     @property
     def ghost_bound_ms(self) -> int:
-        """From the calm on, until every ghost is gone."""
+        """From the quiet period on, until every ghost is gone."""
         return self._view.config.group_consumer_max_session_timeout_ms + self.slack_ms
 
     @property
     def bound_ms(self) -> int:
-        """From the calm on, until everything has come about.
+        """From the quiet period on, until everything has come about.
 
         Where members compute targets, one may be too slow, and another has to begin anew. A classic
         group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
@@ -198,7 +198,7 @@ class Liveness:
     def _aware_ms(self) -> int:
         """When a classic group has settled at the latest after topics changed: its leader hears of
         that when its metadata are too old. -1 if that never happened, or does not matter."""
-        changed_ms = self._books.topics_changed_ms
+        changed_ms = self._model.topics_changed_ms
         ages = [
             client.metadata_max_age_ms
             for client in self._view.clients().values()
@@ -215,7 +215,7 @@ class Liveness:
         longer_ms = 0
         if any(c.member.config.group_local_assignors for c in clients):
             longer_ms = rebalance_ms + self.slack_ms
-        if self._books.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
+        if self._model.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
             longer_ms += 2 * rebalance_ms
         return rebalance_ms + longer_ms
 
@@ -223,17 +223,17 @@ class Liveness:
 
     def verdict(self, at_ms: int) -> list[Stuck]:
         """Everything that is late at ``at_ms``; empty while no bound has passed."""
-        if self._calm_since_ms is None:
+        if self._quiet_since_ms is None:
             return []
-        calm_ms = at_ms - self._calm_since_ms
+        quiet_period_ms = at_ms - self._quiet_since_ms
         late: list[Stuck] = []
-        if calm_ms >= self.ghost_bound_ms:
+        if quiet_period_ms >= self.ghost_bound_ms:
             late += self._unserved()
             late += self._ghosts()
         late += self._revocations(at_ms)
-        if calm_ms >= self.bound_ms and at_ms >= self._aware_ms and not self._is_too_slow():
+        if quiet_period_ms >= self.bound_ms and at_ms >= self._aware_ms and not self._is_too_slow():
             late += self.pending(at_ms)
-        return [classified(stuck, self._view, self._books, self._calm_since_ms) for stuck in late]
+        return [classified(stuck, self._view, self._model, self._quiet_since_ms) for stuck in late]
 
     def _is_too_slow(self) -> bool:
         """Whether some application has stayed with a batch, or a classic client is to stay without
@@ -264,55 +264,55 @@ class Liveness:
         ]
 
     def _classic(self) -> Iterator[Stuck]:
-        books = self._books
-        for promise, found in (
-            (_CLASSIC_SETTLES, unsettled(books)),
-            (_CLASSIC_OWNED, unowned(books)),
+        model = self._model
+        for spec, found in (
+            (_CLASSIC_SETTLES, unsettled(model)),
+            (_CLASSIC_OWNED, unowned(model)),
         ):
             for late in found:
-                yield Stuck(
-                    promise=promise, subject=late.subject, reason=late.reason, client=late.client
-                )
+                yield Stuck(spec=spec, subject=late.subject, reason=late.reason, client=late.client)
 
     def _unserved(self) -> Iterator[Stuck]:
-        if self._books.acting_shard() is None:
-            yield Stuck(promise=_SERVED, subject="the group", reason="has no active coordinator")
+        if self._model.acting_shard() is None:
+            yield Stuck(spec=_SERVED, subject="the group", reason="has no active coordinator")
 
     def _waits_for_one_assignor(self) -> bool:
         """Is the only member that could compute a target running its assignor? How long that takes
         is the application's own affair, and nobody can take its place."""
-        books = self._books
-        ledger, shard = books.acting_ledger(), books.acting_shard()
-        told = None if shard is None else books.computations.told(shard.name)
-        if ledger is None or told is None or ledger.group_epoch <= ledger.target_epoch:
+        model = self._model
+        ledger, shard = model.acting_ledger(), model.acting_shard()
+        chosen = None if shard is None else model.computations.chosen(shard.name)
+        if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
             return False
-        entry = books.by_member_id.get(told.member_id)
+        entry = model.by_member_id.get(chosen.member_id)
         state = getattr(entry.member, "computing_state", None) if entry else None
         return state is ComputingState.COMPUTING and not any(
-            is_fit(ledger, member_id) for member_id in ledger.members if member_id != told.member_id
+            is_fit(ledger, member_id)
+            for member_id in ledger.members
+            if member_id != chosen.member_id
         )
 
     def _uncomputed(self) -> Iterator[Stuck]:
-        books = self._books
-        ledger, shard = books.acting_ledger(), books.acting_shard()
+        model = self._model
+        ledger, shard = model.acting_ledger(), model.acting_shard()
         if ledger is None or shard is None or ledger.group_epoch <= ledger.target_epoch:
             return
         if any(is_fit(ledger, member_id) for member_id in ledger.members):
-            told = books.computations.told(shard.name)
-            who = "nobody was" if told is None else f"{books.who(told.member_id)} was"
+            chosen = model.computations.chosen(shard.name)
+            who = "nobody was" if chosen is None else f"{model.who(chosen.member_id)} was"
             yield Stuck(
-                promise=_COMPUTED,
+                spec=_COMPUTED,
                 subject="the group",
                 reason=f"lacks the target of epoch {ledger.group_epoch}; {who} told to compute it",
             )
 
     def _unconverged(self) -> Iterator[Stuck]:
-        ledger = self._books.acting_ledger()
+        ledger = self._model.acting_ledger()
         if ledger is None:
             return
         group_epoch = ledger.group_epoch
-        shard = self._books.acting_shard()
-        if shard is not None and not can_upgrade(self._books, shard):
+        shard = self._model.acting_shard()
+        if shard is not None and not can_upgrade(self._model, shard):
             return
         for entry in self._wanted():
             member = entry.member
@@ -325,7 +325,7 @@ class Liveness:
             ):
                 continue
             yield Stuck(
-                promise=_CONVERGES,
+                spec=_CONVERGES,
                 subject=f"{entry.name} ({member.state.value}, epoch {member.member_epoch})",
                 reason=self._why(entry, stored, ledger),
                 client=entry.name,
@@ -337,18 +337,18 @@ class Liveness:
                     stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch
                 ):
                     yield Stuck(
-                        promise=_CONVERGES,
+                        spec=_CONVERGES,
                         subject=f"member {member_id}",
                         reason=f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
                         since_ms=ledger.state_since_ms.get(member_id),
                     )
 
     def _unowned(self) -> Iterator[Stuck]:
-        ledger = self._books.acting_ledger()
-        shard = self._books.acting_shard()
+        ledger = self._model.acting_ledger()
+        shard = self._model.acting_shard()
         if ledger is None or shard is None or not any(self._wanted()):
             return
-        if not can_upgrade(self._books, shard):
+        if not can_upgrade(self._model, shard):
             return
         by_name = shard.coordinator.image.by_name
         for name in sorted(ledger.all_names()):
@@ -358,16 +358,16 @@ class Liveness:
                 reason = self._why_unowned(partition, ledger)
                 if reason is not None:
                     holder = ledger.owner.get(partition) or ledger.target_owner.get(partition)
-                    entry = self._books.by_member_id.get(holder or "")
+                    entry = self._model.by_member_id.get(holder or "")
                     yield Stuck(
-                        promise=_OWNED,
+                        spec=_OWNED,
                         subject=f"{name}-{number}",
                         reason=reason,
                         client=entry.name if entry else "",
                     )
 
     def _revocations(self, at_ms: int) -> Iterator[Stuck]:
-        ledger = self._books.acting_ledger()
+        ledger = self._model.acting_ledger()
         if ledger is None:
             return
         for member_id, entry in sorted(ledger.members.items()):
@@ -379,29 +379,29 @@ class Liveness:
             ) + self.slack_ms
             if at_ms - since_ms > limit_ms:
                 yield Stuck(
-                    promise=_REVOKED,
-                    subject=self._books.who(member_id),
-                    reason=f"must revoke {self._books.names_of(current.pending_revocation)}",
+                    spec=_REVOKED,
+                    subject=self._model.who(member_id),
+                    reason=f"must revoke {self._model.names_of(current.pending_revocation)}",
                     since_ms=since_ms,
                 )
 
     def _ghosts(self) -> Iterator[Stuck]:
-        ledger = self._books.acting_ledger()
+        ledger = self._model.acting_ledger()
         for member_id, entry in sorted(ledger.members.items()) if ledger else ():
             if not self._has_user(member_id):
                 yield Stuck(
-                    promise=_GHOSTS,
+                    spec=_GHOSTS,
                     subject=f"member {member_id}",
                     reason=f"is registered at epoch {entry.epoch}, and no living client uses it",
                     since_ms=ledger.heard_ms.get(member_id) if ledger else None,
                 )
 
     def _has_user(self, member_id: str) -> bool:
-        member = self._books.user_of(member_id)
+        member = self._model.user_of(member_id)
         return member is not None and not member.is_closed
 
     def _blocked(self, at_ms: int) -> Iterator[Stuck]:
-        for name, entry in sorted(self._books.clients.items()):
+        for name, entry in sorted(self._model.clients.items()):
             member = entry.member
             if (
                 member.leave_is_pending
@@ -409,7 +409,7 @@ class Liveness:
                 and member.running_callback is None
             ):
                 yield Stuck(
-                    promise=_LEAVE_ENDS,
+                    spec=_LEAVE_ENDS,
                     subject=name,
                     reason=f"still waits for its leave in {member.state.value}",
                 )
@@ -418,17 +418,17 @@ class Liveness:
 
     def _wanted(self) -> Iterable[ClientEntry]:
         """Clients that should be working members."""
-        for name in sorted(self._books.clients):
-            member = self._books.clients[name].member
+        for name in sorted(self._model.clients):
+            member = self._model.clients[name].member
             if (
                 member.has_subscription
                 and member.is_polling
                 and not member.is_closed
                 and member.blocked_in is None
-                and not self._books.clients[name].sync_commits
+                and not self._model.clients[name].sync_commits
                 and member.state is not ClientState.FATAL
             ):
-                yield self._books.clients[name]
+                yield self._model.clients[name]
 
     def _why(self, entry: ClientEntry, stored: MemberEntry | None, ledger: GroupLedger) -> str:
         """The nearest cause that can be named."""
@@ -453,12 +453,12 @@ class Liveness:
                 state = ledger.members[holder].state.name
                 since_ms = ledger.state_since_ms.get(holder)
                 return (
-                    f"waits for partition {self._books.name_of(partition)} held by "
-                    f"{self._books.who(holder)} in {state} since {since_ms} ms"
+                    f"waits for partition {self._model.name_of(partition)} held by "
+                    f"{self._model.who(holder)} in {state} since {since_ms} ms"
                 )
         if stored.state is not MemberState.STABLE or stored.epoch != ledger.target_epoch:
             return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
-        return self._books.target_and_current(member)
+        return self._model.target_and_current(member)
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:
         """Why nobody works on this partition; None if somebody does."""
@@ -467,8 +467,8 @@ class Liveness:
             wanted_by = ledger.target_owner.get(partition)
             if wanted_by is None:
                 return IN_NO_TARGET
-            return f"is held by nobody; the target gives it to {self._books.who(wanted_by)}"
-        member, name = self._books.user_of(holder), self._books.who(holder)
+            return f"is held by nobody; the target gives it to {self._model.who(wanted_by)}"
+        member, name = self._model.user_of(holder), self._model.who(holder)
         if member is None:
             return f"is held by {holder}, which no living client uses"
         if partition in member.fetchable:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry, expected_state
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -18,7 +18,7 @@ from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 __all__ = [
-    "AcknowledgementHeeded",
+    "AcknowledgementApplied",
     "FreeIsGranted",
     "GroupStateCorrect",
     "PendingMeansUnrevoked",
@@ -40,17 +40,17 @@ class _Current(Protocol):
     def pending_revocation(self) -> Mapping[TopicPartition, int]: ...
 
 
-class PendingMeansUnrevoked(Invariant):
+class PendingMeansUnrevoked(Property):
     """coordinator C6."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.pending_means_unrevoked",
         sentence=(
             "A member with partitions to revoke is in UNREVOKED_PARTITIONS, and has not passed "
             "the target epoch that asks for it."
         ),
         clauses=("coordinator C6", "TLA+ ValidStableGroupState"),
-        broken_by=("test:pending-while-stable",),
+        violated_by=("test:pending-while-stable",),
     )
     judges_mixed = True
 
@@ -67,7 +67,7 @@ class PendingMeansUnrevoked(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         for member_id, member in sorted(group.members.items()) if group else ():
             if group is not None and member.pending_revocation:
                 finding = self._judge(member_id, member, group.target_assignment_epoch)
@@ -76,32 +76,32 @@ class PendingMeansUnrevoked(Invariant):
         return None
 
     def _judge(self, member_id: str, current: _Current, target_epoch: int) -> Finding | None:
-        limit = target_epoch if self.books.filters_target else target_epoch - 1
+        limit = target_epoch if self.model.filters_target else target_epoch - 1
         if current.state is MemberState.UNREVOKED_PARTITIONS and current.member_epoch <= limit:
             return None
         return Finding(
-            f"{self.books.who(member_id)} must revoke "
-            f"{self.books.names_of(current.pending_revocation)} in {current.state.name} at epoch "
+            f"{self.model.who(member_id)} must revoke "
+            f"{self.model.names_of(current.pending_revocation)} in {current.state.name} at epoch "
             f"{current.member_epoch}; the target epoch is {target_epoch}",
             {"member": member_id},
         )
 
 
-class StableMeansTarget(Invariant):
+class StableMeansTarget(Property):
     """coordinator C7, with the tolerance of 4.3 for topics that the member has dropped meanwhile.
 
     While the group epoch is ahead of the target, a topic may have been dropped and taken up again,
     or deleted; then parts of the old target are missing, and nothing is missing for ever.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.stable_means_target",
         sentence=(
             "A member that is STABLE at the target epoch is assigned exactly its target; one that "
             "waits there is assigned nothing else."
         ),
         clauses=("coordinator C7", "TLA+ ValidStableGroupState"),
-        broken_by=("test:stable-without-target", "test:target-without-epoch"),
+        violated_by=("test:stable-without-target", "test:target-without-epoch"),
     )
     judges_mixed = True
 
@@ -132,8 +132,8 @@ class StableMeansTarget(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member at the target epoch."""
-        shard = self.books.acting_shard()
-        group = self.books.group_in(shard) if shard else None
+        shard = self.model.acting_shard()
+        group = self.model.group_in(shard) if shard else None
         if shard is None or group is None:
             return None
         for member_id, member in sorted(group.members.items()):
@@ -168,31 +168,31 @@ class StableMeansTarget(Invariant):
             if current.state is MemberState.UNRELEASED_PARTITIONS:
                 return None
             missing = set(target - assigned)
-            if self.books.filters_target:
+            if self.model.filters_target:
                 if not is_settled:
                     return None
                 topics = {t.topic_id for n in topic_names if (t := image.by_name.get(n))}
                 missing = {p for p in missing if p.topic_id in topics}
             if not missing:
                 return None
-            what = f"lacks {self.books.names_of(missing)} of its target"
+            what = f"lacks {self.model.names_of(missing)} of its target"
         else:
-            what = f"has {self.books.names_of(extra)} beside its target"
+            what = f"has {self.model.names_of(extra)} beside its target"
         return Finding(
-            f"{self.books.who(member_id)} is {current.state.name} at the target epoch "
+            f"{self.model.who(member_id)} is {current.state.name} at the target epoch "
             f"{current.member_epoch} and {what}",
             {"member": member_id},
         )
 
 
-class RevokeBeforeAssign(Invariant):
+class RevokeBeforeAssign(Property):
     """coordinator §3.3: the heart of the incremental protocol, seen from one member."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.revoke_before_assign",
         sentence="While a member has something to revoke, it is granted nothing new.",
         clauses=("coordinator §3.3", "coordinator §3.5"),
-        broken_by=("test:grant-while-revoking",),
+        violated_by=("test:grant-while-revoking",),
     )
     judges_mixed = True
 
@@ -206,24 +206,24 @@ class RevokeBeforeAssign(Invariant):
             granted = after.current.assigned.keys() - before.current.assigned.keys()
             if granted:
                 return Finding(
-                    f"{self.books.who(member_id)} was granted {self.books.names_of(granted)} while "
-                    f"it must revoke {self.books.names_of(after.current.pending_revocation)}",
+                    f"{self.model.who(member_id)} was granted {self.model.names_of(granted)} while "
+                    f"it must revoke {self.model.names_of(after.current.pending_revocation)}",
                     {"member": member_id},
                 )
         return None
 
 
-class AcknowledgementHeeded(Invariant):
+class AcknowledgementApplied(Property):
     """coordinator §3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.acknowledgement_heeded",
         sentence=(
             "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
             "ends that revocation."
         ),
         clauses=("coordinator §3.4", "coordinator §3.5", "defects L1"),
-        broken_by=("KAFKA-16249-ack",),
+        violated_by=("KAFKA-16249-ack",),
     )
     judges_mixed = True
 
@@ -236,31 +236,31 @@ class AcknowledgementHeeded(Invariant):
         pending = before.current.pending_revocation
         if not pending or not owned.isdisjoint(pending) or request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         if entry is None or entry.current is None:
             return None
         ignored = pending.keys() & entry.current.pending_revocation.keys()
         if not ignored:
             return None
         return Finding(
-            f"{self.books.who(request.member_id)} reports {self.books.names_of(owned)}, and must "
-            f"still revoke {self.books.names_of(ignored)}",
+            f"{self.model.who(request.member_id)} reports {self.model.names_of(owned)}, and must "
+            f"still revoke {self.model.names_of(ignored)}",
             {"member": request.member_id},
         )
 
 
-class FreeIsGranted(Invariant):
+class FreeIsGranted(Property):
     """coordinator §3.3: free partitions are granted as they appear, its own former ones
     included."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.free_is_granted",
         sentence=(
             "A heartbeat of a member that waits for partitions of its target brings it all of them "
             "that nobody holds."
         ),
         clauses=("coordinator §3.3", "coordinator §3.5", "defects L2"),
-        broken_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
+        violated_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
     )
     judges_mixed = True
 
@@ -269,7 +269,7 @@ class FreeIsGranted(Invariant):
         if step.request.member_epoch < JOIN_EPOCH:
             return None
         shard = shard_of(step)
-        ledger = self.books.ledger_of(shard)
+        ledger = self.model.ledger_of(shard)
         member_id = step.response.member_id
         entry = ledger.members.get(member_id)
         if entry is None or entry.current is None:
@@ -286,27 +286,27 @@ class FreeIsGranted(Invariant):
         if not free:
             return None
         return Finding(
-            f"{self.books.who(member_id)} waits for {self.books.names_of(free)}, held by nobody",
+            f"{self.model.who(member_id)} waits for {self.model.names_of(free)}, held by nobody",
             {"member": member_id, "partitions": frozenset(free)},
         )
 
 
-class GroupStateCorrect(Invariant):
+class GroupStateCorrect(Property):
     """coordinator C15."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.group_state",
         sentence=(
             "The group is Empty without members, Assigning while the target lags behind, "
             "Reconciling while a member does, else Stable."
         ),
         clauses=("coordinator C15", "coordinator §6.1", "TLA+ ValidStableGroupState"),
-        broken_by=("test:corrupt-state",),
+        violated_by=("test:corrupt-state",),
     )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Compare with the books."""
+        """Compare with the shadow model."""
         ledger, group = change.ledger, change.group
         if group is None:
             if ledger.members:
@@ -321,7 +321,7 @@ class GroupStateCorrect(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Compute the state anew from all members."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         target_epoch = group.target_assignment_epoch

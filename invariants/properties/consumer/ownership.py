@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 
-class ExclusiveOwnership(Invariant):
+class ExclusiveOwnership(Property):
     """coordinator C1."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.exclusive_ownership",
         sentence="A partition is assigned to, or awaits revocation by, at most one member.",
         clauses=("coordinator C1", "classic H1", "defects S1"),
-        broken_by=("mut-early-grant", "KAFKA-16147"),
+        violated_by=("mut-early-grant", "KAFKA-16147"),
     )
     judges_mixed = True
 
@@ -49,7 +49,7 @@ class ExclusiveOwnership(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all members."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None or _is_held_once(group):
             return None
         holders: dict[TopicPartition, str] = {}
@@ -60,21 +60,21 @@ class ExclusiveOwnership(Invariant):
         return None
 
     def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
-        who = self.books.who
+        who = self.model.who
         return Finding(
-            f"{self.books.name_of(partition)} is held by {who(one)} and by {who(other)}",
+            f"{self.model.name_of(partition)} is held by {who(one)} and by {who(other)}",
             {"partition": partition, "members": (one, other)},
         )
 
 
-class DisjointAssignment(Invariant):
+class DisjointAssignment(Property):
     """coordinator C2. Empty topic entries cannot be expressed here."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.disjoint_assignment",
         sentence="A member's assigned partitions and those it must revoke have nothing in common.",
         clauses=("coordinator C2",),
-        broken_by=("test:pending-and-assigned",),
+        violated_by=("test:pending-and-assigned",),
     )
     judges_mixed = True
 
@@ -91,7 +91,7 @@ class DisjointAssignment(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         for member_id, member in sorted(group.members.items()) if group else ():
             both = member.assigned.keys() & member.pending_revocation.keys()
             if both:
@@ -99,21 +99,21 @@ class DisjointAssignment(Invariant):
         return None
 
     def _found(self, member_id: str, both: set[TopicPartition]) -> Finding:
-        name = self.books.name_of(min(both))
-        return Finding(f"{self.books.who(member_id)} is assigned {name} and must revoke it")
+        name = self.model.name_of(min(both))
+        return Finding(f"{self.model.who(member_id)} is assigned {name} and must revoke it")
 
 
-class OwnershipMap(Invariant):
+class OwnershipMap(Property):
     """coordinator C3. The coordinator's map decides what is free, so a lost entry is a second owner
     to come."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.ownership_map",
         sentence=(
             "The ownership map has exactly the held partitions, each at its owner's member epoch."
         ),
         clauses=("coordinator C3", "TLA+ ValidPartitionEpoch"),
-        broken_by=("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant"),
+        violated_by=("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant"),
     )
     judges_mixed = True
 
@@ -143,7 +143,7 @@ class OwnershipMap(Invariant):
     def full(self, view: WorldView) -> Finding | None:
         """Derive the map anew from all members. Where two hold a partition the map can have only
         one epoch, and either will do; ``coordinator.exclusive_ownership`` speaks up then."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None or self._is_exact(group):
             return None
         expected: dict[TopicPartition, set[int]] = {}
@@ -169,20 +169,20 @@ class OwnershipMap(Invariant):
         self, partition: TopicPartition, expected: int, epochs: dict[TopicPartition, int]
     ) -> Finding:
         return Finding(
-            f"the ownership map has {self.books.name_of(partition)} at epoch "
+            f"the ownership map has {self.model.name_of(partition)} at epoch "
             f"{epochs.get(partition, NOBODY)}, its holder's epoch is {expected} (-1: nobody)",
             {"partition": partition},
         )
 
 
-class GrantOnlyFree(Invariant):
+class GrantOnlyFree(Property):
     """coordinator C8, record by record: within a batch, the release precedes the grant."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.grant_only_free",
         sentence="A partition is granted only while nobody holds it.",
         clauses=("coordinator C8",),
-        broken_by=("mut-early-grant", "KAFKA-16147"),
+        violated_by=("mut-early-grant", "KAFKA-16147"),
     )
     judges_mixed = True
 
@@ -194,23 +194,23 @@ class GrantOnlyFree(Invariant):
         entry = change.members.get(holder, (None, None))[0] or change.ledger.members.get(holder)
         state = entry.state.name if entry else "gone"
         return Finding(
-            f"{self.books.name_of(partition)} went to {self.books.who(taker)} while "
-            f"{self.books.who(holder)} held it ({state})",
+            f"{self.model.name_of(partition)} went to {self.model.who(taker)} while "
+            f"{self.model.who(holder)} held it ({state})",
             {"partition": partition, "members": (holder, taker)},
         )
 
 
-class ReleaseAcknowledged(Invariant):
+class ReleaseAcknowledged(Property):
     """coordinator C9. The owner says so in an owned list, or leaves for a while, or is removed."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.release_is_acknowledged",
         sentence=(
             "A partition is taken from a member only if the member reports that it does not use "
             "it, or is removed, or leaves for a while with the partition pending revocation."
         ),
         clauses=("coordinator C9", "defects S1"),
-        broken_by=("test:early-release",),
+        violated_by=("test:early-release",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -224,8 +224,8 @@ class ReleaseAcknowledged(Invariant):
             if _may_lose(step, member_id, before, after, partition):
                 continue
             return Finding(
-                f"{self.books.name_of(partition)} was taken from {self.books.who(member_id)} "
-                f"({before.state.name}, epoch {before.epoch}) without its word",
+                f"{self.model.name_of(partition)} was taken from {self.model.who(member_id)} "
+                f"({before.state.name}, epoch {before.epoch}) without its acknowledgement",
                 {"partition": partition, "member": member_id},
             )
         return None
@@ -246,15 +246,15 @@ def _may_lose(
     return request.topic_partitions is not None and partition not in request.topic_partitions
 
 
-class SenderOnly(Invariant):
+class SenderOnly(Property):
     """coordinator C25. The KIP's text has one more case: a release promotes the member that waits
     for it."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.sender_only",
         sentence="A heartbeat changes no member but its sender and a static predecessor of it.",
         clauses=("coordinator C25",),
-        broken_by=("test:stranger-changed",),
+        violated_by=("test:stranger-changed",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -279,18 +279,18 @@ class SenderOnly(Invariant):
             ):
                 continue
             return Finding(
-                f"a heartbeat of {self.books.who(sender)} changed {self.books.who(member_id)}",
+                f"a heartbeat of {self.model.who(sender)} changed {self.model.who(member_id)}",
                 {"member": member_id, "sender": sender},
             )
         return None
 
     def _is_promoted(self, before: MemberEntry | None, after: MemberEntry | None) -> bool:
-        if not getattr(self.books.rules, "promotes_on_release", False):
+        if not getattr(self.model.rules, "promotes_on_release", False):
             return False
         return before is not None and after is not None and before.held() < after.held()
 
 
-class SubscribedOnly(Invariant):
+class SubscribedOnly(Property):
     """defects S6, at the moments at which the coordinator decides: a grant, and a change of
     subscription.
 
@@ -298,11 +298,11 @@ class SubscribedOnly(Invariant):
     the member's next step; that is no breach.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.subscribed_only",
         sentence="A member is given nothing of a topic that it does not subscribe to.",
         clauses=("coordinator §3.3", "coordinator §3.4", "defects S6"),
-        broken_by=("KAFKA-19431",),
+        violated_by=("KAFKA-19431",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -311,16 +311,16 @@ class SubscribedOnly(Invariant):
             if after is None or after.current is None or after.metadata is None:
                 continue
             if before is None or before.topic_names != after.topic_names:
-                suspects: Set[TopicPartition] = after.current.assigned.keys()
+                to_recheck: Set[TopicPartition] = after.current.assigned.keys()
             elif member_id in change.moved:
-                suspects = after.current.assigned.keys() - before.held()
+                to_recheck = after.current.assigned.keys() - before.held()
             else:
                 continue
-            wrong = self._foreign(step, change, after, suspects)
+            wrong = self._foreign(step, change, after, to_recheck)
             if wrong:
                 partition = min(wrong)
                 return Finding(
-                    f"{self.books.who(member_id)} has {self.books.name_of(partition)} and "
+                    f"{self.model.who(member_id)} has {self.model.name_of(partition)} and "
                     f"subscribes to {', '.join(change.ledger.names_of(after)) or 'nothing'}",
                     {
                         "partition": partition,
@@ -336,13 +336,13 @@ class SubscribedOnly(Invariant):
         return None
 
     def _foreign(
-        self, step: Step, change: Change, entry: MemberEntry, suspects: Set[TopicPartition]
+        self, step: Step, change: Change, entry: MemberEntry, to_recheck: Set[TopicPartition]
     ) -> set[TopicPartition]:
         by_id = shard_of(step).coordinator.image.by_id
         names = change.ledger.names_of(entry)
         return {
             p
-            for p in suspects
+            for p in to_recheck
             if (topic := by_id.get(p.topic_id)) is not None and topic.name not in names
         }
 

@@ -6,7 +6,7 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 from __future__ import annotations
 
 from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
@@ -21,7 +21,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = [
-    "AssignmentTold",
+    "AssignmentReported",
     "FullGroupSeat",
     "KnownMemberAccepted",
     "LostResponseAccepted",
@@ -35,21 +35,21 @@ __all__ = [
 ]
 
 
-class ResponseTruthful(Invariant):
-    """coordinator §1.4, against the books."""
+class ResponseTruthful(Property):
+    """coordinator §1.4, against the shadow model."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="response.truthful",
         sentence=(
             "A successful answer carries the member's stored epoch and, if any, exactly its "
             "assigned partitions; the answer to a leave repeats its epoch and nothing else."
         ),
         clauses=("coordinator §1.4", "coordinator H13", "defects S6"),
-        broken_by=("KAFKA-19274", "test:lying-response"),
+        violated_by=("KAFKA-19274", "test:lying-response"),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Compare answer and books."""
+        """Compare answer and shadow model."""
         request: ConsumerGroupHeartbeatRequest = step.request
         response: ConsumerGroupHeartbeatResponse = step.response
         if request.member_epoch < JOIN_EPOCH:
@@ -57,19 +57,19 @@ class ResponseTruthful(Invariant):
             if said == (request.member_epoch, 0, None):
                 return None
             return Finding(
-                f"a leave of {self.books.who(request.member_id)} at epoch {request.member_epoch} "
+                f"a leave of {self.model.who(request.member_id)} at epoch {request.member_epoch} "
                 f"was answered with epoch {response.member_epoch}, interval "
                 f"{response.heartbeat_interval_ms} ms and "
                 f"{self._assignment(response.assignment)}"
             )
         if response.member_id is None:
             return Finding("a successful answer lacks the member id")
-        entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id)
+        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id)
         if entry is None:
             return Finding(f"{response.member_id} was answered with success and is no member")
         if response.member_epoch != entry.epoch:
             return Finding(
-                f"{self.books.who(response.member_id)} was told epoch {response.member_epoch} and "
+                f"{self.model.who(response.member_id)} was told epoch {response.member_epoch} and "
                 f"is at {entry.epoch}",
                 {"member": response.member_id},
             )
@@ -77,29 +77,29 @@ class ResponseTruthful(Invariant):
         if response.assignment is None or response.assignment == assigned:
             return None
         return Finding(
-            f"{self.books.who(response.member_id)} was told "
-            f"{self.books.names_of(response.assignment)} and is assigned "
-            f"{self.books.names_of(assigned)}",
+            f"{self.model.who(response.member_id)} was told "
+            f"{self.model.names_of(response.assignment)} and is assigned "
+            f"{self.model.names_of(assigned)}",
             {"member": response.member_id},
         )
 
     def _assignment(self, partitions: frozenset[TopicPartition] | None) -> str:
         if partitions is None:
             return "no assignment"
-        return f"the assignment {self.books.names_of(partitions)}"
+        return f"the assignment {self.model.names_of(partitions)}"
 
 
-class AssignmentTold(Invariant):
+class AssignmentReported(Property):
     """coordinator §2.9. A member that is not told never revokes and never gets to work."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="response.assignment_told",
         sentence=(
             "An answer carries the assignment whenever the request was full or the assigned set "
             "has changed."
         ),
         clauses=("coordinator §2.9",),
-        broken_by=("test:silent-response",),
+        violated_by=("test:silent-response",),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -108,7 +108,7 @@ class AssignmentTold(Invariant):
         response: ConsumerGroupHeartbeatResponse = step.response
         if response.assignment is not None or request.member_epoch < JOIN_EPOCH:
             return None
-        entry = self.books.ledger_of(shard_of(step)).members.get(response.member_id or "")
+        entry = self.model.ledger_of(shard_of(step)).members.get(response.member_id or "")
         if entry is None or entry.current is None:
             return None
         if entry.epoch == JOIN_EPOCH:
@@ -118,20 +118,20 @@ class AssignmentTold(Invariant):
         if not request.is_full and entry.current.assigned.keys() == old:
             return None
         return Finding(
-            f"{self.books.who(request.member_id)} was not told that it is assigned "
-            f"{self.books.names_of(entry.current.assigned)}",
+            f"{self.model.who(request.member_id)} was not told that it is assigned "
+            f"{self.model.names_of(entry.current.assigned)}",
             {"member": request.member_id},
         )
 
 
-class RefusalBare(Invariant):
+class RefusalBare(Property):
     """coordinator §1.4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.bare",
         sentence="An error answer carries nothing but code and message.",
         clauses=("coordinator §1.4",),
-        broken_by=("test:talkative-refusal",),
+        violated_by=("test:talkative-refusal",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -150,23 +150,23 @@ class RefusalBare(Invariant):
             f"member id {response.member_id}" if response.member_id is not None else "",
             f"epoch {response.member_epoch}" if response.member_epoch else "",
             f"interval {response.heartbeat_interval_ms} ms" if rest[2] else "",
-            "" if assignment is None else f"assignment {self.books.names_of(assignment)}",
+            "" if assignment is None else f"assignment {self.model.names_of(assignment)}",
         )
         return Finding(
-            f"the refusal {response.error_code.name} of {self.books.who(step.request.member_id)} "
+            f"the refusal {response.error_code.name} of {self.model.who(step.request.member_id)} "
             f"carries {listed(filter(None, carried))} besides"
         )
 
 
-class RefusalWritesNothing(Invariant):
+class RefusalWritesNothing(Property):
     """coordinator §2.11. In the KIP's text a wrong epoch also removes the member
     (coordinator §13, row 7)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.writes_nothing",
         sentence="A refused request changes nothing.",
         clauses=("coordinator §2.11", "coordinator C17"),
-        broken_by=("test:refusal-with-records",),
+        violated_by=("test:refusal-with-records",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -174,14 +174,14 @@ class RefusalWritesNothing(Invariant):
         if not step.records:
             return None
         code = step.response.error_code
-        if code is ErrorCode.FENCED_MEMBER_EPOCH and self.books.rules.removes_fenced_member:
+        if code is ErrorCode.FENCED_MEMBER_EPOCH and self.model.rules.removes_fenced_member:
             return None
         return Finding(
             f"a request was refused with {code.name} and wrote {len(step.records)} records"
         )
 
 
-class _Refusal(Invariant):
+class _Refusal(Property):
     """A refusal that a member did not deserve."""
 
     def found(self, step: Step, why: str, **evidence: object) -> Finding:
@@ -189,7 +189,7 @@ class _Refusal(Invariant):
         request: ConsumerGroupHeartbeatRequest = step.request
         code: ErrorCode = step.response.error_code
         return Finding(
-            f"{self.books.who(request.member_id)} was refused with {code.name} at epoch "
+            f"{self.model.who(request.member_id)} was refused with {code.name} at epoch "
             f"{request.member_epoch}: {why}",
             {
                 "member": request.member_id,
@@ -203,11 +203,11 @@ class _Refusal(Invariant):
 class RejoinAccepted(_Refusal):
     """coordinator §2.6; whoever drops everything and joins again has done nothing wrong."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.rejoin",
         sentence="A registered member may join again under its own id at any time.",
         clauses=("coordinator §2.6", "coordinator §13, row 8", "defects L4"),
-        broken_by=("KAFKA-19233",),
+        violated_by=("KAFKA-19233",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -230,14 +230,14 @@ class RejoinAccepted(_Refusal):
 class LostResponseAccepted(_Refusal):
     """coordinator §2.8: one lost answer must not cost two rebalances."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.lost_response",
         sentence=(
             "A member that missed one answer is accepted at its previous epoch, if it reports only "
             "partitions that it still has."
         ),
         clauses=("coordinator §2.8", "defects L4", "defects L7"),
-        broken_by=("KIP-848-lost-response",),
+        violated_by=("KIP-848-lost-response",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -246,7 +246,7 @@ class LostResponseAccepted(_Refusal):
             return None
         if step.request.member_epoch <= JOIN_EPOCH:
             return None
-        if not explains_lost_response(self.books, before, step.request):
+        if not explains_lost_response(self.model, before, step.request):
             return None
         return self.found(step, f"the answer that carried epoch {before.epoch} may have been lost")
 
@@ -254,11 +254,11 @@ class LostResponseAccepted(_Refusal):
 class PresentEpochAccepted(_Refusal):
     """coordinator §2.8, first line."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.present_epoch",
         sentence="A heartbeat at the member's present epoch is never fenced.",
         clauses=("coordinator §2.8", "defects L4"),
-        broken_by=("test:fences-everybody",),
+        violated_by=("test:fences-everybody",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -276,11 +276,11 @@ class PresentEpochAccepted(_Refusal):
 class KnownMemberAccepted(_Refusal):
     """coordinator §2.6, §4.4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.known_member",
         sentence="No member is told that it is unknown.",
         clauses=("coordinator §2.6", "defects L4", "defects S5"),
-        broken_by=("test:forgets-members",),
+        violated_by=("test:forgets-members",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -295,11 +295,11 @@ class KnownMemberAccepted(_Refusal):
 class OwnInstanceAccepted(_Refusal):
     """coordinator §2.7 and coordinator D2."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.own_instance",
         sentence="No static member is refused because of its own instance id.",
         clauses=("coordinator §2.7", "defects L4"),
-        broken_by=("PR-23542",),
+        violated_by=("PR-23542",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -322,11 +322,11 @@ class OwnInstanceAccepted(_Refusal):
 class FullGroupSeat(_Refusal):
     """coordinator §2.5 and coordinator D11."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.seat",
         sentence="A static member that returns to a full group gets its seat back.",
         clauses=("coordinator §2.5", "coordinator §4.6", "defects L1"),
-        broken_by=("KAFKA-20601",),
+        violated_by=("KAFKA-20601",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -336,7 +336,7 @@ class FullGroupSeat(_Refusal):
             return None
         if request.instance_id is None or request.member_epoch != JOIN_EPOCH:
             return None
-        ledger = self.books.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(shard_of(step))
         holder = ledger.instances.get(request.instance_id)
         if holder is None or ledger.members[holder].epoch != STATIC_LEAVE_EPOCH:
             return None
@@ -351,23 +351,23 @@ class FullGroupSeat(_Refusal):
 class ServerNeverFails(_Refusal):
     """coordinator §5.6: a target that cannot be computed blocks the whole group."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="refusal.server_error",
         sentence="No heartbeat fails with an unexpected server error.",
         clauses=("coordinator §5.6", "defects L1", "defects L2"),
-        broken_by=("KAFKA-16930",),
+        violated_by=("KAFKA-16930",),
     )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Did the coordinator itself fail?"""
         if step.response.error_code is not ErrorCode.UNKNOWN_SERVER_ERROR:
             return None
-        classic = self.books.classic_group_in(shard_of(step))
+        classic = self.model.classic_group_in(shard_of(step))
         converts = classic is not None and step.request.member_epoch == JOIN_EPOCH
         why = step.response.error_message or "no reason given"
         return self.found(
             step,
             why,
             converts_classic_group=converts,
-            has_vanished_partition=has_vanished_partition(self.books, shard_of(step)),
+            has_vanished_partition=has_vanished_partition(self.model, shard_of(step)),
         )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_sim.invariants.engine.property import Finding, Promise
+from rebalance_sim.invariants.engine.property import Finding, PropertySpec
 from rebalance_sim.invariants.engine.step import Step
-from rebalance_sim.invariants.properties.consumer.client_side import ClientSideInvariant
+from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor, StreamsMember
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     decode_assignment,
@@ -25,7 +25,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["CopiesApart", "NoColdMove"]
 
 
-class _StreamsInvariant(ClientSideInvariant):
+class _StreamsProperty(ClientSideProperty):
     """Looks at results of the assignor ``streams`` that were installed."""
 
     def on_assignment_request(self, step: Step) -> Finding | None:
@@ -53,17 +53,17 @@ class _StreamsInvariant(ClientSideInvariant):
         raise NotImplementedError
 
 
-class NoColdMove(_StreamsInvariant):
+class NoColdMove(_StreamsProperty):
     """What warm-ups are for."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="streams.no_cold_move",
         sentence=(
             "While the owner of a task is there with a good copy, the task moves only to a member "
             "whose copy is within the acceptable recovery lag."
         ),
         clauses=("coordinator §12", "KIP-848 Streams"),
-        broken_by=("mut-streams-moves-cold",),
+        violated_by=("mut-streams-moves-cold",),
     )
 
     def judge(
@@ -85,45 +85,45 @@ class NoColdMove(_StreamsInvariant):
         for owner in given.members:
             process = said[owner.member_id].process_id
             for task in sorted(owner.topic_partitions & runner.keys()):
-                heir = runner[task]
-                heir_process = said[heir].process_id
+                successor = runner[task]
+                successor_process = said[successor].process_id
                 if (
-                    heir_process == process
+                    successor_process == process
                     or task.topic_id not in owner.subscribed_topic_ids
                     or lags.get((process, task), limit) > limit
-                    or lags.get((heir_process, task), limit + 1) <= limit
+                    or lags.get((successor_process, task), limit + 1) <= limit
                 ):
                     continue
-                found = lags.get((heir_process, task))
+                found = lags.get((successor_process, task))
                 return Finding(
-                    f"{self.books.name_of(task)} moves from {self.books.who(owner.member_id)} to "
-                    f"{self.books.who(heir)}, whose copy "
+                    f"{self.model.name_of(task)} moves from {self.model.who(owner.member_id)} to "
+                    f"{self.model.who(successor)}, whose copy "
                     f"{'does not exist' if found is None else f'lags {found} records'}; acceptable "
                     f"are {limit}",
-                    {"partition": task, "member": heir},
+                    {"partition": task, "member": successor},
                 )
         return None
 
     def _limit_of(self, member_id: str) -> int | None:
         """The acceptable recovery lag of whoever computed."""
-        entry = self.books.by_member_id.get(member_id)
+        entry = self.model.by_member_id.get(member_id)
         for assignor in entry.member.config.group_local_assignors if entry else ():
             if isinstance(assignor, StreamsAssignor):
                 return assignor.config.acceptable_recovery_lag
         return None
 
 
-class CopiesApart(_StreamsInvariant):
+class CopiesApart(_StreamsProperty):
     """What standbys are for."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="streams.copies_apart",
         sentence=(
             "A process has a task in one role only, and a member's active tasks are the partitions "
             "that it is assigned."
         ),
         clauses=("coordinator §12", "KIP-848 Streams"),
-        broken_by=("mut-streams-standby-beside-active",),
+        violated_by=("mut-streams-standby-beside-active",),
     )
 
     def judge(
@@ -138,9 +138,9 @@ class CopiesApart(_StreamsInvariant):
             share = decode_assignment(row.metadata_bytes, row.metadata_version)
             if share.active != row.partitions:
                 return Finding(
-                    f"{self.books.who(row.member_id)} is to run "
-                    f"{self.books.names_of(share.active)} and is assigned "
-                    f"{self.books.names_of(row.partitions)}",
+                    f"{self.model.who(row.member_id)} is to run "
+                    f"{self.model.names_of(share.active)} and is assigned "
+                    f"{self.model.names_of(row.partitions)}",
                     {"member": row.member_id},
                 )
             process = said[row.member_id].process_id
@@ -149,7 +149,7 @@ class CopiesApart(_StreamsInvariant):
                 seen[process, task] = role
                 if other is not None:
                     return Finding(
-                        f"process {process} has {self.books.name_of(task)} as {other} and as "
+                        f"process {process} has {self.model.name_of(task)} as {other} and as "
                         f"{role}",
                         {"partition": task, "process": process},
                     )

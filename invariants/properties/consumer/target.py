@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
@@ -25,14 +25,14 @@ __all__ = [
 ]
 
 
-class TargetExclusive(Invariant):
+class TargetExclusive(Property):
     """First clause of coordinator C10."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.exclusive",
         sentence="The target assigns a partition to at most one member.",
         clauses=("coordinator C10", "defects S8", "TLA+ LegalTargetAssignment"),
-        broken_by=("test:double-target",),
+        violated_by=("test:double-target",),
     )
     judges_mixed = True
 
@@ -46,7 +46,7 @@ class TargetExclusive(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Recount over all targets."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         targets = group.target_assignment if group else {}
         if len(frozenset().union(*targets.values())) == sum(map(len, targets.values())):
             return None
@@ -60,19 +60,19 @@ class TargetExclusive(Invariant):
 
     def _found(self, partition: TopicPartition, one: str, other: str) -> Finding:
         return Finding(
-            f"{self.books.name_of(partition)} is in the targets of {one} and of {other}",
+            f"{self.model.name_of(partition)} is in the targets of {one} and of {other}",
             {"partition": partition},
         )
 
 
-class TargetMembersOnly(Invariant):
+class TargetMembersOnly(Property):
     """Third clause of coordinator C10."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.members_only",
         sentence="Only members of the group have a target.",
         clauses=("coordinator C10",),
-        broken_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
+        violated_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
     )
     judges_mixed = True
 
@@ -89,56 +89,56 @@ class TargetMembersOnly(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Compare the two sets of ids."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         strangers = group.target_assignment.keys() - group.members.keys() if group else set()
         return Finding(f"{min(strangers)} has a target and is no member") if strangers else None
 
 
-class TargetSubscribed(Invariant):
+class TargetSubscribed(Property):
     """Second clause of coordinator C10, at the moment a target is installed."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.subscribed_only",
         sentence="A new target gives a member only existing partitions of topics it subscribes to.",
         clauses=("coordinator C10", "defects S6", "defects S8"),
-        broken_by=("test:target-of-other-topic",),
+        violated_by=("test:target-of-other-topic",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
-        self._suspects: dict[str, set[str] | None] = {}
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
+        self._to_recheck: dict[str, set[str] | None] = {}
         """Shard -> members whose kept target may not fit any more; None: all of them."""
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """After a load, topics may have changed unseen."""
-        self._suspects[shard_of(step).name] = None
+        self._to_recheck[shard_of(step).name] = None
         return None
 
     def on_metadata(self, step: Step) -> Finding | None:
         """Topics have changed: every kept target is suspect."""
-        self._suspects[shard_of(step).name] = None
+        self._to_recheck[shard_of(step).name] = None
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at changed targets, and at kept ones where subscription or topics have changed."""
         shard, ledger = shard_of(step), change.ledger
-        suspects = self._suspects.setdefault(shard.name, set())
-        if suspects is not None:
+        to_recheck = self._to_recheck.setdefault(shard.name, set())
+        if to_recheck is not None:
             for member_id, (before, after) in change.members.items():
                 if before and after and _subscribes_differently(before, after):
-                    suspects.add(member_id)
+                    to_recheck.add(member_id)
             if change.patterns:
-                self._suspects[shard.name] = suspects = None
+                self._to_recheck[shard.name] = to_recheck = None
         if change.is_by_client:
-            self._suspects[shard.name] = None
+            self._to_recheck[shard.name] = None
         if not change.is_new_target or change.is_by_client or ledger.has_converted_target:
             return None
-        if suspects is None:
+        if to_recheck is None:
             ids = set(ledger.targets)
         else:
-            ids = {m for m in (*suspects, *change.targets) if m in ledger.targets}
-        self._suspects[shard.name] = set()
+            ids = {m for m in (*to_recheck, *change.targets) if m in ledger.targets}
+        self._to_recheck[shard.name] = set()
         image = shard.coordinator.image
         counts: dict[tuple[str, ...], dict[str, int]] = {}
         for member_id in sorted(ids):
@@ -152,8 +152,8 @@ class TargetSubscribed(Invariant):
             for partition in ledger.targets[member_id]:
                 if partition.partition >= allowed.get(partition.topic_id, 0):
                     return Finding(
-                        f"the target of {self.books.who(member_id)} has "
-                        f"{self.books.name_of(partition)}; it subscribes to "
+                        f"the target of {self.model.who(member_id)} has "
+                        f"{self.model.name_of(partition)}; it subscribes to "
                         f"{', '.join(names) or 'nothing'}",
                         {
                             "partition": partition,
@@ -166,15 +166,15 @@ class TargetSubscribed(Invariant):
         return None
 
 
-class TargetComplete(Invariant):
+class TargetComplete(Property):
     """coordinator C11, by counting: nothing twice, nothing foreign, and as many of each topic as
     there are."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.complete",
         sentence="A new target has every partition of every subscribed topic exactly once.",
         clauses=("coordinator C11", "defects S8", "TLA+ LegalTargetAssignment"),
-        broken_by=("sim-stale-subscription-type", "test:incomplete-target"),
+        violated_by=("sim-stale-subscription-type", "test:incomplete-target"),
     )
     judges_mixed = True
 
@@ -187,17 +187,17 @@ class TargetComplete(Invariant):
         return _incomplete(change.ledger, change.records, shard_of(step).coordinator.image)
 
 
-class TargetCurrent(Invariant):
+class TargetCurrent(Property):
     """defects L8 where it can be seen at once: the first heartbeat after a change of topics."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.current",
         sentence=(
             "After a change of subscribed topics, a load, or the end of a member, the next "
             "heartbeat finds the group with a target to compute, or computes it."
         ),
         clauses=("coordinator §7.3", "coordinator §4.2", "defects L8", "defects L2"),
-        broken_by=(
+        violated_by=(
             "mut-no-bump-on-metadata",
             "mut-no-bump-on-leave",
             "KAFKA-18916",
@@ -206,8 +206,8 @@ class TargetCurrent(Invariant):
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._outdated: dict[str, None] = {}
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -231,10 +231,10 @@ class TargetCurrent(Invariant):
         if not self._outdated:
             return None
         shard = shard_of(step)
-        if shard.name not in self._outdated or not self.books.is_heartbeat_success(step):
+        if shard.name not in self._outdated or not self.model.is_heartbeat_success(step):
             return None
         del self._outdated[shard.name]
-        ledger = self.books.ledger_of(shard)
+        ledger = self.model.ledger_of(shard)
         if ledger.group_epoch > ledger.target_epoch or not ledger.members:
             return None
         if ledger.has_converted_target:
@@ -242,20 +242,20 @@ class TargetCurrent(Invariant):
         return _incomplete(ledger, step.records, shard.coordinator.image)
 
 
-class InvertedTarget(Invariant):
+class InvertedTarget(Property):
     """coordinator C12. While a partition stands in two targets there is no inverse to compare with;
     ``target.exclusive`` speaks up then."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="target.inverted",
         sentence="The map from partition to target member is the inverse of the target.",
         clauses=("coordinator C12",),
-        broken_by=("test:corrupt-inverse",),
+        violated_by=("test:corrupt-inverse",),
     )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Compare the touched partitions with the books, and the size."""
+        """Compare the touched partitions with the shadow model, and the size."""
         group, ledger = change.group, change.ledger
         if group is None or not change.targets or ledger.target_rivals:
             return None
@@ -269,7 +269,7 @@ class InvertedTarget(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Invert the target anew."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         targets = group.target_assignment
@@ -283,7 +283,7 @@ class InvertedTarget(Invariant):
             return None
         odd = min(p for p, _ in group.inverted_target.items() ^ expected.items())
         return Finding(
-            f"the inverse has {self.books.name_of(odd)} at "
+            f"the inverse has {self.model.name_of(odd)} at "
             f"{group.inverted_target.get(odd, 'nobody')}, the target at "
             f"{expected.get(odd, 'nobody')}",
             {"partition": odd},

@@ -7,32 +7,32 @@ Sources: coordinator §5.3, §5.7; assignors §3, §5, §9.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 __all__ = ["BalancedTarget", "CoPartitionedTarget", "StickyTarget"]
 
 
-class BalancedTarget(Invariant):
+class BalancedTarget(Property):
     """defects S8 for ``uniform``."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignor.balanced",
         sentence=(
             "Where all members subscribe alike, the uniform assignor gives no member two "
             "partitions more than another."
         ),
         clauses=("coordinator §5.7", "defects S8"),
-        broken_by=("test:unbalanced-target",),
+        violated_by=("test:unbalanced-target",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the sizes of all shares of a new target."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, change, "uniform"):
+        if not change.is_new_target or not _is_certain(self.model, change, "uniform"):
             return None
         sizes = {member_id: len(target) for member_id, target in ledger.targets.items()}
         most = max(sorted(sizes), key=sizes.__getitem__)
@@ -40,29 +40,29 @@ class BalancedTarget(Invariant):
         if sizes[most] - sizes[least] <= 1:
             return None
         return Finding(
-            f"{self.books.who(most)} gets {sizes[most]} partitions, "
-            f"{self.books.who(least)} {sizes[least]}"
+            f"{self.model.who(most)} gets {sizes[most]} partitions, "
+            f"{self.model.who(least)} {sizes[least]}"
         )
 
 
-class StickyTarget(Invariant):
+class StickyTarget(Property):
     """defects S8, L7 for ``uniform``: the number of partitions that could have stayed is a
     formula."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignor.sticky",
         sentence=(
             "Where all members subscribe alike, the uniform assignor moves no more partitions than "
             "balance demands."
         ),
         clauses=("coordinator §5.7", "defects S8", "defects L7"),
-        broken_by=("KAFKA-18688",),
+        violated_by=("KAFKA-18688",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count what stayed, and what could have stayed."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, change, "uniform"):
+        if not change.is_new_target or not _is_certain(self.model, change, "uniform"):
             return None
         counts = _partition_counts(ledger, shard_of(step).coordinator.image)
         total = sum(map(len, ledger.targets.values()))
@@ -90,23 +90,23 @@ class StickyTarget(Invariant):
         )
 
 
-class CoPartitionedTarget(Invariant):
+class CoPartitionedTarget(Property):
     """defects S8 for ``range``."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="assignor.co_partitioned",
         sentence=(
             "Where all members subscribe alike, the range assignor gives partition i of all topics "
             "of one size to the same member."
         ),
         clauses=("coordinator §5.7", "defects S8"),
-        broken_by=("KAFKA-16944",),
+        violated_by=("KAFKA-16944",),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare topics of equal size, partition by partition."""
         ledger = change.ledger
-        if not change.is_new_target or not _is_certain(self.books, change, "range"):
+        if not change.is_new_target or not _is_certain(self.model, change, "range"):
             return None
         by_name = shard_of(step).coordinator.image.by_name
         first: dict[int, str] = {}
@@ -120,24 +120,24 @@ class CoPartitionedTarget(Invariant):
                 other = TopicPartition(topic.topic_id, number)
                 if ledger.target_owner.get(one) != ledger.target_owner.get(other):
                     return Finding(
-                        f"{self.books.name_of(one)} goes to {self._owner(ledger, one)}, "
-                        f"{self.books.name_of(other)} to {self._owner(ledger, other)}",
+                        f"{self.model.name_of(one)} goes to {self._owner(ledger, one)}, "
+                        f"{self.model.name_of(other)} to {self._owner(ledger, other)}",
                         {"partitions": (one, other)},
                     )
         return None
 
     def _owner(self, ledger: GroupLedger, partition: TopicPartition) -> str:
         owner = ledger.target_owner.get(partition)
-        return "nobody" if owner is None else self.books.who(owner)
+        return "nobody" if owner is None else self.model.who(owner)
 
 
-def _is_certain(books: Books, change: Change, assignor: str) -> bool:
+def _is_certain(model: ShadowModel, change: Change, assignor: str) -> bool:
     """Whether ``assignor`` computed this target, for members that all subscribe alike."""
     ledger = change.ledger
     votes = ledger.vote_count
     if change.is_by_client or len(votes) > 1 or ledger.pattern_count or not ledger.targets:
         return False
-    chosen = next(iter(votes)) if votes else books.config.group_consumer_assignors[0]
+    chosen = next(iter(votes)) if votes else model.config.group_consumer_assignors[0]
     if chosen != assignor or len(ledger.targets) != len(ledger.members):
         return False
     return all(count == len(ledger.members) for count in ledger.subscriber_count.values())

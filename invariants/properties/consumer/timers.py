@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
@@ -20,17 +20,17 @@ from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssign
 __all__ = ["RebalanceDeadline", "RemovalDue", "TimersArmed"]
 
 
-class TimersArmed(Invariant):
+class TimersArmed(Property):
     """coordinator C23."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.timers_armed",
         sentence=(
             "On an active shard every member has a session timer, and every member with "
             "partitions to revoke a rebalance timer."
         ),
         clauses=("coordinator C23", "coordinator §9.5", "defects L3"),
-        broken_by=("KAFKA-18931", "test:forgets-timer"),
+        violated_by=("KAFKA-18931", "test:forgets-timer"),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -47,7 +47,7 @@ class TimersArmed(Invariant):
     def on_timers(self, step: Step) -> Finding | None:
         """Look at members whose timer was cancelled."""
         shard = shard_of(step)
-        members = self.books.ledger_of(shard).members
+        members = self.model.ledger_of(shard).members
         for command in step.timers:
             if isinstance(command, CancelTimer) and command.key.member_id in members:
                 finding = self._judge_member(shard, command.key.member_id)
@@ -59,7 +59,7 @@ class TimersArmed(Invariant):
         """A timer that fired and did nothing must not have been the last one."""
         shard = shard_of(step)
         key: TimerKey = step.event
-        if key.member_id and key.member_id in self.books.ledger_of(shard).members:
+        if key.member_id and key.member_id in self.model.ledger_of(shard).members:
             return self._judge_member(shard, key.member_id)
         return None
 
@@ -70,12 +70,12 @@ class TimersArmed(Invariant):
     def on_truncated(self, step: Step) -> Finding | None:
         """Look at every member of a shard whose memory went back."""
         shard = shard_of(step)
-        return self._judge_members(shard, self.books.ledger_of(shard)) if shard.is_active else None
+        return self._judge_members(shard, self.model.ledger_of(shard)) if shard.is_active else None
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
-        shard = self.books.acting_shard()
-        group: ConsumerGroup | None = self.books.group_in(shard) if shard else None
+        shard = self.model.acting_shard()
+        group: ConsumerGroup | None = self.model.group_in(shard) if shard else None
         if shard is None or group is None:
             return None
         for member_id, member in sorted(group.members.items()):
@@ -93,41 +93,41 @@ class TimersArmed(Invariant):
         return None
 
     def _judge_member(self, shard: ShardView, member_id: str) -> Finding | None:
-        current = self.books.ledger_of(shard).members[member_id].current
+        current = self.model.ledger_of(shard).members[member_id].current
         pending = current is not None and bool(current.pending_revocation)
         return self._judge(shard, member_id, has_pending=pending)
 
     def _judge(self, shard: ShardView, member_id: str, *, has_pending: bool) -> Finding | None:
-        group_id = self.books.group_id
+        group_id = self.model.group_id
         if TimerKey("session", group_id, member_id) not in shard.armed_timers:
             return Finding(
-                f"{shard.name} has no session timer for {self.books.who(member_id)}",
+                f"{shard.name} has no session timer for {self.model.who(member_id)}",
                 self._evidence(shard, member_id, "session"),
             )
         if has_pending and TimerKey("rebalance", group_id, member_id) not in shard.armed_timers:
             return Finding(
-                f"{shard.name} has no rebalance timer for {self.books.who(member_id)}, "
+                f"{shard.name} has no rebalance timer for {self.model.who(member_id)}, "
                 "which has partitions to revoke",
                 self._evidence(shard, member_id, "rebalance"),
             )
         return None
 
     def _evidence(self, shard: ShardView, member_id: str, kind: str) -> Mapping[str, object]:
-        is_lost = self.books.failed_writes.explains(shard, member_id, kind)
+        is_lost = self.model.failed_writes.explains(shard, member_id, kind)
         return {"member": member_id, "kind": kind, "lost_with_failed_write": is_lost}
 
 
-class RebalanceDeadline(Invariant):
+class RebalanceDeadline(Property):
     """coordinator §4.1: the deadline starts with the revocation, and heartbeats do not move it."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.rebalance_deadline",
         sentence=(
             "A rebalance timer is armed only when a revocation is written, for the member's "
             "rebalance timeout."
         ),
         clauses=("coordinator §4.1", "coordinator L2"),
-        broken_by=("KAFKA-16249-timer",),
+        violated_by=("KAFKA-16249-timer",),
     )
 
     def on_timers(self, step: Step) -> Finding | None:
@@ -145,38 +145,38 @@ class RebalanceDeadline(Invariant):
             )
             if not is_written:
                 return Finding(
-                    f"the rebalance timer of {self.books.who(member_id)} was restarted at "
+                    f"the rebalance timer of {self.model.who(member_id)} was restarted at "
                     f"{step.at_ms} ms, although no revocation was written",
                     {"member": member_id},
                 )
-            metadata = self.books.ledger_of(shard_of(step)).members[member_id].metadata
+            metadata = self.model.ledger_of(shard_of(step)).members[member_id].metadata
             timeout_ms = metadata.rebalance_timeout_ms if metadata else 0
             if command.at_ms != step.at_ms + timeout_ms:
                 return Finding(
-                    f"the rebalance timer of {self.books.who(member_id)} runs for "
+                    f"the rebalance timer of {self.model.who(member_id)} runs for "
                     f"{command.at_ms - step.at_ms} ms, its rebalance timeout is {timeout_ms} ms",
                     {"member": member_id},
                 )
         return None
 
 
-class RemovalDue(Invariant):
+class RemovalDue(Property):
     """defects L4: removal by a timer is justified by silence, or by a revocation that took too
     long."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.removal_due",
         sentence=(
             "A timer removes a member only after a session timeout without a heartbeat, or a "
             "rebalance timeout without acknowledgement."
         ),
         clauses=("coordinator §4.1", "defects L4"),
-        broken_by=("test:impatient-timer",),
+        violated_by=("test:impatient-timer",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._revoking_since_ms: dict[tuple[str, str], int] = {}
         self._last_since_ms: dict[tuple[str, str], int] = {}
         """The same for members that have come to the end of it: as far as that is written."""
@@ -185,7 +185,7 @@ class RemovalDue(Invariant):
         """Who was done with a revocation in a batch that failed is not done with it."""
         shard = shard_of(step)
         if shard.is_active:
-            for member_id, entry in self.books.ledger_of(shard).members.items():
+            for member_id, entry in self.model.ledger_of(shard).members.items():
                 key = (shard.name, member_id)
                 if entry.state is MemberState.UNREVOKED_PARTITIONS:
                     since_ms = self._last_since_ms.get(key, step.at_ms)
@@ -226,28 +226,28 @@ class RemovalDue(Invariant):
             entry = change.members[member_id][0]
             if entry is None or entry.metadata is None or key.member_id != member_id:
                 return Finding(
-                    f"the {key.kind} timer of {self.books.who(key.member_id)} removed "
-                    f"{self.books.who(member_id)}",
+                    f"the {key.kind} timer of {self.model.who(key.member_id)} removed "
+                    f"{self.model.who(member_id)}",
                     {"member": member_id},
                 )
             if entry.metadata.classic_member_metadata is not None:
                 continue  # Its sessions and waits are of another kind (``hybrid.py``).
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
-                limit_ms = self.books.config_history.session_timeout_ms(
+                limit_ms = self.model.config_history.session_timeout_ms(
                     shard_of(step), step.at_ms if since_ms is None else since_ms
                 )
             else:
                 limit_ms = entry.metadata.rebalance_timeout_ms
             if since_ms is None or step.at_ms - since_ms < limit_ms:
                 return Finding(
-                    f"the {key.kind} timer removed {self.books.who(member_id)} after "
+                    f"the {key.kind} timer removed {self.model.who(member_id)} after "
                     f"{'no wait' if since_ms is None else f'{step.at_ms - since_ms} ms'}; "
                     f"the limit is {limit_ms} ms",
                     {
                         "member": member_id,
                         "kind": key.kind,
-                        "left_by_failed_write": self.books.failed_writes.left_armed(
+                        "left_by_failed_write": self.model.failed_writes.left_armed(
                             shard_of(step), member_id, key.kind, step.at_ms
                         ),
                     },

@@ -5,7 +5,7 @@ Source: coordinator §4.1, §4.3, §9.5, §10.2.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
@@ -13,29 +13,29 @@ from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 __all__ = ["ConfigInForce"]
 
 
-class ConfigInForce(Invariant):
+class ConfigInForce(Property):
     """coordinator §10.2: altered settings count from the next heartbeat on, and at a load."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="coordinator.config_in_force",
         sentence=(
             "Heartbeat intervals, session timeouts and the time between two targets are those that "
-            "the broker has heard of last."
+            "the broker has received last."
         ),
         clauses=("coordinator §10.2", "coordinator §4.3", "coordinator §9.5"),
-        broken_by=("mut-config-at-load",),
+        violated_by=("mut-config-at-load",),
     )
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Look at the answer and at the sender's new session."""
-        if not self.books.is_heartbeat_success(step):
+        if not self.model.is_heartbeat_success(step):
             return None
-        shard, group_id = shard_of(step), self.books.group_id
+        shard, group_id = shard_of(step), self.model.group_id
         interval_ms = shard.configs.heartbeat_interval_ms(group_id)
         response = step.response
         if response.heartbeat_interval_ms != interval_ms:
             return Finding(
-                f"{shard.name} answered {self.books.who(response.member_id)} with a heartbeat "
+                f"{shard.name} answered {self.model.who(response.member_id)} with a heartbeat "
                 f"interval of {response.heartbeat_interval_ms} ms; it is {interval_ms} ms",
                 {"member": response.member_id},
             )
@@ -63,11 +63,11 @@ class ConfigInForce(Invariant):
             not change.is_new_target
             or before_ms is None
             or step.kind is not StepKind.COORDINATOR_REQUEST
-            or not self.books.rules.has_assignment_interval
+            or not self.model.rules.has_assignment_interval
         ):
             return None
         shard = shard_of(step)
-        interval_ms = shard.configs.assignment_interval_ms(self.books.group_id)
+        interval_ms = shard.configs.assignment_interval_ms(self.model.group_id)
         if step.at_ms - before_ms >= interval_ms:
             return None
         return Finding(
@@ -77,11 +77,11 @@ class ConfigInForce(Invariant):
 
     def _judge_session(self, step: Step, key: TimerKey, at_ms: int) -> Finding | None:
         shard = shard_of(step)
-        timeout_ms = shard.configs.session_timeout_ms(self.books.group_id)
+        timeout_ms = shard.configs.session_timeout_ms(self.model.group_id)
         if at_ms == step.at_ms + timeout_ms:
             return None
         return Finding(
-            f"{shard.name} gave {self.books.who(key.member_id)} a session of "
+            f"{shard.name} gave {self.model.who(key.member_id)} a session of "
             f"{at_ms - step.at_ms} ms; the session timeout is {timeout_ms} ms",
             {"member": key.member_id},
         )

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import Record
 
@@ -24,17 +24,17 @@ epoch, the previous epoch of a member that waits, the same after an accepted ret
 waiting state (coordinator §2.8, §3.5)."""
 
 
-class Tombstones(Invariant):
+class Tombstones(Property):
     """coordinator C16."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.tombstones",
         sentence=(
             "A member is removed by tombstones of its current assignment, its target and itself, "
             "in this order, in one batch with the next group epoch or with its static successor."
         ),
         clauses=("coordinator C16", "coordinator §4.2", "defects S5"),
-        broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
+        violated_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -60,7 +60,9 @@ class Tombstones(Invariant):
                     "(† a tombstone)",
                     {"member": member_id},
                 )
-            if change.group_epoch[1] <= change.group_epoch[0] and not _has_heir(change, member_id):
+            if change.group_epoch[1] <= change.group_epoch[0] and not _has_successor(
+                change, member_id
+            ):
                 return Finding(
                     f"{member_id} was removed, and the group epoch stays {change.group_epoch[1]}",
                     {"member": member_id},
@@ -68,19 +70,19 @@ class Tombstones(Invariant):
         return None
 
 
-class BatchOrder(Invariant):
+class BatchOrder(Property):
     """coordinator §9.2, as one regular expression over record types."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.batch_order",
         sentence="The records of an operation come in the order that its kind prescribes.",
         clauses=("coordinator §9.2", "coordinator C17"),
-        broken_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch"),
+        violated_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch"),
     )
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
-        promotions = "8*" if getattr(books.rules, "promotes_on_release", False) else ""
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
+        promotions = "8*" if getattr(model.rules, "promotes_on_release", False) else ""
         kinds = "|".join(
             (
                 "C?(?:ESF578)?5?R?3?(?:7*6)?8?",  # a heartbeat, a target computed by itself
@@ -103,23 +105,23 @@ class BatchOrder(Invariant):
         )
 
 
-class BatchWhole(Invariant):
+class BatchWhole(Property):
     """coordinator C17, as far as the log shows it; that memory follows is coordinator C18.
 
     What other groups of the partition have written since counts as growth, too: with them, a batch
     that was torn may pass.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.batch_whole",
         sentence="All records of an operation are in the log, or none.",
         clauses=("coordinator C17",),
-        broken_by=("test:torn-batch",),
+        violated_by=("test:torn-batch",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._end: dict[str, int] = {}
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
@@ -148,22 +150,22 @@ class BatchWhole(Invariant):
         )
 
 
-class BoundedRewrites(Invariant):
+class BoundedRewrites(Property):
     """coordinator L5, where a loop would show at once."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.bounded_rewrites",
         sentence=(
             "Between two targets, a member's current assignment is rewritten only a few times "
             "without moving a partition."
         ),
         clauses=("coordinator L5", "defects L7"),
-        broken_by=("test:rewrites-for-ever",),
+        violated_by=("test:rewrites-for-ever",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._count: dict[tuple[str, str], tuple[int, int]] = {}
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -197,7 +199,7 @@ class BoundedRewrites(Invariant):
             self._count[shard_name, member_id] = target_epoch, count
             if count > MAX_IDLE_REWRITES:
                 return Finding(
-                    f"the current assignment of {self.books.who(member_id)} was rewritten {count} "
+                    f"the current assignment of {self.model.who(member_id)} was rewritten {count} "
                     f"times at target epoch {target_epoch} without moving anything",
                     {"member": member_id},
                 )
@@ -238,7 +240,7 @@ def _letter(record: Record) -> str:
     return letters[record.type_id]
 
 
-def _has_heir(change: Change, member_id: str) -> bool:
+def _has_successor(change: Change, member_id: str) -> bool:
     """Whether a static successor took the place of this member in the same batch."""
     gone = change.members[member_id][0]
     if gone is None or gone.instance_id is None:

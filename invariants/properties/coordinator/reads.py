@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, shard_of
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -27,10 +27,11 @@ __all__ = ["CommittedReads"]
 
 
 class _Follower:
-    """The books of one shard up to its high watermark; opened by the first read that it answers."""
+    """The ledger of one shard up to its high watermark; opened by the first read that it
+    answers."""
 
-    def __init__(self, books: Books, shard: ShardView) -> None:
-        self._ledger = books.new_ledger()
+    def __init__(self, model: ShadowModel, shard: ShardView) -> None:
+        self._ledger = model.new_ledger()
         self._exists = False
         # What is not committed has one record for each offset, and comes last.
         records = tuple(shard.log_records())
@@ -46,7 +47,7 @@ class _Follower:
         self._pending.append((end_offset, records))
 
     def at(self, high_watermark: int) -> GroupLedger | None:
-        """The committed books; None if there is no consumer group in them."""
+        """The committed ledger; None if there is no consumer group in it."""
         while self._pending and self._pending[0][0] <= high_watermark:
             self._apply(self._pending.popleft()[1])
         return self._ledger if self._exists else None
@@ -62,21 +63,21 @@ class _Follower:
                 self._exists = False
 
 
-class CommittedReads(Invariant):
+class CommittedReads(Property):
     """coordinator §6.2, §6.3, §9.4. A group with classic members is not judged."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="reads.committed",
         sentence=(
             "Describe and list show a consumer group as it is committed: all members, epochs, "
             "assignments and the state, and nothing that may still be lost."
         ),
         clauses=("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5"),
-        broken_by=("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter"),
+        violated_by=("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter"),
     )
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._followers: dict[str, _Follower] = {}
 
     def on_append(self, step: Step) -> Finding | None:
@@ -99,11 +100,11 @@ class CommittedReads(Invariant):
         return None
 
     def on_read(self, step: Step) -> Finding | None:
-        """Compare an answer with the committed books."""
+        """Compare an answer with the committed ledger."""
         shard = shard_of(step)
         follower = self._followers.get(shard.name)
         if follower is None:
-            follower = self._followers[shard.name] = _Follower(self.books, shard)
+            follower = self._followers[shard.name] = _Follower(self.model, shard)
         ledger = follower.at(shard.high_watermark)
         if ledger is not None and ledger.classic_count:
             return None
@@ -121,7 +122,7 @@ class CommittedReads(Invariant):
     def _of_list(
         self, request: ListGroupsRequest, response: ListGroupsResponse, ledger: GroupLedger | None
     ) -> Iterator[str]:
-        group_id = self.books.group_id
+        group_id = self.model.group_id
         shown = [
             row.group_state
             for row in response.groups
@@ -144,7 +145,7 @@ class CommittedReads(Invariant):
         ledger: GroupLedger | None,
     ) -> Iterator[str]:
         for row in response:
-            if row.group_id != self.books.group_id:
+            if row.group_id != self.model.group_id:
                 continue
             if ledger is None:
                 if row.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
@@ -171,7 +172,7 @@ class CommittedReads(Invariant):
     ) -> Iterator[str]:
         current = entry.current
         assigned: Iterable[TopicPartition] = () if current is None else current.assigned
-        if self.books.rules.describes_pending_revocation:
+        if self.model.rules.describes_pending_revocation:
             assigned = entry.held()
         by_id = shard.coordinator.image.by_id
         target = ledger.targets.get(member.member_id, ())
@@ -183,12 +184,12 @@ class CommittedReads(Invariant):
             ("target", member.target_assignment, {p for p in target if p.topic_id in by_id}),
         ):
             if shown != committed:
-                who = self.books.who(member.member_id)
+                who = self.model.who(member.member_id)
                 yield f"{name} of {who} {self._text(shown)}; committed is {self._text(committed)}"
 
     def _text(self, value: object) -> str:
         if isinstance(value, set | frozenset):
-            return self.books.names_of(value)
+            return self.model.names_of(value)
         if isinstance(value, list):
             return ", ".join(map(str, value)) or "none"
         return "none" if value is None else str(value)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rebalance_sim.invariants.engine.formatting import first_difference
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.offset_model import OffsetBook
-from rebalance_sim.invariants.model.shadow_model import Books
+from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -42,27 +42,27 @@ FIRST_REPLAY_RECORDS = 64
 time it has doubled: the cost per record stays bounded."""
 
 
-class ReplayEquivalence(Invariant):
-    """coordinator C18, twice: against the books after each batch, against the coordinator's own
-    replay when the log has doubled and after each load."""
+class ReplayEquivalence(Property):
+    """coordinator C18, twice: against the shadow model after each batch, against the coordinator's
+    own replay when the log has doubled and after each load."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.replay_equivalence",
         sentence="Replaying the log into an empty coordinator gives the state that is served.",
         clauses=("coordinator C18", "defects S5"),
-        broken_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
+        violated_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._next_at: dict[str, int] = {}
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare everything, in both ways."""
         shard = shard_of(step)
         self._next_at[shard.name] = max(FIRST_REPLAY_RECORDS, 2 * shard.log_end_offset)
-        return self._compare_books(shard, ledger) or self._compare_replay(shard)
+        return self._compare_models(shard, ledger) or self._compare_replay(shard)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare what was touched, and everything when the log has doubled."""
@@ -74,26 +74,26 @@ class ReplayEquivalence(Invariant):
             _has_other_target_epoch(group.target_assignment_epoch, ledger.target_epoch)
             or group.metadata_hash != ledger.metadata_hash
         ):
-            return self._compare_books(shard, ledger)
+            return self._compare_models(shard, ledger)
         for member_id in change.members:
             if not _is_same(group.members.get(member_id), ledger.members.get(member_id)):
-                return self._compare_books(shard, ledger)
+                return self._compare_models(shard, ledger)
         for member_id in change.targets:
             mine, theirs = ledger.targets.get(member_id), group.target_assignment.get(member_id)
             if mine is not theirs and mine != theirs:
-                return self._compare_books(shard, ledger)
+                return self._compare_models(shard, ledger)
         if shard.log_end_offset >= self._next_at.get(shard.name, FIRST_REPLAY_RECORDS):
             self._next_at[shard.name] = 2 * shard.log_end_offset
             return self._compare_replay(shard)
         return None
 
     def full(self, view: WorldView) -> Finding | None:
-        """Compare everything with the books, which are a replay by other code."""
-        shard = self.books.acting_shard()
-        return None if shard is None else self._compare_books(shard, self.books.ledger_of(shard))
+        """Compare everything with the shadow model, which is a replay by other code."""
+        shard = self.model.acting_shard()
+        return None if shard is None else self._compare_models(shard, self.model.ledger_of(shard))
 
-    def _compare_books(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
-        group = self.books.group_in(shard)
+    def _compare_models(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
+        group = self.model.group_in(shard)
         if group is None:
             return Finding("the coordinator has no such group") if ledger.members else None
         pairs = (
@@ -105,38 +105,38 @@ class ReplayEquivalence(Invariant):
         )
         for name, served, logged in pairs:
             if served != logged:
-                return _differs(self.books, shard, name, served, logged)
-        return _compare_members(self.books, shard, group, ledger)
+                return _differs(self.model, shard, name, served, logged)
+        return _compare_members(self.model, shard, group, ledger)
 
     def _compare_replay(self, shard: ShardView) -> Finding | None:
-        served = self.books.group_in(shard)
+        served = self.model.group_in(shard)
         try:
-            replayed = _replay(self.books, shard.coordinator, shard.log_records())
+            replayed = _replay(self.model, shard.coordinator, shard.log_records())
         except ProtocolBug as bug:
             return Finding(f"the log of {shard.name} cannot be loaded: {bug}")
         if served is None or replayed is None:
             if served is replayed:
                 return None
             at_hand, in_log = ("missing", "there") if served is None else ("there", "missing")
-            return _differs(self.books, shard, "group", at_hand, in_log)
+            return _differs(self.model, shard, "group", at_hand, in_log)
         for name, words in _REPLAYED_FIELDS.items():
             mine, theirs = getattr(served, name), getattr(replayed, name)
             if name == "target_assignment_epoch" and not _has_other_target_epoch(mine, theirs):
                 continue
             if mine != theirs:
-                return _differs(self.books, shard, words, mine, theirs)
+                return _differs(self.model, shard, words, mine, theirs)
         return None
 
 
-class RollbackExact(Invariant):
+class RollbackExact(Property):
     """coordinator C19, offsets included. A host that rolls an active shard back shows it as a
     truncation of its log."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.rollback_exact",
         sentence="After a rollback the state is the one that the remaining log describes.",
         clauses=("coordinator C19", "defects S5"),
-        broken_by=("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only"),
+        violated_by=("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only"),
     )
     judges_mixed = True
 
@@ -148,10 +148,10 @@ class RollbackExact(Invariant):
         finding = self._compare_offsets(shard)
         if finding is not None:
             return finding
-        group, ledger = self.books.group_in(shard), self.books.ledger_of(shard)
+        group, ledger = self.model.group_in(shard), self.model.ledger_of(shard)
         if group is None:
             return Finding(f"{shard.name} has lost the group") if ledger.members else None
-        finding = _compare_members(self.books, shard, group, ledger)
+        finding = _compare_members(self.model, shard, group, ledger)
         if finding is not None:
             return finding
         for name, served, logged in (
@@ -161,38 +161,38 @@ class RollbackExact(Invariant):
             ("metadata of the target of {}", group.target_metadata, ledger.target_metadata),
         ):
             if served != logged:
-                return _differs(self.books, shard, name, served, logged)
+                return _differs(self.model, shard, name, served, logged)
         return None
 
     def _compare_offsets(self, shard: ShardView) -> Finding | None:
-        book = OffsetBook(self.books.group_id)
-        book.apply(shard.log_records(), first_offset=0)
-        stored = shard.coordinator.offsets.of_group(self.books.group_id)
+        offset_model = OffsetModel(self.model.group_id)
+        offset_model.apply(shard.log_records(), first_offset=0)
+        stored = shard.coordinator.offsets.of_group(self.model.group_id)
         served, logged = (
             {f"{topic}-{number}": value for (topic, number), value in offsets.items()}
-            for offsets in (stored, book.newest)
+            for offsets in (stored, offset_model.newest)
         )
         if served == logged:
             return None
-        return _differs(self.books, shard, "commit for {}", served, logged)
+        return _differs(self.model, shard, "commit for {}", served, logged)
 
 
-class CommitBeforeResponse(Invariant):
+class CommitBeforeResponse(Property):
     """coordinator C20. Reads (describe, list) show committed state and wait for nothing."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.commit_before_response",
         sentence=(
             "No answer is released before its records, and all records written before it, are "
             "committed."
         ),
         clauses=("coordinator C20", "coordinator E2", "defects S5"),
-        broken_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
+        violated_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._waits_for: dict[tuple[str, int], int] = {}
 
     def on_request(self, step: Step) -> Finding | None:
@@ -225,23 +225,23 @@ class CommitBeforeResponse(Invariant):
         return None
 
 
-class CommittedKept(Invariant):
+class CommittedKept(Property):
     """coordinator C21. Below a leader's high watermark, compaction may drop what a later record
     replaced.
 
     The log may hold records of other groups: they are seen as gaps, and not judged here.
     """
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.committed_kept",
         sentence="A committed record never disappears, and no offset is committed twice.",
         clauses=("coordinator C21", "defects S5"),
-        broken_by=("test:lost-commit",),
+        violated_by=("test:lost-commit",),
     )
     judges_mixed = True
 
-    def __init__(self, books: Books) -> None:
-        super().__init__(books)
+    def __init__(self, model: ShadowModel) -> None:
+        super().__init__(model)
         self._committed: list[Record | None] = []
         """Every record that was ever committed, by offset; None where nobody looked in time, or
         where another group wrote."""
@@ -288,7 +288,7 @@ class CommittedKept(Invariant):
                         records[offset - first] = other
                     elif other is not None and other != record:
                         what = f"record at offset {offset}"
-                        return _differs(self.books, shard, what, record, other)
+                        return _differs(self.model, shard, what, record, other)
                 committed[first : first + len(known)] = records[:again]
             del records[:again]
         elif again < 0 and shard.is_active:
@@ -309,7 +309,7 @@ class CommittedKept(Invariant):
                 f"committed was {len(committed)}",
                 {"shard": shard.name},
             )
-        group_id = self.books.group_id
+        group_id = self.model.group_id
         for entered in committed[self._entered :]:
             if entered is not None and entered.group_id == group_id:
                 _keep_latest(self._latest, entered)
@@ -326,7 +326,7 @@ class CommittedKept(Invariant):
             keys = {*latest, *self._latest}
             key = min(k for k in keys if latest.get(k) != self._latest.get(k))
             what = f"committed record of type {key[0]} for {key[2] or key[1]}"
-            return _differs(self.books, shard, what, latest.get(key), self._latest.get(key))
+            return _differs(self.model, shard, what, latest.get(key), self._latest.get(key))
         return None
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -403,8 +403,10 @@ def _is_brokers_own(response: object) -> bool:
     return any(code in _BROKERS_OWN for code in codes)
 
 
-def _differs(books: Books, shard: ShardView, what: str, served: object, logged: object) -> Finding:
-    what, found, expected = first_difference(what, served, logged, books.name_of)
+def _differs(
+    model: ShadowModel, shard: ShardView, what: str, served: object, logged: object
+) -> Finding:
+    what, found, expected = first_difference(what, served, logged, model.name_of)
     return Finding(
         f"{shard.name}: the {what} is {found}, and should be {expected}",
         {"shard": shard.name, "what": what},
@@ -412,7 +414,7 @@ def _differs(books: Books, shard: ShardView, what: str, served: object, logged: 
 
 
 def _compare_members(
-    books: Books, shard: ShardView, group: ConsumerGroup, ledger: GroupLedger
+    model: ShadowModel, shard: ShardView, group: ConsumerGroup, ledger: GroupLedger
 ) -> Finding | None:
     """Compare what is stored of each member with its records."""
     for member_id in sorted({*group.members, *ledger.members}):
@@ -421,11 +423,11 @@ def _compare_members(
             continue
         what = f"member {member_id}"
         if member is None or entry is None:
-            return _differs(books, shard, what, member, entry)
+            return _differs(model, shard, what, member, entry)
         for name, logged in _logged_fields(entry).items():
             if getattr(member, name) != logged:
                 words = f"{name.replace('_', ' ')} of {what}"
-                return _differs(books, shard, words, getattr(member, name), logged)
+                return _differs(model, shard, words, getattr(member, name), logged)
     return None
 
 
@@ -484,17 +486,17 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
 
 
 def _replay(
-    books: Books, live: GroupCoordinator, records: Iterable[Record]
+    model: ShadowModel, live: GroupCoordinator, records: Iterable[Record]
 ) -> ConsumerGroup | None:
     """The group as a coordinator has it that loads these records; ProtocolBug if it cannot."""
     empty = GroupCoordinator(
         config=live.config, semantics=live.semantics, image=live.image, new_member_id=_no_new_id
     )
     for record in records:
-        if record.group_id == books.group_id:
+        if record.group_id == model.group_id:
             empty.replay(record, strict=False)
     empty.on_loaded(now_ms=0)
-    return empty.groups.get(books.group_id)
+    return empty.groups.get(model.group_id)
 
 
 def _no_new_id() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 
-class OneGroupPerId(Invariant):
+class OneGroupPerId(Property):
     """classic H6."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="conversion.one_group",
         sentence=(
             "After each batch the log has at most one group under the id, classic or consumer."
         ),
         clauses=("classic H6", "classic §7.1"),
-        broken_by=("test:conversion-without-tombstone",),
+        violated_by=("test:conversion-without-tombstone",),
     )
     judges_mixed = True
 
@@ -54,17 +54,17 @@ class OneGroupPerId(Invariant):
         return None
 
 
-class ConversionKeeps(Invariant):
+class ConversionKeeps(Property):
     """classic H7."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="conversion.keeps",
         sentence=(
             "A conversion keeps members, instance ids, subscriptions and offsets, but for the "
             "member that brings it about; the number shared with clients does not fall."
         ),
         clauses=("classic H7", "classic §7.3", "classic §7.8"),
-        broken_by=(
+        violated_by=(
             "test:conversion-loses-member",
             "test:conversion-number-falls",
             "test:conversion-drops-offsets",
@@ -87,8 +87,8 @@ class ConversionKeeps(Invariant):
         ]
         value = classic[-1].value
         if value is None and epochs:
-            book = self.books.classic.get(shard_of(step).name)
-            former = None if book is None else book.group
+            classic_model = self.model.classic.get(shard_of(step).name)
+            former = None if classic_model is None else classic_model.group
             if former is None or not former.members:
                 return None
             self._note_forgotten(change, former)
@@ -99,12 +99,12 @@ class ConversionKeeps(Invariant):
 
     def _note_forgotten(self, change: Change, former: ClassicGroup) -> None:
         """What clients own, or are on the point of giving up, and the new group does not know."""
-        for name in self.books.classic_clients:
-            member = self.books.member_of(name)
+        for name in self.model.classic_clients:
+            member = self.model.member_of(name)
             if member is None or member.member_id not in former.members:
                 continue
             entry = change.ledger.members.get(member.member_id, MemberEntry())
-            self.books.forgotten[member.member_id] = frozenset(member.assigned) - entry.held()
+            self.model.forgotten[member.member_id] = frozenset(member.assigned) - entry.held()
 
     def _judge_upgrade(
         self, change: Change, former: ClassicGroup, epochs: list[int]
@@ -115,11 +115,11 @@ class ConversionKeeps(Invariant):
                 f"the classic group was at generation {generation_id}, the consumer group began "
                 f"at epoch {epochs[0]} and is at {epochs[-1]}"
             )
-        heirs = {e.instance_id for e in members.values() if e.instance_id is not None}
+        successors = {e.instance_id for e in members.values() if e.instance_id is not None}
         for member_id, member in sorted(former.members.items()):
             entry = members.get(member_id)
             if entry is None:
-                if member.group_instance_id in heirs:
+                if member.group_instance_id in successors:
                     continue
                 return Finding(f"{member_id} got lost when the group became a consumer group")
             if entry.instance_id != member.group_instance_id:
@@ -179,17 +179,17 @@ def _goes(step: Step, member_id: str) -> bool:
     return isinstance(request, JoinGroupRequest) and request.group_instance_id is not None
 
 
-class NothingParkedAfterUpgrade(Invariant):
+class NothingParkedAfterUpgrade(Property):
     """classic H8."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="conversion.nothing_parked",
         sentence=(
             "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
             "and none is parked there."
         ),
         clauses=("classic H8", "classic §7.3", "classic §7.5"),
-        broken_by=("test:conversion-forgets-parked", "test:hybrid-parks"),
+        violated_by=("test:conversion-forgets-parked", "test:hybrid-parks"),
     )
     judges_mixed = True
 
@@ -203,26 +203,26 @@ class NothingParkedAfterUpgrade(Invariant):
                 return Finding(f"a request of {member_id} is still parked in the classic group")
         return None
 
-    def on_classic_request(self, step: Step, book: object) -> Finding | None:
+    def on_classic_request(self, step: Step, classic_model: object) -> Finding | None:
         """Look at requests to a consumer group."""
-        group = self.books.group_in(shard_of(step))
+        group = self.model.group_in(shard_of(step))
         if group is None or not group.members or step.response is not None:
             return None
         return Finding(f"a request of {step.request.member_id or 'a newcomer'} is parked")
 
 
-class DowngradedWhenDue(Invariant):
+class DowngradedWhenDue(Property):
     """classic H9. That only classic members are left after a plain join is no reason
     (classic §7.8)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="conversion.downgraded_when_due",
         sentence=(
             "When a member goes, or a static one is replaced, and only classic members remain, the "
             "group becomes a classic one, if the policy allows that and they fit."
         ),
         clauses=("classic H9", "classic §7.8"),
-        broken_by=("KAFKA-17317", "test:conversion-not-back"),
+        violated_by=("KAFKA-17317", "test:conversion-not-back"),
     )
     judges_mixed = True
 
@@ -242,29 +242,29 @@ class DowngradedWhenDue(Invariant):
         )
 
 
-class ConversionUndone(Invariant):
+class ConversionUndone(Property):
     """classic H13."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="conversion.undone",
         sentence=(
             "If a conversion cannot be written, the group is what it was before, with the same "
             "members at the same generation or epoch."
         ),
         clauses=("classic H13", "classic §8.3"),
-        broken_by=("test:conversion-half-undone", "test:conversion-back-half-undone"),
+        violated_by=("test:conversion-half-undone", "test:conversion-back-half-undone"),
     )
     judges_mixed = True
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """An upgrade failed: its batch is not in the log."""
-        kept = look.book.converted
+        kept = look.classic_model.converted
         if kept is None or step.kind is not StepKind.LOG_TRUNCATED:
             return None
-        ledger = self.books.ledger_of(look.shard)
+        ledger = self.model.ledger_of(look.shard)
         if ledger.has_group:
             return None
-        look.book.converted = None
+        look.classic_model.converted = None
         group = look.group
         if group is None:
             return Finding("the classic group is gone, and its conversion was not written")
@@ -282,7 +282,7 @@ class ConversionUndone(Invariant):
         if not isinstance(step.event, Downgrade) or not step.detail:
             return None
         shard = shard_of(step)
-        ledger = self.books.ledger_of(shard)
+        ledger = self.model.ledger_of(shard)
         if not ledger.has_group:
             return None
         return self._judge_consumer_group(shard, ledger.members, ledger.group_epoch)
@@ -290,8 +290,8 @@ class ConversionUndone(Invariant):
     def _judge_consumer_group(
         self, shard: ShardView, members: Mapping[str, object], epoch: int
     ) -> Finding | None:
-        group = self.books.group_in(shard)
-        if self.books.classic_group_in(shard) is not None:
+        group = self.model.group_in(shard)
+        if self.model.classic_group_in(shard) is not None:
             return Finding("the classic group is still there, and its record was not written")
         if group is None:
             return Finding("the consumer group is gone, and its conversion was not written")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
-from rebalance_sim.invariants.model.classic_model import ClassicBook
+from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
@@ -32,22 +32,22 @@ __all__ = [
 ]
 
 
-class HybridMembersCounted(Invariant):
+class HybridMembersCounted(Property):
     """First half of classic H3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="hybrid.members_counted",
         sentence=(
             "A consumer group knows how many of its members speak the classic protocol, and how "
             "many of them offer each assignor."
         ),
         clauses=("classic H3", "classic §7.1"),
-        broken_by=("test:hybrid-miscounted", "test:hybrid-assignors-miscounted"),
+        violated_by=("test:hybrid-miscounted", "test:hybrid-assignors-miscounted"),
     )
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Compare with the books."""
+        """Compare with the shadow model."""
         group, ledger = change.group, change.ledger
         if group is None or not (change.is_mixed or group.classic_member_count):
             return None
@@ -60,7 +60,7 @@ class HybridMembersCounted(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Count anew over all members."""
-        group = self.books.acting_group()
+        group = self.model.acting_group()
         if group is None:
             return None
         offers = [
@@ -89,21 +89,21 @@ class HybridMembersCounted(Invariant):
         )
 
 
-class HybridSessions(Invariant):
+class HybridSessions(Property):
     """Second half of classic H3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="hybrid.session_timeout",
         sentence=(
             "A Heartbeat or SyncGroup that a consumer group grants, or asks its sender to rejoin "
             "by, renews the session of the member for the member's own timeout."
         ),
         clauses=("classic H3", "classic §7.7"),
-        broken_by=("test:hybrid-session-of-group",),
+        violated_by=("test:hybrid-session-of-group",),
     )
     judges_mixed = True
 
-    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look for the timer among what the request has armed."""
         request, response = step.request, step.response
         if not isinstance(request, (HeartbeatRequest, SyncGroupRequest)) or response is None:
@@ -113,7 +113,7 @@ class HybridSessions(Invariant):
             granted.append(ErrorCode.REBALANCE_IN_PROGRESS)
         if response.error_code not in granted:
             return None
-        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         timeout_ms = _session_timeout_ms(entry)
         if timeout_ms is None:
             return None
@@ -129,24 +129,24 @@ class HybridSessions(Invariant):
         return Finding(f"the session of {request.member_id} was not renewed")
 
 
-class HybridAnswers(Invariant):
+class HybridAnswers(Property):
     """classic H4."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="hybrid.answers",
         sentence=(
             "The generation that a JoinGroup to a consumer group answers is the member's epoch, "
             "and what a SyncGroup gives is what the member is assigned at that epoch."
         ),
         clauses=("classic H4", "classic §7.5", "classic §7.6"),
-        broken_by=("test:hybrid-wrong-generation", "test:hybrid-target-told"),
+        violated_by=("test:hybrid-wrong-generation", "test:hybrid-target-told"),
     )
     judges_mixed = True
 
-    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
-        """Compare the answer with the books."""
+    def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
+        """Compare the answer with the shadow model."""
         shard, response = shard_of(step), step.response
-        ledger = self.books.ledger_of(shard)
+        ledger = self.model.ledger_of(shard)
         if not ledger.has_group or response is None:
             return None
         if isinstance(response, JoinGroupResponse) and response.error_code is ErrorCode.NONE:
@@ -177,41 +177,41 @@ class HybridAnswers(Invariant):
             )
         image = shard.coordinator.image
         given = response.assignment
-        told = partitions_of(given.partitions, image) if isinstance(given, Assignment) else ()
+        reported = partitions_of(given.partitions, image) if isinstance(given, Assignment) else ()
         assigned = {p for p in entry.current.assigned if p.topic_id in image.by_id}
-        if set(told) == assigned:
+        if set(reported) == assigned:
             return None
         return Finding(
-            f"{request.member_id} was told {self.books.names_of(told)}, it is assigned "
-            f"{self.books.names_of(assigned)}"
+            f"{request.member_id} was told {self.model.names_of(reported)}, it is assigned "
+            f"{self.model.names_of(assigned)}"
         )
 
 
-class HybridSyncNotBehind(Invariant):
+class HybridSyncNotBehind(Property):
     """classic H5. From 4.3 on, a member is behind only when the new target is known
     (classic §7.6)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="hybrid.sync_not_behind",
         sentence=(
             "A SyncGroup to a consumer group succeeds only for a member that is at the target "
             "epoch (4.1: at the group epoch), or has partitions to revoke."
         ),
         clauses=("classic H5", "classic §7.6"),
-        broken_by=("test:hybrid-sync-behind",),
+        violated_by=("test:hybrid-sync-behind",),
     )
     judges_mixed = True
 
-    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare the epochs."""
         request, response = step.request, step.response
         if not isinstance(response, SyncGroupResponse) or response.error_code is not ErrorCode.NONE:
             return None
-        ledger = self.books.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(shard_of(step))
         entry = ledger.members.get(request.member_id)
         if entry is None or entry.state is MemberState.UNREVOKED_PARTITIONS:
             return None
-        is_of_41 = self.books.view.semantics.name == "kafka-4.1"
+        is_of_41 = self.model.view.semantics.name == "kafka-4.1"
         wanted = ledger.group_epoch if is_of_41 else ledger.target_epoch
         if entry.epoch >= wanted:
             return None
@@ -221,17 +221,17 @@ class HybridSyncNotBehind(Invariant):
         )
 
 
-class HybridTimers(Invariant):
+class HybridTimers(Property):
     """classic H10."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="hybrid.member_timers",
         sentence=(
             "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
             "SyncGroup, which ends that; members of the consumer protocol have no such timers."
         ),
         clauses=("classic H10", "classic §7.7"),
-        broken_by=(
+        violated_by=(
             "test:hybrid-join-timer-kept",
             "test:hybrid-sync-timer-kept",
             "test:hybrid-timer-of-consumer",
@@ -245,7 +245,7 @@ class HybridTimers(Invariant):
         if not isinstance(done, MixedJoin) or step.detail:
             return None
         shard = shard_of(step)
-        entry = self.books.ledger_of(shard).members.get(done.member_id)
+        entry = self.model.ledger_of(shard).members.get(done.member_id)
         if _session_timeout_ms(entry) is None:
             return None
         if self._is_armed(shard, "mixed-join", done.member_id):
@@ -254,14 +254,14 @@ class HybridTimers(Invariant):
             return Finding(f"{done.member_id} has joined, and no timer waits for its SyncGroup")
         return None
 
-    def on_classic_request(self, step: Step, book: ClassicBook) -> Finding | None:
+    def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """A SyncGroup that succeeds is all that was waited for."""
         request, response = step.request, step.response
         shard = shard_of(step)
         if (
             isinstance(response, SyncGroupResponse)
             and response.error_code is ErrorCode.NONE
-            and request.member_id in self.books.ledger_of(shard).members
+            and request.member_id in self.model.ledger_of(shard).members
             and self._is_armed(shard, "mixed-sync", request.member_id)
         ):
             return Finding(f"{request.member_id} has synced, and its sync timer runs on")
@@ -269,8 +269,8 @@ class HybridTimers(Invariant):
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member of the consumer protocol."""
-        shard = self.books.acting_shard()
-        group = None if shard is None else self.books.group_in(shard)
+        shard = self.model.acting_shard()
+        group = None if shard is None else self.model.group_in(shard)
         if shard is None or group is None:
             return None
         for member_id, member in sorted(group.members.items()):
@@ -296,7 +296,7 @@ class HybridTimers(Invariant):
         return Finding(f"{member_id} speaks the consumer protocol and has a timer {kind}")
 
     def _is_armed(self, shard: ShardView, kind: str, member_id: str) -> bool:
-        return TimerKey(kind, self.books.group_id, member_id) in shard.armed_timers
+        return TimerKey(kind, self.model.group_id, member_id) in shard.armed_timers
 
 
 def _session_timeout_ms(entry: MemberEntry | None) -> int | None:

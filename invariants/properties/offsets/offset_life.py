@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.offset_model import OffsetKey
@@ -28,48 +28,49 @@ __all__ = ["CommitOfTopic", "FetchFenced", "FetchShown", "GroupGone", "OffsetsKe
 MINUTE_MS = 60_000
 
 
-class OffsetsKept(Invariant):
+class OffsetsKept(Property):
     """coordinator §8.3-§8.6."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.kept",
         sentence=(
             "An offset is deleted with its topic or its group, and else only while nobody "
             "subscribes to its topic: on request, or when its retention is over."
         ),
         clauses=("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6"),
-        broken_by=("mut-expire-subscribed", "mut-expire-early"),
+        violated_by=("mut-expire-subscribed", "mut-expire-early"),
     )
 
     def on_append(self, step: Step) -> Finding | None:
-        """Look at every offset that was deleted, and keep the book, if there is one, in step."""
-        shard, group_id = shard_of(step), self.books.group_id
+        """Look at every offset that was deleted, and keep the offset model, if there is one, in
+        step."""
+        shard, group_id = shard_of(step), self.model.group_id
         gone = [
             (record.topic, record.partition)
             for record in step.records
             if type(record) is OffsetCommit and record.value is None and record.group_id == group_id
         ]
         count = len(step.records)
-        book = self.books.offset_books.get(shard.name)
-        if book is None:
+        offset_model = self.model.offset_models.get(shard.name)
+        if offset_model is None:
             if not gone:
                 return None
-            book = self.books.open_offset_book(shard, without_last=count)
-        stored = {key: book.newest[key] for key in gone if key in book.newest}
-        book.apply(step.records, first_offset=shard.log_end_offset - count)
+            offset_model = self.model.open_offset_model(shard, without_last=count)
+        stored = {key: offset_model.newest[key] for key in gone if key in offset_model.newest}
+        offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
         return self._judge(step, stored) if stored else None
 
     def on_truncated(self, step: Step) -> Finding | None:
-        """The book goes the way of the log."""
+        """The offset model goes the way of the log."""
         shard = shard_of(step)
-        book = self.books.offset_books.get(shard.name)
-        if book is not None:
-            book.truncate_to(shard.log_end_offset)
+        offset_model = self.model.offset_models.get(shard.name)
+        if offset_model is not None:
+            offset_model.truncate_to(shard.log_end_offset)
         return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
         """The next time this replica leads its log may be another one."""
-        self.books.offset_books.pop(shard_of(step).name, None)
+        self.model.offset_models.pop(shard_of(step).name, None)
         return None
 
     def _judge(self, step: Step, stored: Mapping[OffsetKey, OffsetCommitValue]) -> Finding | None:
@@ -80,7 +81,7 @@ class OffsetsKept(Invariant):
         if timer is not None and timer.kind == "topic-deleted":
             return self._judge_end_of_topic(step, timer.member_id, stored)
         shard = shard_of(step)
-        subscribed = self.books.ledger_of(shard).all_names()
+        subscribed = self.model.ledger_of(shard).all_names()
         for (name, number), value in sorted(stored.items()):
             if name in subscribed:
                 return Finding(
@@ -112,17 +113,17 @@ class OffsetsKept(Invariant):
         )
 
 
-class GroupGone(Invariant):
+class GroupGone(Property):
     """coordinator §8.6: what compaction leaves of a deleted group is nothing."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="log.deleted_group_gone",
         sentence=(
             "A group is deleted only when it has no members, and nothing of it stays behind in "
             "the log: no target, no pattern, no offset."
         ),
         clauses=("coordinator §8.5", "coordinator §8.6", "coordinator §9.2"),
-        broken_by=("mut-delete-keeps-offsets", "test:group-deleted-with-members"),
+        violated_by=("mut-delete-keeps-offsets", "test:group-deleted-with-members"),
     )
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -135,49 +136,54 @@ class GroupGone(Invariant):
                 f"{shard.name} deleted the group and left {', '.join(change.left_behind)} behind"
             )
         # OffsetsKept has entered the offsets of this step already: it is asked first.
-        book = self.books.offset_books.get(shard.name)
-        if book is None:
-            book = self.books.open_offset_book(shard)
-        if book.newest:
-            names = [f"{name}-{number}" for name, number in sorted(book.newest)]
+        offset_model = self.model.offset_models.get(shard.name)
+        if offset_model is None:
+            offset_model = self.model.open_offset_model(shard)
+        if offset_model.newest:
+            names = [f"{name}-{number}" for name, number in sorted(offset_model.newest)]
             return Finding(
                 f"{shard.name} deleted the group and left the offsets of {', '.join(names)} behind"
             )
         return None
 
 
-class FetchShown(Invariant):
+class FetchShown(Property):
     """coordinator §8.2: stable offsets are the newest, and wait; all others are the committed
     ones."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.fetch_shows_committed",
         sentence=(
             "An offset fetch that does not wait shows the offsets of the last committed offset of "
             "the log, and one that waits shows the newest."
         ),
         clauses=("coordinator §8.2", "coordinator §9.4"),
-        broken_by=("mut-reads-uncommitted",),
+        violated_by=("mut-reads-uncommitted",),
     )
 
     def on_request(self, step: Step) -> Finding | None:
-        """Compare an immediate answer with the log; others only where somebody keeps the book."""
+        """Compare an immediate answer with the log; others only where somebody keeps the offset
+        model."""
         request = step.request
         if type(request) is not OffsetFetchRequest or step.shard is None:
             return None
         shard = step.shard
-        book = self.books.offset_books.get(shard.name)
-        if book is None:
+        offset_model = self.model.offset_models.get(shard.name)
+        if offset_model is None:
             if request.require_stable:
                 return None
-            book = self.books.open_offset_book(shard)
+            offset_model = self.model.open_offset_model(shard)
         response: OffsetFetchResponse = step.response
         if response.error_code is not ErrorCode.NONE:
             return None
-        expected = book.newest if request.require_stable else book.committed(shard.high_watermark)
+        expected = (
+            offset_model.newest
+            if request.require_stable
+            else offset_model.committed(shard.high_watermark)
+        )
         shown = {}
         for partition, offset in response.offsets.items():
-            name = self.books.wire_name_of(
+            name = self.model.wire_name_of(
                 shard, request.wire_topics, request.api_version, partition
             )
             if name is None:
@@ -194,14 +200,14 @@ class FetchShown(Invariant):
         return None
 
 
-class FetchFenced(Invariant):
+class FetchFenced(Property):
     """coordinator §8.2: a fetch that is signed needs its member, at exactly its epoch."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.fetch_fenced",
         sentence="A signed offset fetch is answered at the member's present epoch only.",
         clauses=("coordinator §8.2",),
-        broken_by=("mut-fetch-no-fence",),
+        violated_by=("mut-fetch-no-fence",),
     )
 
     def on_request(self, step: Step) -> Finding | None:
@@ -214,29 +220,29 @@ class FetchFenced(Invariant):
             or step.response.error_code is not ErrorCode.NONE
         ):
             return None
-        ledger = self.books.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(shard_of(step))
         entry = ledger.members.get(request.member_id)
         if not ledger.has_group or (entry is not None and entry.epoch == request.member_epoch):
             return None
         stored = "nobody" if entry is None else f"at {entry.epoch}"
         return Finding(
-            f"offsets were shown to {self.books.who(request.member_id)} at epoch "
+            f"offsets were shown to {self.model.who(request.member_id)} at epoch "
             f"{request.member_epoch}; the member is {stored}",
             {"member": request.member_id},
         )
 
 
-class CommitOfTopic(Invariant):
+class CommitOfTopic(Property):
     """coordinator D13, and what clients make of it: offsets go by the name of a topic."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.of_this_topic",
         sentence=(
             "An offset is stored for the topic that the request names, and what was reached in a "
             "deleted topic is not stored for the one that has its name."
         ),
         clauses=("coordinator §8.4", "coordinator D13"),
-        broken_by=("test:commit-for-another-topic",),
+        violated_by=("test:commit-for-another-topic",),
     )
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
@@ -252,7 +258,7 @@ class CommitOfTopic(Invariant):
             if type(record) is OffsetCommit
         }
         for partition in sorted(stored):
-            name = self.books.wire_name_of(
+            name = self.model.wire_name_of(
                 shard, request.wire_topics, request.api_version, partition
             )
             if name is None or (name, partition.partition) not in written:
@@ -265,7 +271,7 @@ class CommitOfTopic(Invariant):
             topic = by_name.get(name)
             if topic is not None and partition.topic_id not in (topic.topic_id, name):
                 return Finding(
-                    f"a commit of {self.books.who(request.member_id)} for {partition.topic_id} was "
+                    f"a commit of {self.model.who(request.member_id)} for {partition.topic_id} was "
                     f"stored for {topic.topic_id}, which has its name now",
                     {"goes_by_name": True},
                 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Invariant, Promise
+from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
 from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -17,23 +17,23 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["CommitFenced", "CommitOfOwner", "RightfulCommitAccepted"]
 
 
-class CommitFenced(Invariant):
+class CommitFenced(Property):
     """coordinator C22 and client O3."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.commit_fenced",
         sentence=(
             "A commit is stored only at the member's epoch, or at an older one for partitions kept "
             "since then, or for a group without members at no epoch."
         ),
         clauses=("coordinator C22", "client O3", "defects S4"),
-        broken_by=("mut-commit-no-fence", "KAFKA-19274"),
+        violated_by=("mut-commit-no-fence", "KAFKA-19274"),
     )
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
         request: OffsetCommitRequest = step.request
-        ledger = self.books.ledger_of(shard_of(step))
+        ledger = self.model.ledger_of(shard_of(step))
         epoch = request.generation_id_or_member_epoch
         entry = ledger.members.get(request.member_id)
         if entry is None:
@@ -47,21 +47,21 @@ class CommitFenced(Invariant):
         if epoch == entry.epoch or (epoch < entry.epoch and _kept_since(entry, epoch, stored)):
             return None
         return Finding(
-            f"a commit of {self.books.who(request.member_id)} at epoch {epoch} for "
-            f"{self.books.names_of(stored)} was stored; the member is at {entry.epoch}",
+            f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
+            f"{self.model.names_of(stored)} was stored; the member is at {entry.epoch}",
             {"member": request.member_id, "epoch": epoch},
         )
 
 
-class CommitOfOwner(Invariant):
+class CommitOfOwner(Property):
     """coordinator E4. An equal epoch is all that the coordinator looks at, so this rests on the
     clients too."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.commit_of_owner",
         sentence="A commit for a partition that another member holds is not stored.",
         clauses=("coordinator E4", "defects S4"),
-        broken_by=(
+        violated_by=(
             "KAFKA-16258",
             "mut-ack-before-stop",
             "mut-client-commits-released",
@@ -73,40 +73,40 @@ class CommitOfOwner(Invariant):
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look for another holder of each partition that was stored."""
         committer = step.request.member_id
-        owner = self.books.ledger_of(shard_of(step)).owner
+        owner = self.model.ledger_of(shard_of(step)).owner
         foreign = [p for p in stored if owner.get(p, committer) != committer]
         if not foreign:
             return None
         partition = min(foreign)
-        holder, who = owner[partition], self.books.who
+        holder, who = owner[partition], self.model.who
         return Finding(
-            f"a commit of {who(committer)} for {self.books.name_of(partition)} was stored; "
+            f"a commit of {who(committer)} for {self.model.name_of(partition)} was stored; "
             f"{who(holder)} holds it",
             {
                 "partition": partition,
                 "members": (committer, holder),
-                "was_given_away": self.books.gave_away(committer, {partition}),
-                "is_readmitted": committer in self.books.readmitted,
-                "has_outlived": self.books.has_outlived(committer, partition),
-                "is_forgotten": partition in self.books.forgotten.get(committer, ()),
-                "is_recreated": self.books.is_recreated(partition)
-                and committer not in self.books.by_member_id,
+                "was_lost_unrevoked": self.model.has_lost_unrevoked(committer, {partition}),
+                "is_readmitted": committer in self.model.readmitted,
+                "has_outlived": self.model.has_outlived(committer, partition),
+                "is_forgotten": partition in self.model.forgotten.get(committer, ()),
+                "is_recreated": self.model.is_recreated(partition)
+                and committer not in self.model.by_member_id,
             },
         )
 
 
-class RightfulCommitAccepted(Invariant):
+class RightfulCommitAccepted(Property):
     """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
     (coordinator §13, row 22)."""
 
-    promise = Promise(
+    spec = PropertySpec(
         id="offsets.rightful_commit",
         sentence=(
             "A commit is not refused because the member's epoch has moved on, if the member has "
             "kept its partitions since the epoch of the commit."
         ),
         clauses=("coordinator §8.1", "defects L4"),
-        broken_by=("KAFKA-20066",),
+        violated_by=("KAFKA-20066",),
     )
 
     def on_commit_refused(self, step: Step) -> Finding | None:
@@ -114,15 +114,15 @@ class RightfulCommitAccepted(Invariant):
         request: OffsetCommitRequest = step.request
         errors = step.response.errors
         refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
-        if not refused or not self.books.tolerates_older_commits:
+        if not refused or not self.model.tolerates_older_commits:
             return None
-        entry = self.books.ledger_of(shard_of(step)).members.get(request.member_id)
+        entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         epoch = request.generation_id_or_member_epoch
         if entry is None or not 0 < epoch < entry.epoch or not _kept_since(entry, epoch, refused):
             return None
         return Finding(
-            f"a commit of {self.books.who(request.member_id)} at epoch {epoch} for "
-            f"{self.books.names_of(refused)} was refused; the member is at {entry.epoch} and has "
+            f"a commit of {self.model.who(request.member_id)} at epoch {epoch} for "
+            f"{self.model.names_of(refused)} was refused; the member is at {entry.epoch} and has "
             "kept them",
             {"member": request.member_id, "epoch": epoch, "stored_epoch": entry.epoch},
         )

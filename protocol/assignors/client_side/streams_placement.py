@@ -170,14 +170,14 @@ class Placement:
             members = self._subscribers(task)
             prepared = [m for m in members if self.is_caught_up(m, task)]
             if prepared:
-                heir = min(prepared, key=lambda m: (load[m], self._lag_rank(m, task), m))
+                successor = min(prepared, key=lambda m: (load[m], self._lag_rank(m, task), m))
             else:
                 started = [m for m in members if self.lag_of(m, task) is not None]
                 if not started:
                     continue
-                heir = min(started, key=lambda m: (self._lag_rank(m, task), load[m], m))
-            holders[task] = heir
-            load[heir] += 1
+                successor = min(started, key=lambda m: (self._lag_rank(m, task), load[m], m))
+            holders[task] = successor
+            load[successor] += 1
         return holders
 
     def _lag_rank(self, member_id: str, task: TopicPartition) -> tuple[bool, int]:

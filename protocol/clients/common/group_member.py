@@ -39,7 +39,7 @@ class GroupMember(Protocol):
     """Whether it wants to be told of its connection to the coordinator (``ConnectCoordinator``)."""
 
     commits_without_poll: ClassVar[bool]
-    """Whether it does so as a rule, and every host has to heed ``reads_positions``."""
+    """Whether it does so as a rule, and every host has to handle ``reads_positions``."""
 
     polls_at_once: ClassVar[bool]
     """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if

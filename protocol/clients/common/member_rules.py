@@ -1,4 +1,4 @@
-"""Every decision of a member in which versions, or known defects, differ: one small method each.
+"""Every decision of a member in which versions or defects differ: one small method each.
 
 ``MemberRules`` decides as kafka-clients 4.3.1 does. A version that differs is a subclass, a defect
 is a mixin of ``defects.py`` put in front. Nothing else in the member asks which version runs.
@@ -93,12 +93,12 @@ class MemberRules:
         """TopicPartitions is the last finished reconciliation."""
         return current
 
-    def heeds_answers_in(self, state: ClientState) -> bool:
+    def accepts_answers_in(self, state: ClientState) -> bool:
         """Whether epoch and assignment of a good answer count in ``state`` (client §1.3, rows 20,
         30 and 36)."""
         return state.is_in_group and state is not ClientState.LEAVING
 
-    def heeds_epoch(self, member_epoch: int) -> bool:
+    def accepts_epoch(self, member_epoch: int) -> bool:
         """The answer to a leave, with its epoch below 0, is nothing to adopt."""
         return member_epoch >= 0
 
@@ -199,7 +199,7 @@ class MemberRules:
         """A commit of all that is consumed holds nothing that is no longer assigned."""
         return True
 
-    def hands_out_records_of(self, partition: PartitionState) -> bool:
+    def delivers_records_of(self, partition: PartitionState) -> bool:
         """Whether ``poll`` returns buffered records of an assigned partition."""
         return partition.is_fetchable
 
@@ -209,7 +209,7 @@ class MemberRules:
         """Whether a refused result is handed in again when the next heartbeat is answered."""
         return error_code is ErrorCode.STALE_MEMBER_EPOCH
 
-    def tells_assignment_once(self) -> bool:
+    def reports_assignment_once(self) -> bool:
         """The assignor's callback runs once per epoch, not with every answer."""
         return True
 

@@ -193,7 +193,7 @@ class SubscriptionState:
         self._views_of_version = self.version
         self._fetchable = frozenset(p for p, s in self.assigned.items() if s.is_fetchable)
         self._deliverable = frozenset(
-            p for p, s in self.assigned.items() if self._rules.hands_out_records_of(s)
+            p for p, s in self.assigned.items() if self._rules.delivers_records_of(s)
         )
         self._initializing = frozenset(
             p

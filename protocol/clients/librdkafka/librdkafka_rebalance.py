@@ -286,7 +286,7 @@ class Rebalance:
 
     @property
     def has_subscription(self) -> bool:
-        """Whether the application is subscribed to anything, heeded already or not."""
+        """Whether the application is subscribed to anything, applied already or not."""
         return self._core.subscription.exists or self._next_subscription is not None
 
     def subscribe(self, event: Subscribe) -> None:
@@ -299,7 +299,7 @@ class Rebalance:
             self.apply_next_subscription()
 
     def apply_next_subscription(self) -> None:
-        """Heed a subscription that has waited."""
+        """Apply a subscription that has waited."""
         event, self._next_subscription = self._next_subscription, None
         if event is None or self._core.is_terminating:
             return

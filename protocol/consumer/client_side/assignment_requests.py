@@ -43,7 +43,7 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["AssignmentRequest", "answer_assignment_request", "flaw_of", "prepared_group"]
+__all__ = ["AssignmentRequest", "answer_assignment_request", "prepared_group", "problem_of"]
 
 AssignmentRequest = ConsumerGroupPrepareAssignmentRequest | ConsumerGroupInstallAssignmentRequest
 
@@ -120,11 +120,11 @@ def _prepare(
     computation = computation_under_way(group)
     if computation is None or computation.member_id != member.member_id:
         raise _not_chosen(member.member_id)
-    is_untold = computation.step is ComputationStep.CHOSEN
+    is_unnotified = computation.step is ComputationStep.CHOSEN
     prepared = prepared_group(context, group, computation.assignor_name)
     group.computation = computation.after(ComputationEvent.PREPARED, prepared=prepared)
     # A predecessor of this coordinator may have told it, and then its time begins here.
-    timers = deadline_timer(context, group, member, now_ms) if is_untold else ()
+    timers = deadline_timer(context, group, member, now_ms) if is_unnotified else ()
     return Outcome(prepared, (), timers)
 
 
@@ -187,9 +187,9 @@ def _install(
     prepared = rules.group_to_judge_by(
         computation, lambda: prepared_group(context, group, computation.assignor_name)
     )
-    flaw = None if prepared is None else flaw_of(prepared, request)
-    if flaw is not None:
-        raise GroupError(ErrorCode.INVALID_ASSIGNMENT, flaw)
+    problem = None if prepared is None else problem_of(prepared, request)
+    if problem is not None:
+        raise GroupError(ErrorCode.INVALID_ASSIGNMENT, problem)
     records = _target_records(context, group, request, now_ms)
     is_prepared = computation.prepared is not None
     group.computation = computation.after(ComputationEvent.INSTALLED) if is_prepared else None
@@ -199,7 +199,7 @@ def _install(
     return Outcome(ConsumerGroupInstallAssignmentResponse(), records, tuple(timers))
 
 
-def flaw_of(
+def problem_of(
     prepared: ConsumerGroupPrepareAssignmentResponse,
     request: ConsumerGroupInstallAssignmentRequest,
 ) -> str | None:

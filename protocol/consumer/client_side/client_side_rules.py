@@ -1,4 +1,4 @@
-"""The decisions about client-side assignors in which known defects differ, each a small method.
+"""The decisions about client-side assignors in which defects differ, each a small method.
 
 Source: coordinator §12. Only the text of KIP-848 has such assignors (``kip848.py`` switches them
 on); mutants of these rules are in ``client_side_defects.py``.
@@ -83,9 +83,9 @@ class ClientSideRules:
         for member in prepared.members if prepared is not None else ():
             if member.member_id in group.members or member.instance_id is None:
                 continue
-            heir_id = group.static_members.get(member.instance_id)
-            if heir_id is not None and heir_id not in rows and member.member_id in rows:
-                rows[heir_id] = replace(rows.pop(member.member_id), member_id=heir_id)
+            successor_id = group.static_members.get(member.instance_id)
+            if successor_id is not None and successor_id not in rows and member.member_id in rows:
+                rows[successor_id] = replace(rows.pop(member.member_id), member_id=successor_id)
         return rows
 
     def members_to_install(self, group: ConsumerGroup, named: Iterable[str]) -> Iterable[str]:
@@ -101,7 +101,7 @@ class ClientSideRules:
         """Has the group moved on, so that a next target is due?"""
         return group.group_epoch > target_epoch
 
-    def metadata_to_tell(
+    def metadata_to_send(
         self, reached: AssignmentMetadata | None, target: AssignmentMetadata | None
     ) -> AssignmentMetadata | None:
         """coordinator §12.7: a member is told the metadata of the epoch that it has reached."""

@@ -34,9 +34,9 @@ __all__ = [
     "delegate",
     "expire",
     "loses_computing_member",
+    "notify_chosen",
     "offer_of",
     "plan_of",
-    "tell",
     "validate_assignors",
 ]
 
@@ -243,7 +243,7 @@ def _choose(context: CoordinatorContext, plan: Plan, *, slow_id: str | None = No
     return Computation(member_id=member_id, assignor_name=plan.assignor_name)
 
 
-def tell(
+def notify_chosen(
     context: CoordinatorContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> tuple[bool, tuple[TimerCommand, ...]]:
     """A heartbeat is being answered: is its sender to compute, and which timers does that start?

@@ -1,4 +1,4 @@
-"""The decisions of a classic member in which known defects differ: one small method each.
+"""The decisions of a classic member in which defects differ: one small method each.
 
 ``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; a defect is a mixin of ``defects.py``
 put in front. Source: classic §3, §4.

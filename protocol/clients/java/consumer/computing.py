@@ -64,7 +64,7 @@ class Computing:
     __slots__ = (
         "_application",
         "_core",
-        "_epoch_told",
+        "_epoch_reported",
         "_in_flight",
         "_outstanding",
         "_result",
@@ -81,7 +81,7 @@ class Computing:
         self._outstanding: set[int] = set()  # also those of a process that was given up
         self._result: ComputedAssignment | None = None
         self._started_at_epoch = 0
-        self._epoch_told = 0
+        self._epoch_reported = 0
         self.state = ComputingState.IDLE
         self.computation_id = 0
         self.prepared: ConsumerGroupPrepareAssignmentResponse | None = None
@@ -95,7 +95,7 @@ class Computing:
             self._give_up()
         if response.error_code is not ErrorCode.NONE or not core.state.takes_assignments:
             return
-        self._tell_application(response)
+        self._notify_application(response)
         if core.coordinator_id is None:
             return
         if self.state is _S.PREPARE_LATER:
@@ -106,18 +106,18 @@ class Computing:
             self._started_at_epoch = core.member_epoch
             self._prepare()
 
-    def _tell_application(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _notify_application(self, response: ConsumerGroupHeartbeatResponse) -> None:
         """coordinator §12.7: once per epoch, with the whole target, of which some may not be
         free."""
         core, assigned = self._core, response.assignment
         metadata = response.assignment_metadata
         if core.member_epoch == 0:
-            self._epoch_told = 0
+            self._epoch_reported = 0
         if assigned is None or metadata is None or core.member_epoch == 0:
             return
-        if core.member_epoch == self._epoch_told and core.rules.tells_assignment_once():
+        if core.member_epoch == self._epoch_reported and core.rules.reports_assignment_once():
             return
-        self._epoch_told = core.member_epoch
+        self._epoch_reported = core.member_epoch
         core.effects.append(
             AssignmentReceived(
                 member_epoch=core.member_epoch,

@@ -86,13 +86,13 @@ class Membership:
         """Rows 5 to 9, 15, 30, 36."""
         core = self._core
         state = core.state
-        if not core.rules.heeds_epoch(response.member_epoch):
+        if not core.rules.accepts_epoch(response.member_epoch):
             self._complete_leave()
             return
         if state is _S.UNSUBSCRIBED and self.leave_is_pending:
             self._complete_leave()
             return
-        if not core.rules.heeds_answers_in(state):
+        if not core.rules.accepts_answers_in(state):
             return
         if response.member_id and not core.member_id:
             core.member_id = response.member_id

@@ -111,7 +111,7 @@ class Joining:
         self._asked_for: frozenset[str] = frozenset()  # topics that were unknown, and may stay so
         self._awaiting: JoinGroupResponse | None = None  # the leader's, until it has metadata
         self._is_leader = False  # of the generation that the last JoinGroup has led to
-        self._joined_counts: Mapping[str, int] = {}  # of the topics that were heeded last
+        self._joined_counts: Mapping[str, int] = {}  # of the topics that were applied last
         self._topics_changed = False
         self._protocol_name: str | None = None
         self.is_stuck = False
@@ -142,7 +142,7 @@ class Joining:
         """Join if it is time to, or because topics are not as they were at the last time."""
         core = self._core
         if self._topics_changed and core.join_state in (_J.STEADY, _J.INIT):
-            self._heed_topics()
+            self._apply_topics()
         if not self._may_join or core.now_ms < core.join_due_ms:
             return
         self._rebalance.apply_next_subscription()
@@ -156,7 +156,7 @@ class Joining:
         elif self._topics_to_join():
             self._send_join()
 
-    def _heed_topics(self) -> None:
+    def _apply_topics(self) -> None:
         """Topics have come, gone or grown. Where partitions are kept through a rebalance, those of
         topics that are gone are lost at once, and then only the leader joins anew (read in the
         source of librdkafka)."""
