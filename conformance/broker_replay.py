@@ -28,7 +28,7 @@ from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
-from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.re2_engine import compile_re2
 
 __all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
 

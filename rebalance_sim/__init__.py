@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebalance_sim.protocol.hosting.offsets_topic import partition_for
     from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
     from rebalance_sim.scenarios.case_studies import replay as replay_case_study
     from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
-    from rebalance_sim.sim.broker.offsets_topic import partition_for
     from rebalance_sim.sim.faults.injector import fault_kind
     from rebalance_sim.sim.trace import FullTrace
     from rebalance_sim.spark import read_comparison, read_metrics, sweep
@@ -101,7 +101,7 @@ _PUBLIC = {
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
     "scenarios.series": ("metrics_frame",),
     "scenarios.shrinking.shrink": ("shrink",),
-    "sim.broker.offsets_topic": ("partition_for",),
+    "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.injector": ("fault_kind",),
     "sim.trace": ("FullTrace",),
     "spark": ("read_comparison", "read_metrics", "sweep"),

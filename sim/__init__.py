@@ -7,7 +7,7 @@ Read in this order:
 - ``clock``, ``streams``: simulated time on SimPy, and named random streams.
 - ``network``: TCP connections. ``messages``: what clients ask of any broker.
 - ``controller``, ``registration``, ``broker``: elections, in-sync replicas, and who hears of them.
-- ``offsets_topic``, ``replica``, ``replication``, ``log``: a broker's replica of each partition of
+- ``replica``, ``replication``, ``log``: a broker's replica of each partition of
   ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
 - ``group_reads``: describe and list. ``admin_client``: somebody who asks for them. ``settings``,
@@ -20,7 +20,6 @@ Read in this order:
   ``routing``, to checkers.
 - ``sampling``, ``probes``: series, read between steps. ``coordinator_metrics``: what a broker
   publishes. ``epoch_delays``: how long group epochs wait for their target and their members.
-- ``broker_rules``: defects of brokers. ``re2_engine``: the expressions of real brokers.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
 segments, request handler queues.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
-from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.spec import ClientSpec
 
 if TYPE_CHECKING:

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.admin.admin_events import ADMIN, AdminRequest, OffsetsList
 from rebalance_sim.sim.admin.settings import configs_ever_in_force
-from rebalance_sim.sim.broker.broker_rules import broker_rules, split_defects
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.client.client_checks import DEFAULT_ASSIGNORS, check_assignors, check_kind
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.faults import ClientPartition, ConnectionLoss, Fault, NetworkSlowdown
-from rebalance_sim.sim.re2_engine import compile_re2
 
 __all__ = [
     "ADMIN",

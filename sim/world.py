@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rebalance_sim.invariants.engine.step import WorldView
+from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
+from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.admin.settings import SettingsAdmin
 from rebalance_sim.sim.admin.topics import TopicAdmin
 from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.broker.broker_rules import broker_rules, split_defects
 from rebalance_sim.sim.broker.controller import Controller
-from rebalance_sim.sim.broker.offsets_topic import partition_for
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_processes import ClientProcesses

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.record_size import batch_bytes, record_bytes
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.broker.record_size import batch_bytes, record_bytes
 from rebalance_sim.sim.clock import Call, Clock
 
 __all__ = ["LogWriter"]

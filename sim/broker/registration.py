@@ -7,14 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_sim.sim.broker.offsets_topic import replica_order
-
 if TYPE_CHECKING:
     from rebalance_sim.sim.broker.broker import Broker
     from rebalance_sim.sim.broker.controller import Controller
     from rebalance_sim.sim.broker.replica import Replica
-
-__all__ = ["PartitionRegistration"]
 
 
 class PartitionRegistration:
@@ -111,3 +107,19 @@ class PartitionRegistration:
     def expand(self, broker: Broker) -> None:
         """A replica has caught up."""
         self.in_sync = sorted([*self.in_sync, broker.node_id])
+
+
+def replica_order(partition: int, broker_count: int) -> tuple[int, ...]:
+    """Node ids in the order in which they are preferred as leaders of a partition.
+
+    Leaders go round the brokers, and so do the brokers that come after them, with a shift that
+    grows each time that all brokers have had their turn: what one broker led does not all move to
+    the same next one. Partition 0 has the brokers in ascending id.
+    """
+    first = partition % broker_count
+    shift = partition // broker_count
+    others = broker_count - 1
+    return (
+        first,
+        *((first + 1 + (shift + place) % others) % broker_count for place in range(others)),
+    )

@@ -30,12 +30,12 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.held_answers import Answer, Asked, HeldAnswers
 from rebalance_sim.sim.broker.log_writer import LogWriter
 from rebalance_sim.sim.broker.shard_load import ShardLoad
 from rebalance_sim.sim.broker.shard_timers import ShardTimers
 from rebalance_sim.sim.clock import Call
-from rebalance_sim.sim.re2_engine import compile_re2
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.broker.replica import Replica

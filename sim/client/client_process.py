@@ -48,6 +48,7 @@ from rebalance_sim.protocol.clients import (
     ValidatePositions,
 )
 from rebalance_sim.protocol.clients import Call as BlockingCall
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
@@ -63,7 +64,6 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
-from rebalance_sim.sim.re2_engine import compile_re2
 from rebalance_sim.sim.spec import ClientSpec, OffsetReset
 
 if TYPE_CHECKING:

@@ -27,10 +27,10 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
     StateChanged,
 )
+from rebalance_sim.protocol.hosting.record_size import record_bytes
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.broker.record_size import record_bytes
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.epoch_delays import EpochDelays

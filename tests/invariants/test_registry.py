@@ -17,8 +17,8 @@ from rebalance_sim.invariants.engine.registry import (
     PROPERTY_CLASSES,
     as_markdown,
 )
+from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
-from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "invariants.md"
 

@@ -35,7 +35,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, MemberState, OffsetCommit, Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
-from rebalance_sim.sim.re2_engine import compile_re2
+from rebalance_sim.re2_engine import compile_re2
 
 __all__ = [
     "FIRST_EPOCH",

@@ -7,11 +7,11 @@ from importlib.resources import files
 import pytest
 
 from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
 from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.runner import JUDGED, run
-from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 
 BY_ID = {spec.id: spec for spec in PROPERTIES}
 WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]

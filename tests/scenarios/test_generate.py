@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.coincidences import COINCIDENCES
@@ -27,7 +28,6 @@ from rebalance_sim.scenarios.profile import (
     parse_profile,
 )
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.broker.offsets_topic import partition_for
 from rebalance_sim.sim.faults.faults import ClientClose, ClientCrash, ClientPause, Fault
 
 SEEDS = range(200)

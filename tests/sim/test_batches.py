@@ -12,12 +12,12 @@ from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
 from rebalance_sim.invariants.engine.step import StepKind
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.record_size import batch_bytes, record_bytes
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
 from rebalance_sim.sim.broker.held_answers import Answer, Asked, HeldAnswers
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.log_writer import LogWriter
-from rebalance_sim.sim.broker.record_size import batch_bytes, record_bytes
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults import faults
 from rebalance_sim.sim.faults.faults import Fault

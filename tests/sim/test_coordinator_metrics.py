@@ -24,6 +24,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.offset_messages import OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import OffsetCommit
+from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.faults.faults import (
     BrokerCrash,
@@ -35,7 +36,6 @@ from rebalance_sim.sim.faults.faults import (
 )
 from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics, Meter, percentile
 from rebalance_sim.sim.observe.sampling import MetricSample
-from rebalance_sim.sim.re2_engine import compile_re2
 from rebalance_sim.sim.spec import BrokerSpec, TopicSpec
 from rebalance_sim.sim.world import World
 

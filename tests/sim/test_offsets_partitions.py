@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.sim.broker.offsets_topic import partition_for
+from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.sim.faults.faults import BrokerBounce, BrokerCrash, CoordinatorMove, ZombieLeader
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.sim.broker.offsets_topic import partition_for, replica_order
+from rebalance_sim.protocol.hosting.offsets_topic import partition_for
+from rebalance_sim.sim.broker.registration import replica_order
 
 
 @pytest.mark.parametrize(

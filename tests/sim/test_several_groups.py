@@ -12,10 +12,10 @@ import pytest
 from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.scenarios.ownership import ownership_intervals
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.broker.offsets_topic import partition_for
 from rebalance_sim.sim.broker.shard_host import ShardState
 from rebalance_sim.sim.faults.faults import (
     BrokerCrash,

@@ -15,8 +15,8 @@ from worlds import (
 
 from rebalance_sim.invariants.engine.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.broker.broker_rules import BROKER_DEFECTS
 from rebalance_sim.sim.faults.faults import (
     AppendFailure,
     CallbackSlowdown,

@@ -1,0 +1,30 @@
+"""Which partition of ``__consumer_offsets`` holds a group.
+
+Source: coordinator §9.4 (one state machine for each partition that a broker leads); the rule was
+read off the logs of a broker (Apache Kafka 4.3.1).
+"""
+
+from __future__ import annotations
+
+
+def partition_for(group_id: str, partition_count: int) -> int:
+    """The partition that holds a group: Java's hash of its id, made positive, modulo the count.
+
+    Kafka takes the absolute value (0 for the least integer, which has none); it does not mask the
+    sign away, which would give other partitions.
+    """
+    return _positive(_java_hash(group_id)) % partition_count
+
+
+def _java_hash(text: str) -> int:
+    """``String.hashCode`` of Java, over UTF-16 code units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (31 * value + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _positive(number: int) -> int:
+    """Kafka's absolute value of a 32-bit integer."""
+    return 0 if number == -(1 << 31) else abs(number)
