@@ -125,4 +125,5 @@ def _describe_violation(violation: ViolationRow) -> list[str]:
         f"            {violation.sentence}",
         f"  violated  {where}" + (f", in group {violation.group_id}" if violation.group_id else ""),
         f"  seen      {violation.detail}",
+        *(f"  during    {fault}" for fault in violation.open_faults),
     ]

@@ -22,7 +22,10 @@ OUTCOMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViolationRow:
-    """A violated property: which, of which group, where in the run, and what was seen."""
+    """A violated property: which, of which group, where in the run, and what was seen.
+
+    ``open_faults`` are the faults whose windows were open then: ``client_pause(a) since 20000 ms``.
+    """
 
     property: str
     sentence: str
@@ -30,6 +33,7 @@ class ViolationRow:
     at_ms: int
     detail: str
     group_id: str = ""
+    open_faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

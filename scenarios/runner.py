@@ -245,11 +245,23 @@ class _Run:
     def _violated(self) -> list[ViolationRow]:
         """Violated properties of all groups, in the order in which they were violated."""
         rows = [
-            _row(group_id, violation)
+            self._row(group_id, violation)
             for group_id, watcher in self._watchers.items()
             for violation in watcher.unexplained
         ]
         return sorted(rows, key=lambda row: row.step)
+
+    def _row(self, group_id: str, violation: Violation) -> ViolationRow:
+        step, world = violation.step_index, self._world
+        return ViolationRow(
+            group_id=group_id,
+            property=violation.spec.id,
+            sentence=violation.spec.sentence,
+            step=step,
+            at_ms=violation.at_ms,
+            detail=violation.detail,
+            open_faults=() if world is None else world.injector.open_at(step),
+        )
 
     def _late_row(self, group_id: str, stuck: Stuck) -> ViolationRow:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
@@ -265,17 +277,6 @@ class _Run:
     def _sentence(self, row: ViolationRow) -> str:
         of_group = f" of group {row.group_id}" if len(self._watchers) > 1 else ""
         return f"{row.property}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
-
-
-def _row(group_id: str, violation: Violation) -> ViolationRow:
-    return ViolationRow(
-        group_id=group_id,
-        property=violation.spec.id,
-        sentence=violation.spec.sentence,
-        step=violation.step_index,
-        at_ms=violation.at_ms,
-        detail=violation.detail,
-    )
 
 
 def _describe(problem: Exception) -> str:

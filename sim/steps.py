@@ -166,9 +166,10 @@ class Steps:
         self._client(StepKind.CLIENT_CRASHED, client)
         self._metrics.on_client_crashed(client)
 
-    def fault(self, detail: str) -> None:
-        """A fault began or ended."""
+    def fault(self, fault: object, detail: str) -> None:
+        """A fault began or ended; ``detail`` says which."""
         step = self._kept[StepKind.FAULT.value]
+        step.fault = fault
         step.detail = detail
         self._show(step)
         self._metrics.on_fault()

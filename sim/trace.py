@@ -292,7 +292,7 @@ def _describe(step: Step) -> dict[str, Any]:
         out["fetchable"] = _plain(member.fetchable)
     if step.operation:
         out["operation"] = step.operation
-    for name in ("event", "request", "response"):
+    for name in ("event", "request", "response", "fault"):
         value = getattr(step, name)
         if value is not None:
             out[name] = _plain(value)

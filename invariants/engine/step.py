@@ -61,7 +61,7 @@ class StepKind(StrEnum):
     METADATA_CHANGED = "metadata.changed"
     """A shard took a new metadata image: shard (one step for each shard), timers."""
     FAULT = "fault"
-    """A fault began or ended: detail."""
+    """A fault began or ended: fault (its value), detail (which of the two, in words)."""
     CONFIG_CHANGED = "config.changed"
     """A shard took altered settings: shard."""
     ADMIN_RETURNED = "admin.returned"
@@ -205,6 +205,7 @@ class Step:
         "detail",
         "effects",
         "event",
+        "fault",
         "index",
         "kind",
         "operation",
@@ -228,6 +229,7 @@ class Step:
         self.client: ClientView | None = None
         self.event: Any = None
         self.effects: tuple[Any, ...] = ()
+        self.fault: Any = None
         self.detail = ""
 
 

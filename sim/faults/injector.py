@@ -34,13 +34,25 @@ def fault_kind(fault: Fault) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(fault).__name__).lower()
 
 
+class _Window:
+    """A fault that lasts: the steps from its beginning to its end, and what ends it."""
+
+    __slots__ = ("end", "fault", "first_step", "last_step")
+
+    def __init__(self, fault: Fault, end: _End, first_step: int) -> None:
+        self.fault = fault
+        self.end = end
+        self.first_step = first_step
+        self.last_step: int | None = None  # None while it is open
+
+
 class Injector:
-    """Owns the open windows. After ``heal`` nothing new begins."""
+    """Begins faults, and owns their windows. After ``heal`` nothing new begins."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._tie_break = world.streams.get("schedule/injector").random
-        self._open: dict[int, tuple[Fault, _End]] = {}
+        self._windows: dict[int, _Window] = {}  # by place in the plan, in the order they began
         self._is_quiet = False
 
     def schedule(self, planned: tuple[Fault, ...]) -> None:
@@ -54,13 +66,24 @@ class Injector:
         """The quiet period begins: close every window, bring every broker and awaited client
         back."""
         self._is_quiet = True
-        for index in list(self._open):
-            self._end(index)
+        for window in self._windows.values():
+            self._end(window)
         for broker in self._world.brokers:
             broker.is_stopping = False
             if not broker.is_alive:
                 broker.restart()
         self._world.client_processes.restart_all_due()
+
+    def open_at(self, step_index: int) -> tuple[str, ...]:
+        """The faults whose windows were open at a step, as ``client_pause(a) since 20000 ms``."""
+        found = []
+        for window in self._windows.values():
+            last_step = step_index if window.last_step is None else window.last_step
+            if window.first_step <= step_index <= last_step:
+                target = _target(window.fault)
+                name = fault_kind(window.fault) + (f"({target})" if target else "")
+                found.append(f"{name} since {window.fault.at_ms} ms")
+        return tuple(found)
 
     # --- windows ----------------------------------------------------------------------------------
 
@@ -68,30 +91,35 @@ class Injector:
         index, fault = call.argument
         if self._is_quiet:
             return
+        world = self._world
+        first_step = world.steps.count + 1
         effect: _End | bool = _BEGIN[type(fault)](self, fault)
         if effect is False:
             return
-        world = self._world
-        kind = fault_kind(fault)
-        world.coverage.on_fault(kind)
+        world.coverage.on_fault(fault_kind(fault))
         if callable(effect):
-            self._open[index] = (fault, effect)
-            world.steps.fault(f"{kind} begins{_whom(fault)}")
+            window = _Window(fault, effect, first_step)
+            self._windows[index] = window
+            self._show(fault, " begins")
             at_ms = fault.at_ms + getattr(fault, "duration_ms", 0)
-            world.clock.call_at(at_ms, self._tie_break(), self._on_end, index)
+            world.clock.call_at(at_ms, self._tie_break(), self._on_end, window)
         else:
-            world.steps.fault(f"{kind}{_whom(fault)}")
+            self._show(fault, "")
 
     def _on_end(self, call: Call) -> None:
         self._end(call.argument)
 
-    def _end(self, index: int) -> None:
-        found = self._open.pop(index, None)
-        if found is None:
+    def _end(self, window: _Window) -> None:
+        if window.last_step is not None:
             return
-        fault, end = found
-        end()
-        self._world.steps.fault(f"{fault_kind(fault)} ends{_whom(fault)}")
+        window.last_step = self._world.steps.count
+        window.end()
+        self._show(window.fault, " ends")
+
+    def _show(self, fault: Fault, what: str) -> None:
+        target = _target(fault)
+        of_target = f" of {target}" if target else ""
+        self._world.steps.fault(fault, f"{fault_kind(fault)}{what}{of_target}")
 
     def _later(self, delay_ms: int, action: Callable[[], object]) -> None:
         """Do something later, unless the quiet period has come by then."""
@@ -420,8 +448,8 @@ class Injector:
         return self._world.settings.apply(fault)
 
 
-def _whom(fault: Fault) -> str:
-    """`` of a`` or `` of broker 1`` or `` of orders``, where a fault names something."""
+def _target(fault: Fault) -> str:
+    """``a`` or ``broker 1`` or ``orders``, where a fault names something; else empty."""
     for name, label in (
         ("client", ""),
         ("broker", "broker "),
@@ -430,7 +458,7 @@ def _whom(fault: Fault) -> str:
     ):
         value: Any = getattr(fault, name, None)
         if value is not None:
-            return f" of {label}{value}"
+            return f"{label}{value}"
     return ""
 
 

@@ -101,6 +101,7 @@ VIOLATIONS = pa.schema(
         _column("step", pa.int64(), "index of the step that violated it"),
         _column("at_ms", pa.int64(), "simulated time of that step, ms"),
         _column("detail", pa.string(), "what was seen"),
+        _column("open_faults", pa.list_(pa.string()), "faults that were open then, since when"),
     ],
     metadata={"doc": "one row per violated property, by seed and step"},
 )
@@ -215,6 +216,7 @@ def violation_rows(result: RunResult) -> list[dict[str, Any]]:
             "step": violation.step,
             "at_ms": violation.at_ms,
             "detail": violation.detail,
+            "open_faults": list(violation.open_faults),
         }
         for violation in result.violations
     ]
