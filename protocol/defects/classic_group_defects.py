@@ -1,7 +1,6 @@
 """Defects of classic groups, each one replaced rule.
 
-Source: defects, "Classic and cooperative protocol, static membership", as far as the coordinator
-has them; one section per name.
+Source: defects §7, as far as the coordinator has them; one section per name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Defects of classic clients, each one replaced rule.
 
-Source: defects, "Classic and cooperative protocol, static membership", as far as the client has
-them; those of its assignors stand in ``protocol/defects/classic_assignor_defects.py``. KAFKA-13419
-has no switch: the claims that it speaks of are what clients of today make, and assignors see
-through them.
+Source: defects §7, as far as the client has them; those of its assignors stand in
+``protocol/defects/classic_assignor_defects.py``. KAFKA-13419 has no switch: the claims that it
+speaks of are what clients of today make, and assignors see through them.
 """
 
 from __future__ import annotations

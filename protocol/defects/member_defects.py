@@ -1,7 +1,7 @@
 """Client defects and mutants: each a mixin that overrides decisions of ``MemberRules``.
 
-Sources: defects, "KIP-848 client"; defects, "mut-ack-before-stop"; client §12, right column
-(``mut-client-*``), and client Appendix A (behaviour that later releases changed). Off by default.
+Sources: defects §6, §11; client §12, right column (``mut-client-*``), and client Appendix A
+(behaviour that later releases changed). Off by default.
 """
 
 from __future__ import annotations

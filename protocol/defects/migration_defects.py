@@ -1,6 +1,6 @@
 """Defects of the migration between the protocols, each one replaced rule.
 
-Source: defects, "Migration between protocols"; one section per name.
+Source: defects §8; one section per name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Defects of the assignors, each a subclass that replaces one rule.
 
-Source: defects, "Assignors". ``assignors_with_defects`` builds the list of a broker that has some
-of them.
+Source: defects §10. ``assignors_with_defects`` builds the list of a broker that has some of them.
 """
 
 from __future__ import annotations

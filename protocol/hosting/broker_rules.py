@@ -2,7 +2,7 @@
 
 The coordinator core and the member have rules of their own (``protocol/versions/semantics.py``).
 What stands here is the runtime around the core: when an answer may go, when a shard is given up
-(coordinator §9.4, §9.5; defects, "Failover, log replay, coordinator change").
+(coordinator §9.4, §9.5; defects §9).
 """
 
 from __future__ import annotations

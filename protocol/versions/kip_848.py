@@ -1,8 +1,7 @@
 """The protocol as the accepted text of KIP-848 has it, where that differs from shipped brokers.
 
-Source: coordinator §13 ("KIP text versus trunk"). The coordinator computes targets on its own,
-joins are not reconciled at once, responses name pending partitions, a member with a wrong epoch is
-removed.
+Source: coordinator §13. The coordinator computes targets on its own, joins are not reconciled at
+once, responses name pending partitions, a member with a wrong epoch is removed.
 
 When a released partition passes to its next owner is told in two ways by the KIP's own case
 studies: ``Kip848Rules`` lets it pass at the release (eager), ``LazyKip848Rules`` at the receiver's

@@ -1,6 +1,6 @@
 """Each defect of an assignor violates the property that its report names, and only its own.
 
-Source: defects, "Assignors".
+Source: defects §10.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from rebalance_sim.protocol.defects.server_assignor_defects import MovesExtraToF
 RANGE = RangeAssignor()
 UNIFORM = UniformAssignor()
 UNIFORM_4_0 = MovesExtraToFirst()
-"""The rule of assignors §5.2, marked [T] in the reference."""
+"""The rule of assignors §5.2, which 4.0 has."""
 
 
 def test_r1_range_remainders_add_up() -> None:
@@ -79,7 +79,7 @@ U1_RESULT_4_0 = targets(m1="alpha[0-2]", m2="alpha[3] beta[0]", m3="beta[1-2]")
 
 
 def u1_members(*member_ids: str) -> dict[str, str]:
-    """The [T] result of assignors U1 as texts, empty for a newcomer."""
+    """The 4.0 result of assignors U1 as texts, empty for a newcomer."""
     held = {"m1": "alpha[0-2]", "m2": "alpha[3] beta[0]", "m3": "beta[1-2]"}
     return {member_id: held.get(member_id, "") for member_id in member_ids}
 
