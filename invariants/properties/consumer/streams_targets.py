@@ -1,6 +1,6 @@
 """Targets of Streams applications: no task goes where its state is not, no copy where it is.
 
-Sources: coordinator §12, and the chapters of KIP-848 on Streams. What a member has said of its
+Sources: coordinator §12; KIP-848, "Member Behavior". What a member has said of its
 copies counts, for it is all that an assignor knows.
 """
 
@@ -62,7 +62,7 @@ class NoColdMove(_StreamsProperty):
             "While the owner of a task is there with a good copy, the task moves only to a member "
             "whose copy is within the acceptable recovery lag."
         ),
-        clauses=("coordinator §12", "KIP-848 Streams"),
+        clauses=("coordinator §12", 'KIP-848, "Member Behavior"'),
         violated_by=("mut-streams-moves-cold",),
     )
 
@@ -122,7 +122,7 @@ class CopiesApart(_StreamsProperty):
             "A process has a task in one role only, and a member's active tasks are the partitions "
             "that it is assigned."
         ),
-        clauses=("coordinator §12", "KIP-848 Streams"),
+        clauses=("coordinator §12", 'KIP-848, "Member Behavior"'),
         violated_by=("mut-streams-standby-beside-active",),
     )
 

@@ -1,6 +1,6 @@
 """A client-side assignor like that of Kafka Streams: active, standby and warm-up tasks.
 
-Source: the text of KIP-848, chapters on Streams. The placement itself is in
+Source: KIP-848, "Assignor Behavior" and "Member Behavior". The placement itself is in
 ``streams_placement.py``, the bytes are in ``streams_metadata.py``.
 """
 
