@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
 from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ComputingState
 from rebalance_sim.protocol.clients.java.classic import (
@@ -25,18 +24,17 @@ from rebalance_sim.protocol.clients.java.classic import (
 )
 from rebalance_sim.protocol.clients.java.classic.reactions import UNLISTED
 from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS
-from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.client_side.computation import (
     COMPUTATION_TRANSITIONS,
     ComputationEvent,
     ComputationStep,
 )
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules, Kafka41Rules
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
 from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
 from rebalance_sim.protocol.defects.server_assignor_defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from rebalance_sim.protocol.defects.streams_defects import STREAMS_DEFECTS
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
 from rebalance_sim.protocol.versions.kip_848 import Kip848Rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
@@ -49,8 +47,8 @@ __all__ = ["PAGES", "regenerate"]
 
 PAGES = tuple(Path(__file__).parent / name for name in ("protocol.md", "scenarios.md"))
 
-_RULES: Mapping[str, type[ConsumerGroupRules]] = {
-    "kafka-4.3": ConsumerGroupRules,
+_RULES: Mapping[str, type[MigrationRules]] = {
+    "kafka-4.3": MigrationRules,
     "kafka-4.1": Kafka41Rules,
     "kip-848": Kip848Rules,
 }
@@ -164,7 +162,7 @@ def computing_table() -> str:
 def setting_table() -> str:
     """Rules that are plain values, where versions differ."""
     rows = []
-    inherited = (ConsumerGroupRules, ClassicGroupRules, MigrationRules, ClientSideRules)
+    inherited = MigrationRules.__mro__
     for name, value in ((n, v) for rules in inherited for n, v in vars(rules).items()):
         values = [getattr(rules, name) for rules in _RULES.values()]
         if isinstance(value, bool | int) and len(set(values)) > 1:
@@ -175,7 +173,7 @@ def setting_table() -> str:
 def method_table() -> str:
     """Rules that are methods, where a version overrides one."""
     rows = []
-    for name in dir(ConsumerGroupRules):
+    for name in dir(MigrationRules):
         methods = [getattr(rules, name) for rules in _RULES.values()]
         if not name.startswith("_") and callable(methods[0]) and len(set(methods)) > 1:
             rows.append((f"`{name}`", *_summaries(methods)))

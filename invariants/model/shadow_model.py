@@ -19,7 +19,7 @@ from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -43,7 +43,7 @@ class ShadowModel:
         self.view = view
         self.group_id = view.group_id
         self.config = view.config
-        self.rules: type[ConsumerGroupRules] = view.semantics.coordinator
+        self.rules: type[MigrationRules] = view.semantics.coordinator
         self.filters_target = "KAFKA-19431" not in view.semantics.shipped_defects
         """A member is reconciled to the target without the topics it has dropped
         (coordinator §3.3)."""

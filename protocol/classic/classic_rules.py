@@ -1,14 +1,13 @@
 """The decisions of a classic group in which versions or defects differ.
 
-Source: classic §1, §2. ``ConsumerGroupRules`` inherits these, so that one object holds all rules of
-a coordinator; a defect overrides one of them
-(``protocol/defects/classic_group_defects.py``).
+Source: classic §1, §2. A defect overrides one of them (``protocol/defects``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 
 __all__ = ["ClassicGroupRules"]
@@ -17,7 +16,7 @@ _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
-class ClassicGroupRules:
+class ClassicGroupRules(CoordinatorRules):
     """Apache Kafka 4.1 and 4.3, which do not differ here."""
 
     has_sync_deadline = True
@@ -30,6 +29,9 @@ class ClassicGroupRules:
     rechecks_join_phase_without_pending = True
     """The join phase may end when an id that it waits for expires or leaves (classic §2.8,
     §2.9)."""
+
+    replaces_simple_group = True
+    """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
 
     def first_member(self, member_ids: Collection[str]) -> str:
         """Who leads where any member may: Kafka takes the first of a hash map (classic §1.6)."""

@@ -1,10 +1,8 @@
-"""The decisions in which versions of the consumer group protocol differ, each a small method.
+"""The decisions about consumer groups in which versions, or known defects, differ.
 
-``ConsumerGroupRules`` are the clean rules of Apache Kafka 4.3, ``Kafka41Rules`` those of 4.1
-(coordinator §16 lists the differences); the KIP's text is in ``kip848.py``. A shipped version is
-the clean rules plus the defects known in it: mixins over these classes (``defects.py``), put
-together in ``protocol/versions/semantics.py``. Nothing else in the core asks which version is
-simulated.
+Each is a small method of ``ConsumerGroupRules``, which are the clean rules of Apache Kafka 4.3. A
+version overrides some of them (``protocol/versions``), and so does a defect
+(``protocol/defects``). Nothing else in the core asks which version is simulated.
 """
 
 from __future__ import annotations
@@ -13,24 +11,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from rebalance_sim.protocol.assignors.server import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
-from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.migration.migration_rules import Kafka41MigrationRules, MigrationRules
-from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.runtime.outcome import TimerCommand
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupTargetAssignmentMember,
-    OffsetCommitValue,
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["ConsumerGroupRules", "Joiner", "Kafka41Rules", "TopicIds"]
+__all__ = ["ConsumerGroupRules", "Joiner", "TopicIds"]
 
 TopicIds = Callable[[Iterable[str]], frozenset[str]]
 """Names -> ids of the topics that exist under them."""
@@ -50,11 +46,10 @@ class Joiner(Protocol):
         ...
 
 
-class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
+class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """Apache Kafka 4.3 without its defects. One instance serves one coordinator.
 
-    The decisions of classic groups, of groups with members of both protocols, and about client-side
-    assignors are inherited.
+    The decisions about offsets and settings, and about client-side assignors, are inherited.
     """
 
     initial_group_epoch = 1
@@ -66,20 +61,8 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     writes_assignment_timestamp = True
     """Record 6 carries the time of the computation (coordinator §9.1)."""
 
-    writes_topic_id_of_offsets = True
-    """Record 1 carries the topic id (coordinator §8.4)."""
-
-    takes_topic_ids_of_offsets = True
-    """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
-
-    deletes_offsets_with_group = True
-    """coordinator §8.6: the offsets of a group go before the group does."""
-
     checks_epoch_of_fetch = True
     """coordinator §8.2: a signed offset fetch must carry the member's epoch."""
-
-    has_assignment_interval = True
-    """There is a least time between two targets of a group (KIP-1263, coordinator §4.3)."""
 
     describes_pending_revocation = True
     """ConsumerGroupDescribe shows what is being revoked as assigned (coordinator §6.3)."""
@@ -105,9 +88,6 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     """A log may begin with any record, and hold tombstones of what it no longer names (KAFKA-17306,
     coordinator §9.3)."""
 
-    replaces_simple_group = True
-    """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
-
     assignors: Mapping[str, Assignor] = DEFAULT_ASSIGNORS
     ownership = OwnershipRules()
 
@@ -125,6 +105,11 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
         """coordinator §2.7: a static join while another member id holds the instance is refused."""
         return holder.member_id != request.member_id
+
+    def takes_over_instance(self, holder: Member) -> bool:
+        """A classic static member does not say goodbye, so that its instance id may be taken over
+        without a leave (KAFKA-17228)."""
+        return holder.classic_metadata is not None
 
     def accepts_epoch(self, member: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
         """coordinator H5, §2.8: is the received epoch the member's, or one that a lost response
@@ -241,19 +226,11 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
                 return False
         return True
 
-    def offset_expires(
-        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
-    ) -> bool:
-        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
-        time of the offset's own counts instead of the retention: the host of the decision looks at
-        it."""
-        return not is_subscribed and age_ms >= retention_ms
-
-    # -- configuration ---------------------------------------------------------------------
-
-    def configs_in_force(self, known: ConfigsInForce, reported: ConfigsInForce) -> ConfigsInForce:
-        """coordinator §10.2: settings that were altered count from the next heartbeat on."""
-        return reported
+    def stale_epoch_error(self, member: Member) -> ErrorCode:
+        """Each protocol has its own word for an outdated commit or fetch (PR-16145)."""
+        if member.classic_metadata is None:
+            return ErrorCode.STALE_MEMBER_EPOCH
+        return ErrorCode.ILLEGAL_GENERATION
 
     # -- timers ----------------------------------------------------------------------------
 
@@ -264,23 +241,3 @@ class ConsumerGroupRules(ClassicGroupRules, MigrationRules, ClientSideRules):
     def arms_session_timers_on_load(self) -> bool:
         """coordinator §9.5: every member gets a full session after a load."""
         return True
-
-
-class Kafka41Rules(Kafka41MigrationRules, ConsumerGroupRules):
-    """Apache Kafka 4.1 without its defects (coordinator §16)."""
-
-    initial_group_epoch = 0
-    writes_assignment_epochs = False
-    writes_assignment_timestamp = False
-    writes_topic_id_of_offsets = False
-    takes_topic_ids_of_offsets = False
-    has_assignment_interval = False
-    describes_pending_revocation = False
-
-    def revoking_epoch(self, member: Member) -> int | None:
-        """The epoch rises by one so that the second revocation can be told from the first."""
-        return member.member_epoch + 1
-
-    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
-        """Kept as it is."""
-        return member.assigned

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.consumer.resolution import RegexResolution
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.timeline import Timeline, new_table
 from rebalance_sim.protocol.wire.topics import MetadataImage
+
+if TYPE_CHECKING:
+    from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
 __all__ = ["CompileRegex", "CoordinatorContext", "metadata_hash", "no_regex_engine"]
 
@@ -48,7 +51,7 @@ class CoordinatorContext:
         self,
         *,
         configs: ConfigsInForce,
-        rules: ConsumerGroupRules,
+        rules: MigrationRules,
         image: MetadataImage,
         new_member_id: Callable[[], str],
         compile_regex: CompileRegex,

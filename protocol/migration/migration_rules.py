@@ -1,22 +1,23 @@
 """The decisions about groups with members of both protocols in which
 versions or defects differ.
 
-Source: classic §7. ``ConsumerGroupRules`` inherits these.
+Source: classic §7.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 
-__all__ = ["Kafka41MigrationRules", "MigrationRules"]
+__all__ = ["MigrationRules"]
 
 
-class MigrationRules:
-    """Apache Kafka 4.3."""
+class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
+    """Apache Kafka 4.3: the rules of both group types, and of what joins them."""
 
     converts_in_first_join_phase = False
     """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
@@ -34,11 +35,6 @@ class MigrationRules:
         order of a hash map, and the first one leads (classic §7.8)."""
         return min(member_ids)
 
-    def takes_over_instance(self, holder: Member) -> bool:
-        """A classic static member does not say goodbye, so that its instance id may be taken over
-        without a leave (KAFKA-17228)."""
-        return holder.classic_metadata is not None
-
     def admits_classic_member(self, policy: str) -> bool:
         """A group that can never become uniform again takes no classic member (KAFKA-20640)."""
         return policy != "disabled"
@@ -46,12 +42,6 @@ class MigrationRules:
     def converted_metadata_hash(self, metadata_hash: int) -> int:
         """A converted group knows its topics, so that nothing looks changed (KAFKA-18687)."""
         return metadata_hash
-
-    def stale_epoch_error(self, member: Member) -> ErrorCode:
-        """Each protocol has its own word for an outdated commit or fetch (PR-16145)."""
-        if member.classic_metadata is None:
-            return ErrorCode.STALE_MEMBER_EPOCH
-        return ErrorCode.ILLEGAL_GENERATION
 
     def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
         """Must a classic member rejoin to catch up? Not before the new target is known."""
@@ -65,17 +55,3 @@ class MigrationRules:
         ``group_epoch`` and ``is_changed``: after, and because of, this join.
         """
         return group_epoch > group.target_assignment_epoch
-
-
-class Kafka41MigrationRules(MigrationRules):
-    """Apache Kafka 4.1."""
-
-    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
-        """As soon as the group epoch is raised."""
-        return member.member_epoch < group.group_epoch
-
-    def rebalances_after_replacement(
-        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
-    ) -> bool:
-        """Only for what this join itself has changed."""
-        return is_changed

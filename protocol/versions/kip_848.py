@@ -19,8 +19,9 @@ from rebalance_sim.protocol.consumer.client_side.selection import (
 )
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.consumer_rules import Kafka41Rules, TopicIds
+from rebalance_sim.protocol.consumer.consumer_rules import TopicIds
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMetadata,

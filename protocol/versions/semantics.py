@@ -19,7 +19,6 @@ from rebalance_sim.protocol.assignors.classic import (
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
 from rebalance_sim.protocol.clients import MEMBER_DEFECTS, MemberRules
 from rebalance_sim.protocol.clients.java.classic import CLASSIC_MEMBER_DEFECTS, ClassicMemberRules
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules, Kafka41Rules
 from rebalance_sim.protocol.defects.classic_assignor_defects import (
     STICKY_DEFECTS,
     librdkafka_assignors_with_defects,
@@ -34,6 +33,8 @@ from rebalance_sim.protocol.defects.server_assignor_defects import (
     assignors_with_defects,
 )
 from rebalance_sim.protocol.defects.streams_defects import STREAMS_DEFECTS
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
 from rebalance_sim.protocol.versions.kip_848 import Kip848Rules
 
 _Rules = TypeVar("_Rules")
@@ -69,7 +70,7 @@ class Semantics:
     """
 
     name: str
-    coordinator: type[ConsumerGroupRules]
+    coordinator: type[MigrationRules]
     member: type[MemberRules]
     streams: type[StreamsAssignor] = StreamsAssignor
     classic_member: type[ClassicMemberRules] = ClassicMemberRules
@@ -155,7 +156,7 @@ _SHIPPED_IN_4_1 = (
 
 SEMANTICS: Mapping[str, Semantics] = {
     "kafka-4.3": Semantics(
-        name="kafka-4.3", coordinator=ConsumerGroupRules, member=MemberRules
+        name="kafka-4.3", coordinator=MigrationRules, member=MemberRules
     ).shipped_with(*_SHIPPED_IN_4_3),
     "kafka-4.1": Semantics(
         name="kafka-4.1", coordinator=Kafka41Rules, member=MemberRules

@@ -14,14 +14,14 @@ from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscriptio
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import MemberRules
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
 from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.records import OffsetCommit, Record
 
-CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
+CLEAN = Semantics(name="clean", coordinator=MigrationRules, member=MemberRules)
 
 History = Callable[[Semantics], Any]
 

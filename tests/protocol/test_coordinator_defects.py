@@ -13,11 +13,11 @@ import pytest
 from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
 from rebalance_sim.protocol.clients import MemberRules
-from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
 from rebalance_sim.protocol.defects.client_side_defects import CLIENT_SIDE_DEFECTS
 from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
 from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import DEFECT_IDS, SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
@@ -26,7 +26,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ReplayError
 from rebalance_sim.protocol.wire.records import Record
 
-CLEAN = Semantics(name="clean", coordinator=ConsumerGroupRules, member=MemberRules)
+CLEAN = Semantics(name="clean", coordinator=MigrationRules, member=MemberRules)
 
 History = Callable[[Semantics], Any]
 
@@ -359,7 +359,7 @@ def test_the_defect_shows_with_its_switch_and_not_without(name: str) -> None:
 def test_a_defect_replaces_rules_that_there_are(name: str) -> None:
     replaced = {n for n in vars(COORDINATOR_DEFECTS[name]) if not n.startswith("_")}
     assert replaced
-    assert replaced <= set(dir(ConsumerGroupRules))
+    assert replaced <= set(dir(MigrationRules))
 
 
 # -- versions ------------------------------------------------------------------------------

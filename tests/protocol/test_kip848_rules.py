@@ -8,7 +8,7 @@ import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused, parts
 
 from rebalance_sim.protocol.assignors.server import UniformAssignor
-from rebalance_sim.protocol.consumer.consumer_rules import Kafka41Rules
+from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
 from rebalance_sim.protocol.versions.kip_848 import LazyKip848Rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse

@@ -1,0 +1,37 @@
+"""The decisions about offsets and settings in which versions, or known defects, differ.
+
+They concern groups of every type; each type's own rules inherit these.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.wire.records import OffsetCommitValue
+
+
+class CoordinatorRules:
+    """Apache Kafka 4.3."""
+
+    writes_topic_id_of_offsets = True
+    """Record 1 carries the topic id (coordinator §8.4)."""
+
+    takes_topic_ids_of_offsets = True
+    """OffsetCommit and OffsetFetch know version 10, which names topics by id."""
+
+    deletes_offsets_with_group = True
+    """coordinator §8.6: the offsets of a group go before the group does."""
+
+    has_assignment_interval = True
+    """There is a least time between two targets of a group (KIP-1263, coordinator §4.3)."""
+
+    def offset_expires(
+        self, value: OffsetCommitValue, *, is_subscribed: bool, age_ms: int, retention_ms: int
+    ) -> bool:
+        """coordinator §8.5: the retention is over, and nobody subscribes to the topic. An expiry
+        time of the offset's own counts instead of the retention: the host of the decision looks at
+        it."""
+        return not is_subscribed and age_ms >= retention_ms
+
+    def configs_in_force(self, known: ConfigsInForce, reported: ConfigsInForce) -> ConfigsInForce:
+        """coordinator §10.2: settings that were altered count from the next heartbeat on."""
+        return reported

@@ -1,0 +1,43 @@
+"""What Apache Kafka 4.1 does otherwise than the clean rules.
+
+Source: coordinator §16, classic §7.4, §7.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class Kafka41Rules(MigrationRules):
+    """Apache Kafka 4.1 without its known defects (coordinator §16)."""
+
+    initial_group_epoch = 0
+    writes_assignment_epochs = False
+    writes_assignment_timestamp = False
+    writes_topic_id_of_offsets = False
+    takes_topic_ids_of_offsets = False
+    has_assignment_interval = False
+    describes_pending_revocation = False
+
+    def revoking_epoch(self, member: Member) -> int | None:
+        """The epoch rises by one so that the second revocation can be told from the first."""
+        return member.member_epoch + 1
+
+    def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
+        """Kept as it is."""
+        return member.assigned
+
+    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
+        """As soon as the group epoch is raised."""
+        return member.member_epoch < group.group_epoch
+
+    def rebalances_after_replacement(
+        self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
+    ) -> bool:
+        """Only for what this join itself has changed."""
+        return is_changed
