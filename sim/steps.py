@@ -100,6 +100,15 @@ class Steps:
             group_id = getattr(on_commit, "group_id", None)
             self._rebalances.on_operation(shard, group_id, outcome)
 
+    def escaped(self, shard: ShardView, request: Request | None, event: Any, detail: str) -> None:
+        """An exception escaped from a handler of a shard's coordinator; ``detail`` says which."""
+        step = self._kept[StepKind.COORDINATOR_ESCAPED.value]
+        step.shard = shard
+        step.request = request
+        step.event = event
+        step.detail = detail
+        self._show(step)
+
     def released(
         self, shard: ShardView, operation: int, request: Request, response: Response
     ) -> None:

@@ -152,6 +152,12 @@ def _encode_written(trace: Trace, step: Step, code: int) -> bytes:
     return head + _encode_records(trace, step.records) if step.records else head
 
 
+def _encode_escaped(trace: Trace, step: Step, code: int) -> bytes:
+    what = step.event if step.request is None else step.request
+    about = trace.code_of(f"{type(what).__name__}/{step.detail}")
+    return _HEAD.pack(code, step.at_ms, _shard_number(step), about, 0, 0)
+
+
 def _encode_timer(trace: Trace, step: Step, code: int) -> bytes:
     head = _HEAD.pack(
         code,
@@ -264,6 +270,7 @@ _ENCODER_OF_KIND: dict[StepKind, _Encoder] = {
     StepKind.CONFIG_CHANGED: _encode_shard,
     StepKind.ADMIN_RETURNED: _encode_fault,
     StepKind.COORDINATOR_WRITTEN: _encode_written,
+    StepKind.COORDINATOR_ESCAPED: _encode_escaped,
 }
 
 _ENCODERS: dict[str, tuple[_Encoder, int]] = {

@@ -125,6 +125,7 @@ class Checker:
             StepKind.CONFIG_CHANGED: self._configs,
             StepKind.ADMIN_RETURNED: _ignore,
             StepKind.COORDINATOR_WRITTEN: self._written,
+            StepKind.COORDINATOR_ESCAPED: self._escaped,
         }
 
     # -- what hosts call -------------------------------------------------------------------
@@ -316,6 +317,9 @@ class Checker:
             self.model.failed_writes.note_join(shard, step.event.member_id)
         self._classic.on_step(step, shard)
         self._ask(self._on["on_written"], step)
+
+    def _escaped(self, step: Step) -> None:
+        self._ask(self._on["on_escaped"], step)
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)

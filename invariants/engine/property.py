@@ -105,6 +105,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_client_started": "a client process started",
         "on_client_gone": "a client process ended",
         "on_written": "a coordinator learned what became of a write",
+        "on_escaped": "an exception escaped from a handler of a coordinator",
         "on_classic": "a shard did something to a classic group",
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",

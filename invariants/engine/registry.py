@@ -34,7 +34,7 @@ from rebalance_sim.invariants.properties.consumer import (
 from rebalance_sim.invariants.properties.consumer import streams_targets as streams
 from rebalance_sim.invariants.properties.consumer import target_quality as assignors
 from rebalance_sim.invariants.properties.consumer.liveness import LIVENESS
-from rebalance_sim.invariants.properties.coordinator import configs, log, reads, replay
+from rebalance_sim.invariants.properties.coordinator import configs, escapes, log, reads, replay
 from rebalance_sim.invariants.properties.migration import conversions, mixed_groups
 from rebalance_sim.invariants.properties.offsets import offset_life, offsets
 
@@ -85,6 +85,7 @@ PROPERTY_CLASSES: tuple[type[Property], ...] = (
     timers.RebalanceDeadline,
     timers.RemovalDue,
     configs.ConfigInForce,
+    escapes.NoEscape,
     responses.ResponseTruthful,
     responses.AssignmentReported,
     responses.RefusalBare,

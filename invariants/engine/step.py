@@ -70,6 +70,11 @@ class StepKind(StrEnum):
     """What hung on a commit has happened, or on the failure of one: shard, event (the value that
     the coordinator gave, which has a ``group_id``), records, timers, detail (the error, or empty).
     """
+    COORDINATOR_ESCAPED = "coordinator.escaped"
+    """An exception escaped from a handler of the coordinator, and hard state is as before: shard,
+    detail (the exception), and what was handled: request (whose sender is answered
+    UNKNOWN_SERVER_ERROR), or event (the TimerKey of a timer, which is ignored; the value that hung
+    on a commit; None where topics or settings changed, or the log was loaded)."""
 
 
 class ShardView(Protocol):

@@ -57,6 +57,7 @@ class Router:
             StepKind.CONFIG_CHANGED: self._of_shard,
             StepKind.ADMIN_RETURNED: self._of_admin,
             StepKind.COORDINATOR_WRITTEN: self._of_timer,
+            StepKind.COORDINATOR_ESCAPED: self._of_escape,
         }
 
     def after_step(self, step: Step) -> None:
@@ -94,6 +95,12 @@ class Router:
             self._note(shard, shard.log_end_offset - len(step.records), group_ids)
         # A timer of the whole shard has no group (coordinator §8.5).
         return self._only(step.event.group_id) if step.event.group_id else self._of_shard(step)
+
+    def _of_escape(self, step: Step) -> Collection[Checker]:
+        if step.request is not None:
+            return self._of_answer(step)
+        group_id = getattr(step.event, "group_id", "")
+        return self._only(group_id) if group_id else self._of_shard(step)
 
     def _of_load(self, step: Step) -> Collection[Checker]:
         shard = _shard(step)

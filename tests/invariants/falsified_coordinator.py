@@ -365,6 +365,18 @@ def lost_commit() -> CoordinatorWorld:
     return world
 
 
+# --- exceptions -----------------------------------------------------------------------------------
+
+
+@mutant
+def handler_escapes() -> CoordinatorWorld:
+    world = settled()
+    request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="a", member_epoch=3)
+    detail = "ReplayError: partition 0 is granted twice"
+    world.show(StepKind.COORDINATOR_ESCAPED, shard=world.shard, request=request, detail=detail)
+    return world
+
+
 # --- timers ---------------------------------------------------------------------------------------
 
 
