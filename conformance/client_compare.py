@@ -13,7 +13,8 @@ from typing import Any
 from rebalance_sim.conformance.client_bodies import by_partition
 from rebalance_sim.conformance.client_input import callbacks
 from rebalance_sim.conformance.client_observed import Observed
-from rebalance_sim.conformance.client_trace import JAVA_CLIENT, ClientProcess
+from rebalance_sim.conformance.client_trace import ClientProcess
+from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
 __all__ = ["TIME_TOLERANCE_MS", "Comparison", "compare", "recorded_items"]
@@ -111,7 +112,7 @@ def _without_last_steady(
 
 def _has_two_threads(process: ClientProcess) -> bool:
     """Whether two threads of the client search: the application's and that of the heartbeats."""
-    return process.client == JAVA_CLIENT and not process.uses_consumer_protocol
+    return process.kind.name == CLASSIC
 
 
 def _gathered(searches: list[Observed]) -> list[Observed]:

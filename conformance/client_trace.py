@@ -14,13 +14,10 @@ from rebalance_sim.conformance.broker_trace import read_json
 from rebalance_sim.conformance.classic_bodies import with_metadata
 from rebalance_sim.conformance.client_bodies import check_response
 from rebalance_sim.conformance.errors import TraceError
-from rebalance_sim.protocol.assignors.classic import (
-    CLASSIC_ASSIGNORS,
-    LIBRDKAFKA_ASSIGNORS,
-    ClassicAssignor,
-)
+from rebalance_sim.protocol.assignors.classic import ClassicAssignor
 from rebalance_sim.protocol.clients import ConsumerConfig
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
+from rebalance_sim.protocol.clients.kinds import CLASSIC, KINDS, LIBRDKAFKA_CLASSIC, kind_of
 
 __all__ = [
     "JAVA_CLIENT",
@@ -34,8 +31,8 @@ __all__ = [
 TraceEvent = Mapping[str, Any]
 
 _KEYS = ("name", "client", "client_configs", "topics", "events")
-JAVA_CLIENT, LIBRDKAFKA = "kafka-clients", "librdkafka"
-"""The clients that traces were recorded from, as they name themselves."""
+JAVA_CLIENT, LIBRDKAFKA = KINDS[CLASSIC].library, KINDS[LIBRDKAFKA_CLASSIC].library
+"""The libraries that traces were recorded from, as they name themselves."""
 
 _KNOWN_CLIENTS = {JAVA_CLIENT: ("4.3",), LIBRDKAFKA: ("2.16",)}
 _SURROUNDINGS = ("admin", "broker")
@@ -87,10 +84,9 @@ class ClientProcess:
     """
 
     name: str
-    client: str
+    kind: ClientKind
     member_id: str
     config: ConsumerConfig
-    uses_consumer_protocol: bool
     topics: Mapping[str, int]
     events: Sequence[TraceEvent]
 
@@ -163,7 +159,7 @@ def _check_events(
 
 
 def _processes(
-    path: str | Path, data: Mapping[str, Any], events: Sequence[TraceEvent], kind: str
+    path: str | Path, data: Mapping[str, Any], events: Sequence[TraceEvent], library: str
 ) -> tuple[ClientProcess, ...]:
     """One entry per ``create`` of each client; what comes before the second one is the first's."""
     names = sorted({e["client"] for e in events} - set(_SURROUNDINGS))
@@ -178,7 +174,7 @@ def _processes(
             begin = 0 if number == 1 else start
             end = starts[number] if number < len(starts) else len(events)
             own = [e for e in events[begin:end] if e["client"] in (name, *_SURROUNDINGS)]
-            processes.append(_process(path, kind, name, number, data, own))
+            processes.append(_process(path, library, name, number, data, own))
     if not processes:
         raise TraceError(f"{path}: no client was created; the file is cut off, fetch it again")
     return tuple(processes)
@@ -186,7 +182,7 @@ def _processes(
 
 def _process(
     path: str | Path,
-    kind: str,
+    library: str,
     client: str,
     number: int,
     data: Mapping[str, Any],
@@ -197,37 +193,37 @@ def _process(
     requests = [e for e in events if e["kind"] == "request" and e["api"] in _GROUP_APIS]
     ids = [e["body"]["member_id"] for e in requests if e["body"]["member_id"]]
     name = client if number == 1 else f"{client}, process {number}"
+    kind = _kind(library, settings)
     return ClientProcess(
         name=name,
-        client=kind,
+        kind=kind,
         member_id=ids[0] if ids else f"{client}#{number}",
         config=_config(path, kind, name, settings, requests),
-        uses_consumer_protocol=_is_consumer(settings),
         topics=data["topics"],
         events=events,
     )
 
 
-def _is_consumer(settings: Mapping[str, str]) -> bool:
-    return settings.get("group.protocol") == "consumer"
+def _kind(library: str, settings: Mapping[str, str]) -> ClientKind:
+    is_consumer = settings.get("group.protocol") == GroupProtocol.CONSUMER.value
+    return kind_of(library, GroupProtocol.CONSUMER if is_consumer else GroupProtocol.CLASSIC)
 
 
-def _assignors(kind: str, settings: Mapping[str, str]) -> tuple[ClassicAssignor, ...]:
+def _assignors(kind: ClientKind, settings: Mapping[str, str]) -> tuple[ClassicAssignor, ...]:
     """Java names classes, librdkafka names assignors; raises ValueError for unknown ones."""
     listed = settings.get(_STRATEGY, "range").split(",")
     names = [name.strip().rpartition(".")[2] for name in listed]
     names = [_ASSIGNORS_BY_CLASS.get(name, name) for name in names]
-    assignors = LIBRDKAFKA_ASSIGNORS if kind == LIBRDKAFKA else CLASSIC_ASSIGNORS
     for name in names:
-        if name not in assignors:
-            known = ", ".join(sorted(assignors))
+        if name not in kind.assignors:
+            known = ", ".join(sorted(kind.assignors))
             raise ValueError(f"{_STRATEGY} names {name!r}; known assignors: {known}")
-    return tuple(assignors[name] for name in names)
+    return tuple(kind.assignors[name] for name in names)
 
 
 def _config(
     path: str | Path,
-    kind: str,
+    kind: ClientKind,
     name: str,
     settings: Mapping[str, str],
     requests: Sequence[TraceEvent],
@@ -245,11 +241,11 @@ def _config(
         for key in _INT_CONFIGS:
             if key in settings:
                 values[key.replace(".", "_")] = int(settings[key])
-        if _is_consumer(settings):
-            return ConsumerConfig(**values)
-        for key in _CLASSIC_INT_CONFIGS:
-            if key in settings:
-                values[key.replace(".", "_")] = int(settings[key])
-        return ClassicConsumerConfig(**values, assignors=_assignors(kind, settings))
+        if kind.is_classic:
+            for key in _CLASSIC_INT_CONFIGS:
+                if key in settings:
+                    values[key.replace(".", "_")] = int(settings[key])
+            values["assignors"] = _assignors(kind, settings)
+        return kind.config(**values)
     except ValueError as error:
         raise TraceError(f"{path}: client_configs of {name}: {error}") from error

@@ -5,21 +5,21 @@ from __future__ import annotations
 from rebalance_sim.conformance.classic_host import ClassicHost
 from rebalance_sim.conformance.client_host import ReplayHost
 from rebalance_sim.conformance.client_observed import Observed
-from rebalance_sim.conformance.client_trace import JAVA_CLIENT, LIBRDKAFKA, ClientProcess
+from rebalance_sim.conformance.client_trace import ClientProcess
 from rebalance_sim.conformance.java_host import JavaHost
 from rebalance_sim.conformance.librdkafka_classic_host import LibrdkafkaClassicHost
 from rebalance_sim.conformance.librdkafka_host import LibrdkafkaHost
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 
-__all__ = ["drive"]
-
-_HOSTS: dict[str, type[ReplayHost]] = {JAVA_CLIENT: JavaHost, LIBRDKAFKA: LibrdkafkaHost}
-_CLASSIC_HOSTS: dict[str, type[ReplayHost]] = {
-    JAVA_CLIENT: ClassicHost,
-    LIBRDKAFKA: LibrdkafkaClassicHost,
+_HOSTS: dict[str, type[ReplayHost]] = {
+    JAVA: JavaHost,
+    LIBRDKAFKA: LibrdkafkaHost,
+    CLASSIC: ClassicHost,
+    LIBRDKAFKA_CLASSIC: LibrdkafkaClassicHost,
 }
+"""Kind of client -> the host of its traces."""
 
 
 def drive(process: ClientProcess) -> list[Observed]:
     """Run a member through one recorded process; what it did, in order."""
-    hosts = _HOSTS if process.uses_consumer_protocol else _CLASSIC_HOSTS
-    return hosts[process.client](process).run()
+    return _HOSTS[process.kind.name](process).run()

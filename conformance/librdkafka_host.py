@@ -36,8 +36,9 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.librdkafka import CoordinatorState, LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 
 __all__ = ["LibrdkafkaHost", "shortest"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
-from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ComputingState
+from rebalance_sim.protocol.clients import ComputingState
 from rebalance_sim.protocol.clients.java.classic import (
     LEGAL_CLASSIC_TRANSITIONS,
     REACTIONS,
@@ -31,6 +31,7 @@ from rebalance_sim.protocol.consumer.client_side.computation import (
 )
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
 from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
+from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
 from rebalance_sim.protocol.defects.server_assignor_defects import RANGE_DEFECTS, UNIFORM_DEFECTS
 from rebalance_sim.protocol.defects.streams_defects import STREAMS_DEFECTS
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules

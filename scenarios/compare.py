@@ -29,7 +29,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC, JAVA
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario

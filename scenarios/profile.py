@@ -10,7 +10,7 @@ import functools
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC, CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
@@ -120,9 +120,9 @@ class ClientSpec:
 
     def __post_init__(self) -> None:
         _not_empty(self, "name")
-        if self.uses_topic_ids and self.kind in LIBRDKAFKA_KINDS:
-            raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_kind(self.kind)
+        if self.uses_topic_ids and not KINDS[self.kind].knows_topic_ids:
+            raise ValueError(f"uses_topic_ids must be false for {self.kind}, which knows no ids")
         check_assignors(self.assignors, self.kind)
         if self.session_timeout_ms <= self.heartbeat_interval_ms:
             raise ValueError(

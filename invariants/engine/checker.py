@@ -26,7 +26,7 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.properties.consumer.liveness import Liveness
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest

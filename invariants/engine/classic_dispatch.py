@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, Class
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import JoinGroupAnswered
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
     JoinGroupResponse,

@@ -30,7 +30,7 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     Tick,
 )
-from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 
 __all__ = ["ClientWatch"]

@@ -10,7 +10,7 @@ from typing import ClassVar
 from rebalance_sim.invariants.engine.step import WorldView
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import GroupMember
-from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 
 __all__ = [

@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 
 __all__ = ["IN_NO_TARGET", "Stuck", "classified"]
 

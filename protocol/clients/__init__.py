@@ -73,9 +73,13 @@ from rebalance_sim.protocol.clients.common.events import (
     Tick,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.group_member import ClassicView, GroupMember
 from rebalance_sim.protocol.clients.common.member_rules import LaterMemberRules, MemberRules
-from rebalance_sim.protocol.clients.common.member_states import LEGAL_TRANSITIONS, ClientState
+from rebalance_sim.protocol.clients.common.member_states import (
+    LEGAL_TRANSITIONS,
+    ClientState,
+    ComputingState,
+)
 from rebalance_sim.protocol.clients.common.values import (
     NO_ASSIGNMENT,
     Call,
@@ -86,13 +90,10 @@ from rebalance_sim.protocol.clients.common.values import (
     MembershipOperation,
     PartitionState,
 )
-from rebalance_sim.protocol.clients.java.consumer.computing import ComputingState
-from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
-from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 
 __all__ = [
     "LEGAL_TRANSITIONS",
-    "MEMBER_DEFECTS",
     "NO_ASSIGNMENT",
     "AssignmentComputed",
     "AssignmentInstalled",
@@ -104,6 +105,7 @@ __all__ = [
     "CallbackCompleted",
     "CallbackKind",
     "ClassicHeartbeatAnswered",
+    "ClassicView",
     "ClientState",
     "Close",
     "CloseConnection",

@@ -17,8 +17,8 @@ from rebalance_sim.protocol.assignors.classic import (
     ClassicAssignor,
 )
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
-from rebalance_sim.protocol.clients import MEMBER_DEFECTS, MemberRules
-from rebalance_sim.protocol.clients.java.classic import CLASSIC_MEMBER_DEFECTS, ClassicMemberRules
+from rebalance_sim.protocol.clients import MemberRules
+from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
 from rebalance_sim.protocol.defects.classic_assignor_defects import (
     STICKY_DEFECTS,
     librdkafka_assignors_with_defects,
@@ -26,7 +26,9 @@ from rebalance_sim.protocol.defects.classic_assignor_defects import (
 from rebalance_sim.protocol.defects.classic_assignor_defects import (
     assignors_with_defects as classic_assignors_with_defects,
 )
+from rebalance_sim.protocol.defects.classic_member_defects import CLASSIC_MEMBER_DEFECTS
 from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
+from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
 from rebalance_sim.protocol.defects.server_assignor_defects import (
     RANGE_DEFECTS,
     UNIFORM_DEFECTS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from rebalance_sim.protocol.clients.common.kinds import (
+from rebalance_sim.protocol.clients.kinds import (
     CLASSIC,
     CLASSIC_KINDS,
     LIBRDKAFKA,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.invariants.properties.consumer.liveness import SLACK_BATCHES
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.compare import split_label, with_protocol
 from rebalance_sim.scenarios.generate.classic_clients import (

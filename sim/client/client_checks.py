@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
-from rebalance_sim.protocol.clients.common.kinds import EVERY_KIND, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind
+from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 
-__all__ = ["DEFAULT_ASSIGNORS", "check_assignors", "check_kind", "default_assignors"]
-
-DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
+DEFAULT_ASSIGNORS = KINDS[JAVA].default_assignors
 """``partition.assignment.strategy`` as Kafka has it (classic §2.10)."""
-
-_DEFAULT_OF_LIBRDKAFKA = ("range", "roundrobin")
 
 
 def default_assignors(kind: str) -> tuple[str, ...]:
     """``partition.assignment.strategy`` of a client library that nobody has told another one."""
-    return _DEFAULT_OF_LIBRDKAFKA if kind == LIBRDKAFKA_CLASSIC else DEFAULT_ASSIGNORS
+    return KINDS[kind].default_assignors
 
 
 def check_kind(kind: str, name: str = "kind") -> None:
     """Raises ValueError for a kind of client that there is not; ``name`` is that of the field."""
-    if kind not in EVERY_KIND:
-        raise ValueError(f"{name} {kind!r} is not known; known are: {', '.join(EVERY_KIND)}")
+    if kind not in KINDS:
+        raise ValueError(f"{name} {kind!r} is not known; known are: {', '.join(KINDS)}")
 
 
 def check_assignors(assignors: tuple[str, ...], kind: str) -> None:
@@ -34,20 +31,18 @@ def check_assignors(assignors: tuple[str, ...], kind: str) -> None:
             raise ValueError(f"assignors: {assignor!r} is not known; known are: {known}")
     if len(set(assignors)) != len(assignors):
         raise ValueError("assignors must not name an assignor twice")
-    if kind == LIBRDKAFKA_CLASSIC:
-        _check_of_librdkafka(assignors)
+    _check_library(assignors, KINDS[kind])
 
 
-def _check_of_librdkafka(assignors: tuple[str, ...]) -> None:
-    """It refuses to start with eager and cooperative assignors in one list."""
+def _check_library(assignors: tuple[str, ...], kind: ClientKind) -> None:
+    """A library may lack an assignor, or refuse eager and cooperative ones in one list."""
     for assignor in assignors:
-        if assignor not in LIBRDKAFKA_ASSIGNORS:
-            known = ", ".join(LIBRDKAFKA_ASSIGNORS)
-            raise ValueError(
-                f"assignors: {LIBRDKAFKA_CLASSIC} has no {assignor!r}; it has: {known}"
-            )
-    if len({LIBRDKAFKA_ASSIGNORS[assignor].supports_cooperative for assignor in assignors}) > 1:
+        if assignor not in kind.assignors:
+            known = ", ".join(kind.assignors)
+            raise ValueError(f"assignors: {kind.name} has no {assignor!r}; it has: {known}")
+    modes = {kind.assignors[assignor].supports_cooperative for assignor in assignors}
+    if len(modes) > 1 and not kind.mixes_assignors:
         raise ValueError(
-            f"assignors: {LIBRDKAFKA_CLASSIC} takes either eager or cooperative ones, not "
-            f"{', '.join(assignors)}; its own default is {', '.join(_DEFAULT_OF_LIBRDKAFKA)}"
+            f"assignors: {kind.name} takes either eager or cooperative ones, not "
+            f"{', '.join(assignors)}; its own default is {', '.join(kind.default_assignors)}"
         )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.clients import Close, MembershipOperation, Subscribe, Unsubscribe
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.clock import Call
@@ -25,7 +25,7 @@ def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> Client
         spec,
         kind=kind,
         assignors=assignors,
-        uses_topic_ids=False if kind in LIBRDKAFKA_KINDS else spec.uses_topic_ids,
+        uses_topic_ids=spec.uses_topic_ids if KINDS[kind].knows_topic_ids else False,
         client_assignors=spec.client_assignors if kind == JAVA else None,
     )
 

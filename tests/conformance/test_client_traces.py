@@ -22,7 +22,8 @@ from rebalance_sim.conformance.client_replay import (
 )
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
-from rebalance_sim.protocol.clients import MEMBER_DEFECTS, ConsumerMember
+from rebalance_sim.protocol.clients import ConsumerMember
+from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))

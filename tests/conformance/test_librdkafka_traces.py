@@ -19,7 +19,6 @@ from rebalance_sim.conformance.client_replay import (
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import CallbackKind
-from rebalance_sim.protocol.clients.librdkafka import CoordinatorState, JoinState
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
@@ -32,6 +31,7 @@ from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import Coo
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients" / "librdkafka"

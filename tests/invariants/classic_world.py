@@ -225,6 +225,8 @@ class StubClient:
         fields.setdefault("ownership_version", 1)
         fields.setdefault("assigned", {})
         fields.setdefault("fetchable", frozenset())
+        fields.setdefault("classic", None)
+        fields.setdefault("computing_state", None)
         self.name = name
         self.member: Any = SimpleNamespace(**fields)
 

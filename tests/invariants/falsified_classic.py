@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from classic_world import ClassicWorld, StubClient, assignment, refused, subscription
@@ -17,11 +16,11 @@ from falsified_coordinator import mutant
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients import ClassicView, ClientState
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
-from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponseMember
@@ -307,10 +306,10 @@ def classic_load_forgets() -> ClassicWorld:
 def classic_eager_keeps() -> ClassicWorld:
     """It has sent JoinGroup, and not given up what it had."""
     bench = world()
-    config = SimpleNamespace(is_cooperative=False)
     state = ClassicState.PREPARING_REBALANCE
+    view = ClassicView(is_cooperative=False, state=state, is_rebalancing=True)
     kept = dict.fromkeys(orders(0))
-    bench.show_client(StubClient("A", config=config, classic_state=state, assigned=kept))
+    bench.show_client(StubClient("A", classic=view, assigned=kept))
     return bench
 
 
@@ -323,8 +322,9 @@ def librdkafka_eager_keeps() -> ClassicWorld:
         StubClient(
             "A",
             kind=LIBRDKAFKA_CLASSIC,
-            config=SimpleNamespace(is_cooperative=False),
-            join_state=JoinState.WAIT_SYNC,
+            classic=ClassicView(
+                is_cooperative=False, state=JoinState.WAIT_SYNC, is_rebalancing=True
+            ),
             assigned=kept,
         )
     )

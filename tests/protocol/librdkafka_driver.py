@@ -23,7 +23,8 @@ from rebalance_sim.protocol.clients import (
     SendHeartbeat,
     SendOffsetFetch,
 )
-from rebalance_sim.protocol.clients.librdkafka import JoinState, LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

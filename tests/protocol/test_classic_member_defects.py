@@ -14,10 +14,10 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.java.classic import (
-    CLASSIC_MEMBER_DEFECTS,
     ClassicMemberRules,
     ClassicState,
 )
+from rebalance_sim.protocol.defects.classic_member_defects import CLASSIC_MEMBER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
-from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 

@@ -20,8 +20,8 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
 )
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.librdkafka import JoinState
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse

@@ -21,7 +21,7 @@ from rebalance_sim.protocol.clients import (
     SendHeartbeat,
     Subscribe,
 )
-from rebalance_sim.protocol.clients.librdkafka import CoordinatorState
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.consumer_messages import UNCHANGED_TIMEOUT_MS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

@@ -25,8 +25,11 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.librdkafka import LEGAL_JOIN_TRANSITIONS, JoinState
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import check_join_transition
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
+    LEGAL_JOIN_TRANSITIONS,
+    JoinState,
+    check_join_transition,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 

@@ -13,7 +13,6 @@ from computing_driver import REPORTED, member_at_rest
 from member_driver import ALL_TOPICS, INTERVAL_MS, Story, partitions, sent
 
 from rebalance_sim.protocol.clients import (
-    MEMBER_DEFECTS,
     AssignmentReceived,
     CallbackKind,
     CallReturned,
@@ -30,6 +29,7 @@ from rebalance_sim.protocol.clients import (
     Tick,
     Unsubscribe,
 )
+from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC, JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios import Scenario, ScenarioError, generate, run
 from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED

@@ -12,7 +12,7 @@ from worlds import client, spec
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.registry import PROPERTIES, PROPERTY_CLASSES
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
-from rebalance_sim.protocol.clients.common.kinds import CLIENT_KINDS, JAVA
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS, JAVA
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink

@@ -9,7 +9,7 @@ from typing import Any
 
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC
+from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults.faults import ClientCrash, PollStall
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, WorldSpec

@@ -21,9 +21,7 @@ from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import GroupMember
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC_KINDS, EVERY_KIND
-from rebalance_sim.protocol.clients.java.classic import ClassicState
-from rebalance_sim.protocol.clients.librdkafka import JoinState
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -34,17 +32,6 @@ __all__ = [
     "EagerRevokesFirst",
     "ExclusiveAmongKinds",
 ]
-
-
-_BETWEEN_GENERATIONS = frozenset(
-    {
-        *(state for state in ClassicState if state.is_rebalancing),
-        JoinState.WAIT_JOIN,
-        JoinState.WAIT_METADATA,
-        JoinState.WAIT_SYNC,
-    }
-)
-"""From a JoinGroup until its SyncGroup is answered, in the words of either library."""
 
 
 class EagerRevokesFirst(Property):
@@ -70,13 +57,11 @@ class EagerRevokesFirst(Property):
         return first_among_living(view, self._judge)
 
     def _judge(self, name: str, member: GroupMember) -> Finding | None:
-        if not member.assigned or getattr(member.config, "is_cooperative", True):
-            return None
-        own = getattr(member, "classic_state", None) or getattr(member, "join_state", None)
-        if own not in _BETWEEN_GENERATIONS:
+        view = member.classic if member.assigned else None
+        if view is None or view.is_cooperative or not view.is_rebalancing:
             return None
         return Finding(
-            f"{name} is {own.value} and still has {self.model.names_of(member.assigned)}"
+            f"{name} is {view.state.value} and still has {self.model.names_of(member.assigned)}"
         )
 
 

@@ -14,7 +14,7 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -64,7 +64,7 @@ def unsettled(model: ShadowModel) -> Iterator[Late]:
             else _why_outside(member, group, shard.coordinator.config.group_max_size)
         )
         if reason is not None:
-            state = getattr(member, "classic_state", member.state)
+            state = member.classic.state if member.classic else member.state
             yield Late(f"{name} ({state.value}, generation {member.member_epoch})", reason, name)
     if group is not None:
         users = {member.member_id for _, member in _all(model)}

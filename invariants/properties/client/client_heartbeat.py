@@ -11,7 +11,7 @@ from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     LEAVE_EPOCH,

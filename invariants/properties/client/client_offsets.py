@@ -20,7 +20,7 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     ValidatePositions,
 )
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, NO_OFFSET

@@ -23,7 +23,7 @@ from rebalance_sim.protocol.clients import (
     RecordsReturned,
     RunCallback,
 )
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

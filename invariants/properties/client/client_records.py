@@ -34,7 +34,7 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import OffsetCommit

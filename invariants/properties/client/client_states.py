@@ -21,7 +21,7 @@ from rebalance_sim.protocol.clients import (
     GroupMember,
     StateChanged,
 )
-from rebalance_sim.protocol.clients.common.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
 __all__ = [

@@ -21,7 +21,7 @@ from rebalance_sim.invariants.properties.classic.classic_liveness import (
     unsettled,
 )
 from rebalance_sim.protocol.clients import ClientState, ComputingState
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC_KINDS
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -285,7 +285,7 @@ class Liveness:
         if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
             return False
         entry = model.by_member_id.get(chosen.member_id)
-        state = getattr(entry.member, "computing_state", None) if entry else None
+        state = entry.member.computing_state if entry else None
         return state is ComputingState.COMPUTING and not any(
             is_fit(ledger, member_id)
             for member_id in ledger.members

@@ -12,6 +12,8 @@ from typing import Protocol
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import RunCallback
+from rebalance_sim.protocol.clients.common.group_member import ClassicView
+from rebalance_sim.protocol.clients.common.member_states import ComputingState
 from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.common.values import Call, PartitionState
@@ -87,6 +89,18 @@ class MemberFacade:
     def subscribed_topic_regex(self) -> str | None:
         """The pattern that the broker matches."""
         return self.subscription.topic_regex
+
+    # --- what only some kinds have ----------------------------------------------------------------
+
+    @property
+    def classic(self) -> ClassicView | None:
+        """What only members of the classic protocol show."""
+        return None
+
+    @property
+    def computing_state(self) -> ComputingState | None:
+        """How far it has come with a target for its group."""
+        return None
 
     # --- partitions -------------------------------------------------------------------------------
 

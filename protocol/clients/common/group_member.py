@@ -7,12 +7,13 @@ and metrics know only what stands here. Sources: client §0, §12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from enum import Enum
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.clients.common.events import Event
-from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.values import (
     Call,
     CommitIdentity,
@@ -21,7 +22,17 @@ from rebalance_sim.protocol.clients.common.values import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["GroupMember"]
+
+class ClassicView(NamedTuple):
+    """What a member of the classic protocol shows besides.
+
+    ``is_cooperative``: it keeps partitions through a rebalance. ``state``: in the words of its
+    library. ``is_rebalancing``: from its JoinGroup to the answer to its SyncGroup.
+    """
+
+    is_cooperative: bool
+    state: Enum
+    is_rebalancing: bool
 
 
 class GroupMember(Protocol):
@@ -133,6 +144,17 @@ class GroupMember(Protocol):
     @property
     def is_reconciling(self) -> bool:
         """Whether a reconciliation runs."""
+        ...
+
+    @property
+    def classic(self) -> ClassicView | None:
+        """What only members of the classic protocol show; None: it speaks the consumer protocol."""
+        ...
+
+    @property
+    def computing_state(self) -> ComputingState | None:
+        """How far it has come with a target for its group; None: it has no client-side assignors
+        to compute one with."""
         ...
 
     # --- the application --------------------------------------------------------------------------

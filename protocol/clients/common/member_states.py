@@ -12,8 +12,6 @@ from types import MappingProxyType
 
 from rebalance_sim.protocol.wire.errors import IllegalTransition
 
-__all__ = ["LEGAL_TRANSITIONS", "ClientState", "check_transition"]
-
 
 class ClientState(Enum):
     """State of a member on the client side. The value is the name that Kafka logs.
@@ -77,6 +75,17 @@ LEGAL_TRANSITIONS: Mapping[ClientState, frozenset[ClientState]] = MappingProxyTy
     }
 )
 """State -> the states it may change to. Staying in a state is always legal."""
+
+
+class ComputingState(Enum):
+    """How far a member has come with a target for its group; the value says what it waits for."""
+
+    IDLE = "nothing"
+    PREPARING = "the answer to ConsumerGroupPrepareAssignment"
+    PREPARE_LATER = "the heartbeat that brings its epoch, to prepare again"
+    COMPUTING = "the assignor"
+    INSTALLING = "the answer to ConsumerGroupInstallAssignment"
+    INSTALL_LATER = "the heartbeat that brings its epoch, to install again"
 
 
 def check_transition(source: ClientState, target: ClientState) -> None:

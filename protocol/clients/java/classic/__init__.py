@@ -1,4 +1,4 @@
-"""A member of a group that speaks the classic protocol: a third kind of client.
+"""kafka-clients 4.3.1 with ``group.protocol=classic``.
 
 - ``member``: ``ClassicConsumer``, the machine. Start reading there.
 - ``config``: the settings of a consumer of the classic protocol.
@@ -15,6 +15,7 @@ Source of all rules: classic §3, §4, §6.
 from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
 from rebalance_sim.protocol.clients.java.classic.classic_core import CLASSIC_STATE, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import (
@@ -30,11 +31,10 @@ from rebalance_sim.protocol.clients.java.classic.reactions import (
     Then,
     reaction_to,
 )
-from rebalance_sim.protocol.defects.classic_member_defects import CLASSIC_MEMBER_DEFECTS
 
 __all__ = [
-    "CLASSIC_MEMBER_DEFECTS",
     "CLASSIC_STATE",
+    "KIND",
     "LEGAL_CLASSIC_TRANSITIONS",
     "REACTIONS",
     "Api",
@@ -48,3 +48,24 @@ __all__ = [
     "Then",
     "reaction_to",
 ]
+
+
+def _make(new: NewMember) -> ClassicConsumer:
+    """Its member id comes from the coordinator."""
+    assert isinstance(new.config, ClassicConsumerConfig)
+    return ClassicConsumer(
+        config=new.config,
+        rules=new.rules or ClassicMemberRules,
+        jitter=new.jitter,
+        now_ms=new.now_ms,
+    )
+
+
+KIND = ClientKind(
+    name=ClassicConsumer.kind,
+    library="kafka-clients",
+    protocol=GroupProtocol.CLASSIC,
+    config=ClassicConsumerConfig,
+    make=_make,
+    rules=ClassicMemberRules,
+)

@@ -17,7 +17,7 @@ from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumer
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.effects import Effect, RequestMetadata, ResetPositions
 from rebalance_sim.protocol.clients.common.facade import JavaFacade
-from rebalance_sim.protocol.clients.common.kinds import CLASSIC
+from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.topic_names import TopicNames
 from rebalance_sim.protocol.clients.common.values import FetchState
@@ -50,7 +50,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     coordinator has given one, and after every reset.
     """
 
-    kind: ClassVar[str] = CLASSIC
+    kind: ClassVar[str] = "classic"
     watches_connection: ClassVar[bool] = False
     commits_without_poll: ClassVar[bool] = False
     polls_at_once: ClassVar[bool] = True
@@ -327,6 +327,12 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     def leave_is_pending(self) -> bool:
         """Whether ``close`` waits for the leave to be answered."""
         return self._calls.waits_for_leave
+
+    @property
+    def classic(self) -> ClassicView:
+        """Its mode, and its state as Kafka names it."""
+        state = self.classic_state
+        return ClassicView(self.config.is_cooperative, state, state.is_rebalancing)
 
     @property
     def metadata_topics(self) -> frozenset[str]:

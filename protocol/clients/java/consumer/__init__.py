@@ -1,0 +1,30 @@
+"""kafka-clients 4.3.1, the asynchronous consumer (``group.protocol=consumer``)."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.member_rules import MemberRules
+from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
+
+__all__ = ["KIND", "ConsumerMember"]
+
+
+def _make(new: NewMember) -> ConsumerMember:
+    return ConsumerMember(
+        config=new.config,
+        member_id=new.member_id,
+        rules=new.rules or MemberRules,
+        jitter=new.jitter,
+        now_ms=new.now_ms,
+    )
+
+
+KIND = ClientKind(
+    name=ConsumerMember.kind,
+    library="kafka-clients",
+    protocol=GroupProtocol.CONSUMER,
+    config=ConsumerConfig,
+    make=_make,
+    rules=MemberRules,
+)

@@ -10,7 +10,6 @@ as long as it waits for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from types import MappingProxyType
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import ComputedAssignment
@@ -22,6 +21,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendPrepareAssignment,
 )
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_states import ComputingState
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
@@ -30,20 +30,6 @@ from rebalance_sim.protocol.wire.assignment_messages import (
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode, IllegalTransition, ProtocolBug
-
-__all__ = ["COMPUTING_TRANSITIONS", "Computing", "ComputingState"]
-
-
-class ComputingState(Enum):
-    """How far a member has come with a target for its group; the value says what it waits for."""
-
-    IDLE = "nothing"
-    PREPARING = "the answer to ConsumerGroupPrepareAssignment"
-    PREPARE_LATER = "the heartbeat that brings its epoch, to prepare again"
-    COMPUTING = "the assignor"
-    INSTALLING = "the answer to ConsumerGroupInstallAssignment"
-    INSTALL_LATER = "the heartbeat that brings its epoch, to install again"
-
 
 _S = ComputingState
 _NEXT: Mapping[ComputingState, frozenset[ComputingState]] = {

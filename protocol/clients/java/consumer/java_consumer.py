@@ -18,15 +18,14 @@ from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import Effect
 from rebalance_sim.protocol.clients.common.facade import JavaFacade
-from rebalance_sim.protocol.clients.common.kinds import JAVA
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_rules import MemberRules
-from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.topic_names import TopicNames
 from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
-from rebalance_sim.protocol.clients.java.consumer.computing import Computing, ComputingState
+from rebalance_sim.protocol.clients.java.consumer.computing import Computing
 from rebalance_sim.protocol.clients.java.consumer.consumer_closing import BlockingCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
@@ -58,7 +57,7 @@ class ConsumerMember(MemberCore, JavaFacade):
     last leave was caused by the poll timer), ``now_ms`` (of the last event), ``transition_count``.
     """
 
-    kind: ClassVar[str] = JAVA
+    kind: ClassVar[str] = "java"
     watches_connection: ClassVar[bool] = False
     commits_without_poll: ClassVar[bool] = False
     polls_at_once: ClassVar[bool] = False

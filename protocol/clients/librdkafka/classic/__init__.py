@@ -1,4 +1,4 @@
-"""A member of a classic group as librdkafka 2.16 plays it.
+"""librdkafka 2.16.0 with ``group.protocol=classic``.
 
 - ``member``: ``LibrdkafkaClassicMember``, the machine. Start reading there.
 - ``core``: its variables; ``joining``, ``heartbeats``, ``rebalance``, ``names``: its own parts;
@@ -11,8 +11,30 @@ all, is marked where it stands: as inferred, or as read in the source of librdka
 
 from __future__ import annotations
 
+from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
     LibrdkafkaClassicMember,
 )
 
-__all__ = ["LibrdkafkaClassicMember"]
+__all__ = ["KIND", "LibrdkafkaClassicMember"]
+
+
+def _make(new: NewMember) -> LibrdkafkaClassicMember:
+    """Its member id comes from the coordinator."""
+    assert isinstance(new.config, ClassicConsumerConfig)
+    return LibrdkafkaClassicMember(config=new.config, jitter=new.jitter, now_ms=new.now_ms)
+
+
+KIND = ClientKind(
+    name=LibrdkafkaClassicMember.kind,
+    library="librdkafka",
+    protocol=GroupProtocol.CLASSIC,
+    config=ClassicConsumerConfig,
+    make=_make,
+    assignors=LIBRDKAFKA_ASSIGNORS,
+    default_assignors=("range", "roundrobin"),
+    mixes_assignors=False,
+    knows_topic_ids=False,
+)

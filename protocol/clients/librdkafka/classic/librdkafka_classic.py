@@ -12,7 +12,6 @@ from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
@@ -90,7 +89,7 @@ class _Requests:
 class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
     """One consumer process that speaks the classic protocol: see ``LibrdkafkaMachine``."""
 
-    kind: ClassVar[str] = LIBRDKAFKA_CLASSIC
+    kind: ClassVar[str] = "librdkafka-classic"
 
     __slots__ = ("_catalogue",)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import (
     NO_ASSIGNMENT,
@@ -29,6 +30,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["LibrdkafkaClassicCore"]
 
 _S = ClientState
+_JOINING = (JoinState.WAIT_METADATA, JoinState.WAIT_JOIN, JoinState.WAIT_SYNC)
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -124,6 +126,11 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         self.target = LocalAssignment(self.generation_id, self.received)
         if self.join_state is JoinState.STEADY:
             self.current = self.target
+
+    @property
+    def classic(self) -> ClassicView:
+        """Its mode, and its state as librdkafka logs it."""
+        return ClassicView(self.config.is_cooperative, self.join_state, self.join_state in _JOINING)
 
     def _state_shown(self) -> ClientState:
         if self.is_fatal:

@@ -1,0 +1,26 @@
+"""librdkafka 2.16.0 with ``group.protocol=consumer``. Versions and defects of the Java client do
+not concern it."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
+
+__all__ = ["KIND", "LibrdkafkaMember"]
+
+
+def _make(new: NewMember) -> LibrdkafkaMember:
+    return LibrdkafkaMember(
+        config=new.config, member_id=new.member_id, jitter=new.jitter, now_ms=new.now_ms
+    )
+
+
+KIND = ClientKind(
+    name=LibrdkafkaMember.kind,
+    library="librdkafka",
+    protocol=GroupProtocol.CONSUMER,
+    config=ConsumerConfig,
+    make=_make,
+    knows_topic_ids=False,
+)

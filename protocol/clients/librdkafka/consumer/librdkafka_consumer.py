@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-from rebalance_sim.protocol.clients.common.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import (
     SHARED_HANDLERS,
@@ -24,7 +23,7 @@ __all__ = ["LibrdkafkaMember"]
 class LibrdkafkaMember(LibrdkafkaMachine):
     """One consumer process that speaks the consumer protocol: see ``LibrdkafkaMachine``."""
 
-    kind: ClassVar[str] = LIBRDKAFKA
+    kind: ClassVar[str] = "librdkafka"
 
     __slots__ = ()
 

@@ -1,0 +1,64 @@
+"""What a kind of client is, in one value: whoever hosts members, or checks what a scenario says of
+them, asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.group_member import GroupMember
+
+
+class GroupProtocol(Enum):
+    """``group.protocol`` of a consumer."""
+
+    CONSUMER = "consumer"
+    CLASSIC = "classic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMember:
+    """What a host knows of the member of a process that starts.
+
+    ``rules`` are those of the semantics for ``ClientKind.rules``; None: the kind has none.
+    ``jitter`` answers a number in [-1, 1] each time a backoff is drawn.
+    """
+
+    config: ConsumerConfig
+    member_id: str
+    rules: type[Any] | None
+    jitter: Callable[[], float]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientKind:
+    """A kind of client.
+
+    ``name`` is what a scenario calls it, ``library`` the client library with its version.
+    ``make`` makes the member of a process. ``rules`` is the class of the decisions in which
+    versions and defects differ, None where there are none. ``assignors`` are those that the
+    library knows by name, for ``partition.assignment.strategy``, ``default_assignors`` those of a
+    client that is not configured; ``mixes_assignors`` says that eager and cooperative ones may
+    stand in one list. ``knows_topic_ids`` says that offset requests can name topics by id.
+    """
+
+    name: str
+    library: str
+    protocol: GroupProtocol
+    config: type[ConsumerConfig]
+    make: Callable[[NewMember], GroupMember]
+    rules: type[Any] | None = None
+    assignors: Mapping[str, ClassicAssignor] = field(default_factory=lambda: CLASSIC_ASSIGNORS)
+    default_assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    mixes_assignors: bool = True
+    knows_topic_ids: bool = True
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.protocol is GroupProtocol.CLASSIC
