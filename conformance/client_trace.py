@@ -15,8 +15,8 @@ from rebalance_sim.conformance.classic_bodies import with_metadata
 from rebalance_sim.conformance.client_bodies import check_response
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.protocol.assignors.classic import ClassicAssignor
-from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC, KINDS, LIBRDKAFKA_CLASSIC, kind_of
 
 __all__ = [
@@ -86,7 +86,7 @@ class ClientProcess:
     name: str
     kind: ClientKind
     member_id: str
-    config: ConsumerConfig
+    config: MemberConfig
     topics: Mapping[str, int]
     events: Sequence[TraceEvent]
 
@@ -227,7 +227,7 @@ def _config(
     name: str,
     settings: Mapping[str, str],
     requests: Sequence[TraceEvent],
-) -> ConsumerConfig:
+) -> MemberConfig:
     """Settings that a member does not read are left out."""
     values: dict[str, Any] = {
         "group_id": requests[0]["body"]["group_id"] if requests else "group",

@@ -16,6 +16,7 @@ from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
     ClientState,
+    ConsumerConfig,
     ConsumerMember,
     Effect,
     PatternMatched,
@@ -45,8 +46,10 @@ class JavaHost(ReplayHost):
 
     def make_member(self) -> ConsumerMember:
         """See ``ReplayHost``."""
+        config = self.process.config
+        assert isinstance(config, ConsumerConfig)
         return ConsumerMember(
-            config=self.process.config,
+            config=config,
             member_id=self.process.member_id,
             rules=SEMANTICS["kafka-4.3"].member(),
             now_ms=self.now_ms,

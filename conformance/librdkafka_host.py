@@ -24,6 +24,7 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     CloseConnection,
     ConnectCoordinator,
+    ConsumerConfig,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
     Disconnected,
@@ -70,8 +71,10 @@ class LibrdkafkaHost(ReplayHost):
 
     def make_member(self) -> LibrdkafkaMachine:
         """See ``ReplayHost``."""
+        config = self.process.config
+        assert isinstance(config, ConsumerConfig)
         return LibrdkafkaMember(
-            config=self.process.config,
+            config=config,
             member_id=self.process.member_id,
             jitter=shortest,
             retry_jitter=self.draw_retry,

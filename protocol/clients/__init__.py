@@ -74,7 +74,6 @@ from rebalance_sim.protocol.clients.common.events import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.group_member import ClassicView, GroupMember
-from rebalance_sim.protocol.clients.common.member_rules import LaterMemberRules, MemberRules
 from rebalance_sim.protocol.clients.common.member_states import (
     LEGAL_TRANSITIONS,
     ClientState,
@@ -91,6 +90,7 @@ from rebalance_sim.protocol.clients.common.values import (
     PartitionState,
 )
 from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.member_rules import LaterMemberRules, MemberRules
 
 __all__ = [
     "LEGAL_TRANSITIONS",

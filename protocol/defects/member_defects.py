@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import (
     CallbackKind,
@@ -20,6 +19,7 @@ from rebalance_sim.protocol.clients.common.values import (
     MembershipOperation,
     PartitionState,
 )
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition

@@ -79,7 +79,7 @@ class AssignorHost:
         self._tie_break = process.tie_break
         stream = world.streams.get(f"assignor/{process.name}")
         self._compute_ms = delay_sampler(spec.compute, stream)
-        self._by_name = {one.name: one for one in process.member.config.group_local_assignors}
+        self._by_name = {one.name: one for one in process.member.local_assignors}
         streams = self._by_name.get(StreamsAssignor.name)
         self._tasks = (
             _StreamsTasks(world, process, spec.streams or StreamsSpec(), streams)

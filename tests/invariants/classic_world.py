@@ -227,6 +227,7 @@ class StubClient:
         fields.setdefault("fetchable", frozenset())
         fields.setdefault("classic", None)
         fields.setdefault("computing_state", None)
+        fields.setdefault("local_assignors", ())
         self.name = name
         self.member: Any = SimpleNamespace(**fields)
 

@@ -450,7 +450,6 @@ def test_an_answer_to_nothing_is_a_bug_of_the_host() -> None:
         ({"assignors": ()}, "assignors must not be empty"),
         ({"heartbeat_interval_ms": 0}, "heartbeat_interval_ms must be >= 1"),
         ({"session_timeout_ms": 3_000}, "session_timeout_ms must be greater"),
-        ({"group_remote_assignor": "uniform"}, "belong to the consumer protocol"),
     ],
 )
 def test_a_configuration_that_no_consumer_starts_with_is_refused(
@@ -459,6 +458,13 @@ def test_a_configuration_that_no_consumer_starts_with_is_refused(
     values = {"group_id": "group", "assignors": (CLASSIC_ASSIGNORS["range"],)} | settings
     with pytest.raises(ValueError, match=message):
         ClassicConsumerConfig(**values)
+
+
+@pytest.mark.parametrize("setting", ["group_remote_assignor", "group_local_assignors"])
+def test_settings_of_the_consumer_protocol_are_not_taken(setting: str) -> None:
+    values: dict[str, Any] = {"assignors": (CLASSIC_ASSIGNORS["range"],), setting: "uniform"}
+    with pytest.raises(TypeError, match=setting):
+        ClassicConsumerConfig(group_id="group", **values)
 
 
 def test_the_mode_is_the_most_advanced_that_all_assignors_support() -> None:

@@ -77,7 +77,7 @@ def test_a_member_without_assignors_offers_none_and_computes_nothing() -> None:
     story = Story()
     story.stabilise(0)
     assert story.heartbeats[0].request.client_assignors is None
-    assert story.member.computing_state is ComputingState.IDLE
+    assert story.member.computing_state is None
     with pytest.raises(ProtocolBug, match="computes nothing"):
         story.handle(AssignmentComputed(computation_id=1, result=RESULT))
 

@@ -213,7 +213,7 @@ class Liveness:
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
         longer_ms = 0
-        if any(c.member.config.group_local_assignors for c in clients):
+        if any(c.member.local_assignors for c in clients):
             longer_ms = rebalance_ms + self.slack_ms
         if self._model.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
             longer_ms += 2 * rebalance_ms

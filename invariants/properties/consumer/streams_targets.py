@@ -107,7 +107,7 @@ class NoColdMove(_StreamsProperty):
     def _limit_of(self, member_id: str) -> int | None:
         """The acceptable recovery lag of whoever computed."""
         entry = self.model.by_member_id.get(member_id)
-        for assignor in entry.member.config.group_local_assignors if entry else ():
+        for assignor in entry.member.local_assignors if entry else ():
             if isinstance(assignor, StreamsAssignor):
                 return assignor.config.acceptable_recovery_lag
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 
 __all__ = ["BACKOFF_JITTER", "RequestPacer", "backoff_ms"]
 
@@ -46,7 +46,7 @@ class RequestPacer:
 
     def __init__(
         self,
-        config: ConsumerConfig,
+        config: MemberConfig,
         jitter: Callable[[], float],
         *,
         jitter_share: float = BACKOFF_JITTER,

@@ -8,15 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_sim.protocol.assignors.classic import ClassicAssignor
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-
-__all__ = ["ClassicConsumerConfig"]
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 
 _JOIN_GRACE_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicConsumerConfig(ConsumerConfig):
+class ClassicConsumerConfig(MemberConfig):
     """Settings of one consumer process that speaks the classic protocol.
 
     ``assignors`` is ``partition.assignment.strategy``, most preferred first. The rebalance timeout
@@ -28,16 +26,12 @@ class ClassicConsumerConfig(ConsumerConfig):
     heartbeat_interval_ms: int = 3_000
 
     def __post_init__(self) -> None:
-        ConsumerConfig.__post_init__(self)
+        MemberConfig.__post_init__(self)
         if not self.assignors:
             raise ValueError("assignors must not be empty")
         names = [assignor.name for assignor in self.assignors]
         if len(set(names)) != len(names):
             raise ValueError(f"assignors must have different names, got {', '.join(names)}")
-        if self.group_remote_assignor is not None or self.group_local_assignors:
-            raise ValueError(
-                "group_remote_assignor and group_local_assignors belong to the consumer protocol"
-            )
         if self.heartbeat_interval_ms < 1:
             raise ValueError(
                 f"heartbeat_interval_ms must be >= 1, got {self.heartbeat_interval_ms}"

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import Any
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClassicAssignor
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.group_member import GroupMember
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 
 
 class GroupProtocol(Enum):
@@ -28,7 +28,7 @@ class NewMember:
     ``jitter`` answers a number in [-1, 1] each time a backoff is drawn.
     """
 
-    config: ConsumerConfig
+    config: MemberConfig
     member_id: str
     rules: type[Any] | None
     jitter: Callable[[], float]
@@ -50,7 +50,7 @@ class ClientKind:
     name: str
     library: str
     protocol: GroupProtocol
-    config: type[ConsumerConfig]
+    config: type[MemberConfig]
     make: Callable[[NewMember], GroupMember]
     rules: type[Any] | None = None
     assignors: Mapping[str, ClassicAssignor] = field(default_factory=lambda: CLASSIC_ASSIGNORS)

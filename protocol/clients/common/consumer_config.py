@@ -1,6 +1,6 @@
-"""Configuration of a consumer, with Kafka's names, defaults and checks.
+"""Configuration of a consumer of the consumer protocol.
 
-Source: client §9. All times are milliseconds.
+Source: client §9.
 """
 
 from __future__ import annotations
@@ -8,56 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
-
-__all__ = ["ConsumerConfig"]
-
-_POSITIVE = (
-    "max_poll_interval_ms",
-    "request_timeout_ms",
-    "default_api_timeout_ms",
-    "auto_commit_interval_ms",
-)
-_NOT_NEGATIVE = ("retry_backoff_ms", "retry_backoff_max_ms")
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig, check_not_empty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerConfig:
-    """Settings of one consumer process.
+class ConsumerConfig(MemberConfig):
+    """Settings of one consumer process that speaks the consumer protocol.
 
-    ``client_rack`` "" and ``group_remote_assignor`` None mean "not configured".
-    ``group_local_assignors`` are client-side assignors, most preferred first (the KIP's text only).
-    ``request_timeout_ms`` is for the host, which reports a request that ran out of it with
-    ``Disconnected``. ``uses_topic_ids`` says how offset requests name topics: by id where they can,
-    as kafka-clients 4.3 does (True), always by name, as older ones and others do (False), or in
-    neither way (None): a topic is known by its id, and one that is gone is unknown, whatever has
-    its name. Raises ValueError where a consumer would refuse to start.
+    ``group_remote_assignor`` None means "not configured". ``group_local_assignors`` are client-side
+    assignors, most preferred first (the KIP's text only). Raises ValueError where a consumer would
+    refuse to start.
     """
 
-    group_id: str
-    group_instance_id: str | None = None
     group_remote_assignor: str | None = None
     group_local_assignors: tuple[PartitionAssignor, ...] = ()
-    client_rack: str = ""
-    max_poll_interval_ms: int = 300_000
-    enable_auto_commit: bool = True
-    auto_commit_interval_ms: int = 5_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    request_timeout_ms: int = 30_000
-    default_api_timeout_ms: int = 60_000
-    uses_topic_ids: bool | None = None
 
     def __post_init__(self) -> None:
-        if not self.group_id:
-            raise ValueError("group_id must not be empty")
-        for name in ("group_instance_id", "group_remote_assignor"):
-            if getattr(self, name) == "":
-                raise ValueError(f"{name} must not be empty; leave it None if it is not configured")
+        MemberConfig.__post_init__(self)
+        check_not_empty(self, "group_remote_assignor")
         if self.group_remote_assignor is not None and self.group_local_assignors:
             raise ValueError("group_remote_assignor and group_local_assignors exclude each other")
-        for name in _POSITIVE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
-        for name in _NOT_NEGATIVE:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")

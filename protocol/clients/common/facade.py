@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
 from rebalance_sim.protocol.clients.common.member_states import ComputingState
-from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.common.values import Call, PartitionState
+from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -96,6 +97,11 @@ class MemberFacade:
     def classic(self) -> ClassicView | None:
         """What only members of the classic protocol show."""
         return None
+
+    @property
+    def local_assignors(self) -> tuple[PartitionAssignor, ...]:
+        """Its client-side assignors."""
+        return ()
 
     @property
     def computing_state(self) -> ComputingState | None:

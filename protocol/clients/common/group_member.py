@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common.effects import RunCallback
 from rebalance_sim.protocol.clients.common.events import Event
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.common.values import (
     Call,
@@ -81,7 +82,7 @@ class GroupMember(Protocol):
     # --- the group --------------------------------------------------------------------------------
 
     @property
-    def config(self) -> ConsumerConfig:
+    def config(self) -> MemberConfig:
         """The settings of this consumer."""
         ...
 
@@ -149,6 +150,11 @@ class GroupMember(Protocol):
     @property
     def classic(self) -> ClassicView | None:
         """What only members of the classic protocol show; None: it speaks the consumer protocol."""
+        ...
+
+    @property
+    def local_assignors(self) -> tuple[PartitionAssignor, ...]:
+        """Its client-side assignors, most preferred first (the KIP's text only)."""
         ...
 
     @property

@@ -7,22 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalance_sim.protocol.assignors.client_side.client_side_assignor import advertise
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import Effect, StateChanged
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
-from rebalance_sim.protocol.clients.common.member_states import ClientState, check_transition
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
+from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, CommitIdentity
-
-__all__ = ["MemberCore"]
 
 
 class MemberCore:
     """Shared variables; ``effects`` collects what the event being handled leads to."""
 
     __slots__ = (
-        "client_assignors",
         "commit_identity",
         "config",
         "coordinator_id",
@@ -34,7 +29,6 @@ class MemberCore:
         "member_id",
         "now_ms",
         "poll_expired",
-        "rules",
         "state",
         "subscription",
         "target",
@@ -44,38 +38,38 @@ class MemberCore:
     def __init__(
         self,
         *,
-        config: ConsumerConfig,
+        config: MemberConfig,
         member_id: str,
-        rules: MemberRules,
         jitter: Callable[[], float],
         now_ms: int,
     ) -> None:
         self.config = config
-        self.rules = rules
         self.jitter = jitter
         self.now_ms = now_ms
         self.effects: list[Effect] = []
         self.last_correlation_id = 0
         self.state = ClientState.UNSUBSCRIBED
         self.transition_count = 0
-        self.member_id = rules.initial_member_id(member_id)
+        self.member_id = member_id
         self.member_epoch = 0
         self.commit_identity: CommitIdentity | None = None
         self.current = NO_ASSIGNMENT
         self.target = NO_ASSIGNMENT
         self.coordinator_id: int | None = None
         self.poll_expired = False
-        self.client_assignors = tuple(advertise(one) for one in config.group_local_assignors)
-        self.subscription = SubscriptionState(rules)
+        self.subscription = SubscriptionState()
 
     def new_correlation_id(self) -> int:
         """The next number that pairs a request with its answer."""
         self.last_correlation_id += 1
         return self.last_correlation_id
 
-    def change_state(self, state: ClientState) -> None:
-        """Go to ``state``. Raises IllegalTransition if the table does not list the change."""
-        check_transition(self.state, state)
+    def show_state(self, state: ClientState) -> None:
+        """Go to ``state``, and report that; staying is nothing."""
+        if state is not self.state:
+            self._change_state(state)
+
+    def _change_state(self, state: ClientState) -> None:
         self.effects.append(
             StateChanged(from_state=self.state, to_state=state, member_epoch=self.member_epoch)
         )

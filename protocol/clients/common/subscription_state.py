@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients.common.events import Subscribe
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["SubscriptionState"]
 
 _NO_NAMES: frozenset[str] = frozenset()
 
@@ -21,11 +18,8 @@ class SubscriptionState:
     """Subscription and assigned partitions of one consumer, shared by all parts of the member."""
 
     __slots__ = (
-        "_deliverable",
         "_fetchable",
         "_initializing",
-        "_released",
-        "_rules",
         "_views_of_version",
         "assigned",
         "exists",
@@ -35,18 +29,15 @@ class SubscriptionState:
         "version",
     )
 
-    def __init__(self, rules: MemberRules) -> None:
-        self._rules = rules
+    def __init__(self) -> None:
         self.exists = False
         self.has_listener = False
         self.topic_names = _NO_NAMES
         self.topic_regex: str | None = None
         self.assigned: dict[TopicPartition, PartitionState] = {}
-        self._released: dict[TopicPartition, int] = {}  # stays empty but for one mutant
         self.version = 0  # grows with every change of an assigned partition or its flags
         self._views_of_version = -1
         self._fetchable: frozenset[TopicPartition] = frozenset()
-        self._deliverable: frozenset[TopicPartition] = frozenset()
         self._initializing: frozenset[TopicPartition] = frozenset()
 
     def subscribe(self, event: Subscribe) -> None:
@@ -70,7 +61,6 @@ class SubscriptionState:
     def clear(self) -> None:
         """Nothing is assigned any more."""
         if self.assigned:
-            self._remember_released(frozenset())
             self.assigned = {}
             self.version += 1
 
@@ -81,7 +71,6 @@ class SubscriptionState:
         before the assigned callback if ``added_await_callback``. A kept partition that an earlier,
         failed reconciliation had marked for revocation is the member's again without that mark.
         """
-        self._remember_released(partitions)
         before = self.assigned
         after: dict[TopicPartition, PartitionState] = {}
         for partition in sorted(partitions):
@@ -151,18 +140,11 @@ class SubscriptionState:
 
     def consumed(self) -> dict[TopicPartition, int]:
         """Positions of all assigned partitions that have a valid one, in ascending order."""
-        return self._released | {
-            partition: self._rules.offset_to_commit(state)
+        return {
+            partition: state.position
             for partition, state in self.assigned.items()
             if state.fetch_state is FetchState.FETCHING
         }
-
-    def _remember_released(self, kept: frozenset[TopicPartition]) -> None:
-        if self._rules.forgets_released_positions():
-            return
-        for partition, state in self.assigned.items():
-            if partition not in kept and state.fetch_state is FetchState.FETCHING:
-                self._released[partition] = state.position
 
     def set_fetch_state(self, partition: TopicPartition, fetch_state: FetchState) -> None:
         """The committed offset of an assigned partition is known: the next step is due."""
@@ -184,17 +166,13 @@ class SubscriptionState:
     @property
     def deliverable(self) -> frozenset[TopicPartition]:
         """Partitions whose buffered records ``poll`` hands out."""
-        self._refresh_views()
-        return self._deliverable
+        return self.fetchable
 
     def _refresh_views(self) -> None:
         if self._views_of_version == self.version:
             return
         self._views_of_version = self.version
         self._fetchable = frozenset(p for p, s in self.assigned.items() if s.is_fetchable)
-        self._deliverable = frozenset(
-            p for p, s in self.assigned.items() if self._rules.delivers_records_of(s)
-        )
         self._initializing = frozenset(
             p
             for p, s in self.assigned.items()

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
-from rebalance_sim.protocol.clients.common.offset_lookup import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits

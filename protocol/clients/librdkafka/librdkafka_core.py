@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-from rebalance_sim.protocol.clients.common.effects import OwnStateChanged, StateChanged
+from rebalance_sim.protocol.clients.common.effects import OwnStateChanged
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
@@ -31,9 +30,6 @@ __all__ = ["COORDINATOR_STATE", "JOIN_STATE", "LibrdkafkaCore"]
 JOIN_STATE = "join_state"
 COORDINATOR_STATE = "coordinator_state"
 """The names of the two states in effects and traces."""
-
-_RULES = MemberRules()
-"""Decisions that the shared parts ask for; no defect of the Java client applies here."""
 
 _S = ClientState
 
@@ -81,14 +77,12 @@ class LibrdkafkaCore(MemberCore):
     def __init__(
         self,
         *,
-        config: ConsumerConfig,
+        config: MemberConfig,
         member_id: str,
         jitter: Callable[[], float],
         now_ms: int,
     ) -> None:
-        super().__init__(
-            config=config, member_id=member_id, rules=_RULES, jitter=jitter, now_ms=now_ms
-        )
+        super().__init__(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
         self.later: deque[Callable[[], None]] = deque()
         self.change_count = 0
         self.topic_names: dict[str, str] = {}
@@ -230,13 +224,7 @@ class LibrdkafkaCore(MemberCore):
 
     def show_state(self, state: ClientState | None = None) -> None:
         """Report the state in the words of ``ClientState``; None: the one that follows."""
-        shown = self._state_shown() if state is None else state
-        if shown is not self.state:
-            self.effects.append(
-                StateChanged(from_state=self.state, to_state=shown, member_epoch=self.member_epoch)
-            )
-            self.state = shown
-            self.transition_count += 1
+        super().show_state(self._state_shown() if state is None else state)
 
     def _state_shown(self) -> ClientState:
         if self.is_fatal:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol
 
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import (
     CallReturned,
     Effect,
@@ -26,6 +25,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.common.facade import MemberFacade
+from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
@@ -122,7 +122,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, MemberFacade):
     def __init__(
         self,
         *,
-        config: ConsumerConfig,
+        config: MemberConfig,
         member_id: str,
         jitter: Callable[[], float] = lambda: 0.0,
         retry_jitter: Callable[[], float] | None = None,

@@ -10,13 +10,13 @@ from enum import Enum
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.common.effects import CallReturned
 from rebalance_sim.protocol.clients.common.events import Close
-from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.values import Call, CallbackKind, MembershipOperation
 from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits, CommitResult
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
+from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ErrorCode
 

@@ -16,11 +16,11 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.effects import CommitReturned, SendCommit
 from rebalance_sim.protocol.clients.common.events import CommitOffsets
-from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
 from rebalance_sim.protocol.clients.java.classic.classic_core import NONE, ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.reactions import Api, Reset, Then, reaction_to
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -273,7 +273,7 @@ class ClassicCommits:
             is_outdated
             and is_preparing
             and reaction.then is not Then.REJOIN
-            and core.classic_rules.overlooks_outdated_commit_errors()
+            and core.rules.overlooks_outdated_commit_errors()
         ):
             # It is about a generation that is over; the rebalance under way takes care.
             if reaction.reset is not Reset.NOTHING or reaction.then is Then.RAISE:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
-from rebalance_sim.protocol.clients.common.effects import OwnStateChanged, StateChanged
+from rebalance_sim.protocol.clients.common.effects import OwnStateChanged
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import CommitIdentity
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
@@ -27,8 +26,6 @@ __all__ = ["CLASSIC_STATE", "NONE", "ClassicCore", "Generation"]
 
 CLASSIC_STATE = "classic_state"
 """What ``OwnStateChanged`` calls the state of classic §4.1."""
-
-_SHARED_RULES = MemberRules()  # of the parts that both protocols of the Java client have
 
 
 class Generation(NamedTuple):
@@ -49,7 +46,6 @@ class ClassicCore(MemberCore):
     config: ClassicConsumerConfig
 
     __slots__ = (
-        "classic_rules",
         "classic_state",
         "connection_is_cut",
         "generation",
@@ -62,6 +58,7 @@ class ClassicCore(MemberCore):
         "needs_prepare",
         "rejoin_needed",
         "rejoin_reason",
+        "rules",
     )
 
     def __init__(
@@ -72,10 +69,8 @@ class ClassicCore(MemberCore):
         jitter: Callable[[], float],
         now_ms: int,
     ) -> None:
-        super().__init__(
-            config=config, member_id="", rules=_SHARED_RULES, jitter=jitter, now_ms=now_ms
-        )
-        self.classic_rules = rules
+        super().__init__(config=config, member_id="", jitter=jitter, now_ms=now_ms)
+        self.rules = rules
         self.classic_state = ClassicState.UNJOINED
         self.generation = NONE
         self.rejoin_needed = True
@@ -143,18 +138,8 @@ class ClassicCore(MemberCore):
 
     # --- the state in the words of all kinds ------------------------------------------------------
 
-    def show_state(self, *, is_done: bool) -> None:
-        """Report a change of the state that follows; ``is_done``: nothing of a rebalance is left,
-        or to come."""
-        shown = self._state_shown(is_done)
-        if shown is not self.state:
-            self.effects.append(
-                StateChanged(from_state=self.state, to_state=shown, member_epoch=self.member_epoch)
-            )
-            self.state = shown
-            self.transition_count += 1
-
-    def _state_shown(self, is_done: bool) -> ClientState:
+    def state_shown(self, *, is_done: bool) -> ClientState:
+        """The state that follows; ``is_done``: nothing of a rebalance is left, or to come."""
         if self.is_fatal:
             return ClientState.FATAL
         if self.is_leaving:

@@ -18,10 +18,7 @@ from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.effects import Effect, RequestMetadata, ResetPositions
 from rebalance_sim.protocol.clients.common.facade import JavaFacade
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
-from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
-from rebalance_sim.protocol.clients.common.topic_names import TopicNames
 from rebalance_sim.protocol.clients.common.values import FetchState
-from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
 from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
@@ -30,6 +27,9 @@ from rebalance_sim.protocol.clients.java.classic.classic_member_rules import Cla
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
 from rebalance_sim.protocol.clients.java.classic.joining import Joining
+from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.java.topic_names import TopicNames
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
@@ -132,7 +132,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         if self._application.blocked_in is not None:
             while self._calls.advance():
                 self._run_managers()
-        self.show_state(is_done=self._rebalance.is_done)
+        self.show_state(self.state_shown(is_done=self._rebalance.is_done))
         if not self.effects:
             return ()
         effects = tuple(self.effects)

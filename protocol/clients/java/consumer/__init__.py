@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.java.consumer.java_consumer import ConsumerMember
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 
 __all__ = ["KIND", "ConsumerMember"]
 
 
 def _make(new: NewMember) -> ConsumerMember:
+    assert isinstance(new.config, ConsumerConfig)
     return ConsumerMember(
         config=new.config,
         member_id=new.member_id,

@@ -13,15 +13,15 @@ from rebalance_sim.protocol.clients.common.application import (
     CallbackTask,
     nobody_waits,
 )
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.clients.common.topic_names import TopicNames
 from rebalance_sim.protocol.clients.common.values import (
     NO_ASSIGNMENT,
     CallbackKind,
     LocalAssignment,
 )
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
+from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["Reconciler", "Reconciliation"]
@@ -61,7 +61,7 @@ class Reconciler:
 
     def __init__(
         self,
-        core: MemberCore,
+        core: ConsumerCore,
         application: Application,
         commits: Commits,
         topic_names: TopicNames,

@@ -20,8 +20,8 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendInstallAssignment,
     SendPrepareAssignment,
 )
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ComputingState
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
@@ -60,7 +60,7 @@ class Computing:
         "state",
     )
 
-    def __init__(self, core: MemberCore, application: Application) -> None:
+    def __init__(self, core: ConsumerCore, application: Application) -> None:
         self._core = core
         self._application = application
         self._in_flight: int | None = None

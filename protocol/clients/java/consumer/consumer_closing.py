@@ -11,11 +11,11 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import CallReturned
 from rebalance_sim.protocol.clients.common.events import Close
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.common.values import Call
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 
 __all__ = ["BlockingCalls"]
 
@@ -46,7 +46,7 @@ class BlockingCalls:
 
     def __init__(
         self,
-        core: MemberCore,
+        core: ConsumerCore,
         application: Application,
         search: CoordinatorSearch,
         commits: Commits,

@@ -14,9 +14,9 @@ from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import CommitReturned, SendCommit
 from rebalance_sim.protocol.clients.common.events import CommitOffsets
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.values import CommitIdentity
-from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, OffsetCommitResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -102,7 +102,7 @@ class Commits:
 
     def __init__(
         self,
-        core: MemberCore,
+        core: ConsumerCore,
         application: Application,
         search: CoordinatorSearch,
         wire_topics: WireTopics,

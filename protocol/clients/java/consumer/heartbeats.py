@@ -12,9 +12,9 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
 from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -100,7 +100,7 @@ class Heartbeats:
 
     def __init__(
         self,
-        core: MemberCore,
+        core: ConsumerCore,
         application: Application,
         search: CoordinatorSearch,
         membership: Membership,

@@ -11,25 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from rebalance_sim.protocol.assignors.client_side.client_side_assignor import advertise
+from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
+    PartitionAssignor,
+    advertise,
+)
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import Effect
 from rebalance_sim.protocol.clients.common.facade import JavaFacade
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
-from rebalance_sim.protocol.clients.common.offset_lookup import OffsetLookup
-from rebalance_sim.protocol.clients.common.topic_names import TopicNames
-from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
 from rebalance_sim.protocol.clients.java.consumer.computing import Computing
 from rebalance_sim.protocol.clients.java.consumer.consumer_closing import BlockingCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
+from rebalance_sim.protocol.clients.java.topic_names import TopicNames
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 __all__ = ["ConsumerMember"]
@@ -40,7 +43,7 @@ def no_jitter() -> float:
     return 0.0
 
 
-class ConsumerMember(MemberCore, JavaFacade):
+class ConsumerMember(ConsumerCore, JavaFacade):
     """One consumer process, from its creation to ``close`` or its crash.
 
     ``member_id`` is the client's own, for the life of the process. ``jitter`` answers a number in
@@ -50,7 +53,7 @@ class ConsumerMember(MemberCore, JavaFacade):
     ``Tick`` when ``next_deadline_ms`` has come; and, while the application polls, a ``Poll`` at the
     application's first ``poll`` at or after ``poll_due_ms``.
 
-    Everything public is for reading only. From ``MemberCore``: ``config``, ``rules``, ``state``,
+    Everything public is for reading only. From ``ConsumerCore``: ``config``, ``rules``, ``state``,
     ``member_id`` ("" only before the first answer, where the coordinator makes ids),
     ``member_epoch``, ``current`` (the last assignment fully reconciled), ``target`` (the last one
     received), ``commit_identity``, ``coordinator_id`` (None while unknown), ``poll_expired`` (the
@@ -104,7 +107,13 @@ class ConsumerMember(MemberCore, JavaFacade):
         wire_topics = WireTopics(self, topic_names)
         self._commits = Commits(self, self._application, self._search, wire_topics)
         self._reconciler = Reconciler(self, self._application, self._commits, topic_names)
-        self._lookup = OffsetLookup(self, self._application, self._search, wire_topics)
+        self._lookup = OffsetLookup(
+            self,
+            self._application,
+            self._search,
+            wire_topics,
+            takes_stale_epoch_for_no_offset=rules.takes_stale_epoch_for_no_offset(),
+        )
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
         self._computing = Computing(self, self._application) if self.client_assignors else None
@@ -322,9 +331,14 @@ class ConsumerMember(MemberCore, JavaFacade):
         return self._membership.leave_is_pending
 
     @property
-    def computing_state(self) -> ComputingState:
+    def local_assignors(self) -> tuple[PartitionAssignor, ...]:
+        """Its client-side assignors."""
+        return self.config.group_local_assignors
+
+    @property
+    def computing_state(self) -> ComputingState | None:
         """How far the member has come with a target for its group."""
-        return ComputingState.IDLE if self._computing is None else self._computing.state
+        return None if self._computing is None else self._computing.state
 
 
 _HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {

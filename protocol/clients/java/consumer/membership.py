@@ -13,7 +13,6 @@ from rebalance_sim.protocol.clients.common.application import (
     CallbackTask,
     nobody_waits,
 )
-from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import (
     NO_ASSIGNMENT,
@@ -21,6 +20,7 @@ from rebalance_sim.protocol.clients.common.values import (
     MembershipOperation,
 )
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
+from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -43,7 +43,9 @@ class Membership:
         "subscription_changed",
     )
 
-    def __init__(self, core: MemberCore, application: Application, reconciler: Reconciler) -> None:
+    def __init__(
+        self, core: ConsumerCore, application: Application, reconciler: Reconciler
+    ) -> None:
         self._core = core
         self._application = application
         self._reconciler = reconciler

@@ -11,6 +11,7 @@ __all__ = ["KIND", "LibrdkafkaMember"]
 
 
 def _make(new: NewMember) -> LibrdkafkaMember:
+    assert isinstance(new.config, ConsumerConfig)
     return LibrdkafkaMember(
         config=new.config, member_id=new.member_id, jitter=new.jitter, now_ms=new.now_ms
     )

@@ -47,7 +47,7 @@ class LibrdkafkaMember(LibrdkafkaMachine):
         )
         self._rebalance = Rebalance(self, self._application, self._assignment, self._link)
         self._requests = Heartbeats(
-            self, self._application, self._link, self._rebalance, self._polls
+            self, config, self._application, self._link, self._rebalance, self._polls
         )
         self._connect_rebalance()
         self._rebalance.send_leave = self._requests.send_leave

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
@@ -45,6 +46,7 @@ class Heartbeats:
 
     __slots__ = (
         "_application",
+        "_config",
         "_core",
         "_leave",
         "_line_used_ms",
@@ -60,12 +62,14 @@ class Heartbeats:
     def __init__(
         self,
         core: LibrdkafkaCore,
+        config: ConsumerConfig,
         application: Application,
         link: CoordinatorLink,
         rebalance: Rebalance,
         polls: PollWatch,
     ) -> None:
         self._core = core
+        self._config = config
         self._application = application
         self._link = link
         self._rebalance = rebalance
@@ -187,8 +191,7 @@ class Heartbeats:
     # --- what -------------------------------------------------------------------------------------
 
     def _build(self, *, is_full: bool, is_ack: bool) -> ConsumerGroupHeartbeatRequest:
-        core = self._core
-        config = core.config
+        core, config = self._core, self._config
         if core.has_new_subscription and not self._rebalance.is_running:
             core.has_new_subscription = False
             core.is_sending_subscription = True

@@ -5,19 +5,14 @@ Source: client §7 (offset fetch) and client §8. Lookups begin inside ``poll`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
-from rebalance_sim.protocol.clients.common.effects import (
-    ResetPositions,
-    SendOffsetFetch,
-    ValidatePositions,
-)
+from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
+from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.values import FetchState
-from rebalance_sim.protocol.clients.common.wire_topics import WireTopics
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
@@ -27,8 +22,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CoordinatorLoss", "OffsetLookup", "apply_committed_offsets"]
-
 _COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
 _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -37,29 +30,6 @@ _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
-
-
-def apply_committed_offsets(core: MemberCore, offsets: Mapping[TopicPartition, int]) -> None:
-    """What is committed, by partition: the next step of each towards a position (client §8).
-
-    Partitions that have gone, or have a position by now, are left alone.
-    """
-    found: dict[TopicPartition, int] = {}
-    missing: set[TopicPartition] = set()
-    for partition, offset in offsets.items():
-        state = core.subscription.assigned.get(partition)
-        if state is None or state.fetch_state is not FetchState.INITIALIZING:
-            continue
-        if offset == NO_OFFSET:
-            missing.add(partition)
-            core.subscription.set_fetch_state(partition, FetchState.AWAIT_RESET)
-        else:
-            found[partition] = offset
-            core.subscription.set_fetch_state(partition, FetchState.AWAIT_VALIDATION)
-    if found:
-        core.effects.append(ValidatePositions(positions=found))
-    if missing:
-        core.effects.append(ResetPositions(partitions=frozenset(missing)))
 
 
 class CoordinatorLoss(Protocol):
@@ -92,6 +62,7 @@ class OffsetLookup:
         "_in_flight",
         "_is_signed",
         "_search",
+        "_takes_stale_epoch_for_no_offset",
         "_wire_topics",
         "waiting",
     )
@@ -104,11 +75,13 @@ class OffsetLookup:
         wire_topics: WireTopics,
         *,
         is_signed: bool = True,
+        takes_stale_epoch_for_no_offset: bool = False,
     ) -> None:
         self._core = core
         self._application = application
         self._search = search
         self._wire_topics = wire_topics
+        self._takes_stale_epoch_for_no_offset = takes_stale_epoch_for_no_offset
         self._is_signed = is_signed  # with member id and epoch; classic members do not
         self.waiting: list[_Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
@@ -231,7 +204,7 @@ class OffsetLookup:
         if error_code in _RETRIABLE:
             self._retry(lookup)
         elif error_code is ErrorCode.STALE_MEMBER_EPOCH:
-            if core.rules.takes_stale_epoch_for_no_offset():
+            if self._takes_stale_epoch_for_no_offset:
                 apply_committed_offsets(core, dict.fromkeys(sorted(lookup.partitions), NO_OFFSET))
             elif core.commit_identity is not None:
                 self._retry(lookup)

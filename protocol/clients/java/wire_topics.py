@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.topic_names import TopicNames
+from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.wire.offset_messages import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     OffsetCommitRequest,
