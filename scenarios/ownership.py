@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     CurrentAssignmentValue,

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.property import Violation
-from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.known.unfinished import Stuck
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.property import Property, Stuck, Violation
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version
@@ -37,7 +37,7 @@ TIES = "schedule.tie"
 
 
 class LivenessCheck(Protocol):
-    """What judges the quiet period: ``invariants.properties.consumer.liveness``."""
+    """What judges the quiet period: ``invariants.engine.liveness``."""
 
     @property
     def bound_ms(self) -> int:
@@ -90,18 +90,21 @@ def run(
     scenario: Scenario,
     *,
     trace: Trace | None = None,
-    make_watcher: Callable[[WorldView], Watcher] = Checker,
+    properties: Sequence[type[Property]] = PROPERTIES,
+    make_watcher: Callable[[WorldView], Watcher] | None = None,
     metrics_interval_ms: int | None = None,
 ) -> RunResult:
     """Run a scenario and check every property after every step.
 
-    ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``make_watcher`` is called
-    with each group of the world. ``metrics_interval_ms``: how often metrics are sampled, in
+    ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``properties`` are those that
+    are checked. ``make_watcher``, if given, is called with each group of the world instead, and
+    what it returns checks what it likes. ``metrics_interval_ms``: how often metrics are sampled, in
     simulated time; None for never. The run is the same one with and without. Raises ValueError for
     an interval below 1, and else nothing but what stops a process, such as KeyboardInterrupt.
     """
     check_interval(metrics_interval_ms)
-    return _Run(scenario, trace or Trace(), make_watcher, metrics_interval_ms).result()
+    watch = make_watcher or (lambda view: Checker(view, properties=properties))
+    return _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
 
 
 class _Run:
@@ -255,8 +258,8 @@ class _Run:
         step, world = violation.step_index, self._world
         return ViolationRow(
             group_id=group_id,
-            property=violation.spec.id,
-            sentence=violation.spec.sentence,
+            property=violation.property.id,
+            sentence=violation.property.sentence,
             step=step,
             at_ms=violation.at_ms,
             detail=violation.detail,
@@ -267,8 +270,8 @@ class _Run:
         since = "" if stuck.since_ms is None else f" since {stuck.since_ms} ms"
         return ViolationRow(
             group_id=group_id,
-            property=stuck.spec.id,
-            sentence=stuck.spec.sentence,
+            property=stuck.property.id,
+            sentence=stuck.property.sentence,
             step=0 if self._world is None else self._world.steps.count,
             at_ms=0 if self._world is None else self._world.now_ms,
             detail=f"{stuck.subject} {stuck.reason}{since}",

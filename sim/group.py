@@ -21,7 +21,7 @@ _SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Group:
-    """The view of one group (``invariants.engine.step.WorldView``): the shards of its partition of
+    """The view of one group (``invariants.step.WorldView``): the shards of its partition of
     ``__consumer_offsets``, and its own clients.
 
     Brokers, topics and network are shared with all other groups.

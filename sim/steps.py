@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, StepKind
+from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.sim.clock import Clock

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Any, get_args
 
-from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.clients import Event
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata

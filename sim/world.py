@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from rebalance_sim.invariants.engine.step import WorldView
+from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.protocol.versions.semantics import SEMANTICS

@@ -15,16 +15,16 @@ from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
 from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
-from rebalance_sim.invariants.engine.property import Finding, Property, Violation
-from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
-from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.engine.liveness import Liveness
 from rebalance_sim.invariants.known.known_issues import known_issue
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
-from rebalance_sim.invariants.properties.consumer.liveness import Liveness
+from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.migration.mixed import MixedJoin
@@ -42,8 +42,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import MemberState
 
-__all__ = ["Checker"]
-
 _STABLE = MemberState.STABLE
 _READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
 
@@ -58,13 +56,14 @@ class Checker:
     ``FULL_STEPS_PER_ENTRY`` times as many as the group has members and partitions, if that is more;
     0 turns it off. ``stop_at_first``: nothing is checked any more once a violation was found that
     no known issue explains; otherwise each property is reported the first time that it is violated.
+    ``properties``: which ones are checked; reachability goals are for sweeps and ignored here.
     """
 
     def __init__(
         self,
         view: WorldView,
         *,
-        invariants: Iterable[type[Property]] = PROPERTY_CLASSES,
+        properties: Iterable[type[Property]] = PROPERTIES,
         full_every: int = 64,
         stop_at_first: bool = True,
     ) -> None:
@@ -76,7 +75,7 @@ class Checker:
         self._violated: set[str] = set()
         self.full_count = 0
         self.visits = Visits(self.model)
-        self.liveness = Liveness(view, self.model)
+        self.liveness = Liveness(view, self.model, properties)
         self._view = view
         self._semantics = view.semantics
         self._stop_at_first = stop_at_first
@@ -84,14 +83,16 @@ class Checker:
         self._next_full = full_every
         self._seen = 0
         self._invariants = [
-            kind(self.model)
-            for kind in invariants
-            if kind.applies_to(view.semantics)
-            and (view.has_data_plane or not kind.needs_data_plane)
+            chosen(self.model)
+            for chosen in properties
+            if chosen.kind is Kind.ALWAYS
+            and chosen.applies_to(view.semantics)
+            and (view.has_data_plane or not chosen.needs_data_plane)
         ]
         self._listeners = Listeners(self._invariants, self.visits)
         self._view_of_kinds = {
-            kinds: ViewOfKinds(view, kinds) for kinds in {i.spec.kinds for i in invariants}
+            kinds: ViewOfKinds(view, kinds)
+            for kinds in dict.fromkeys(i.client_kinds for i in self._invariants)
         }
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
@@ -101,7 +102,7 @@ class Checker:
         self._classic = ClassicWatch(self.model, self._on, self._ask)
         clients = ClientWatch(
             self.model,
-            self.liveness,
+            self.liveness.quiet,
             {kind: self._listeners.about(kind) for kind in CLIENT_KINDS},
             self._on,
             self._classic,
@@ -152,12 +153,12 @@ class Checker:
         for invariant in self._invariants:
             if is_mixed and not invariant.judges_mixed:
                 continue
-            finding = invariant.full(self._view_of_kinds[invariant.spec.kinds])
+            finding = invariant.full(self._view_of_kinds[invariant.client_kinds])
             if finding is not None:
                 self._report(step, invariant, finding)
 
     def coverage(self) -> dict[str, int]:
-        """What was visited, by name; see ``reachability.py``."""
+        """What was visited, by name: the counters of reachability goals."""
         return dict(sorted(self.visits.counts.items()))
 
     @property
@@ -330,7 +331,7 @@ class Checker:
         ledger = self.model.open_ledger(shard)
         ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
-        self.liveness.on_disturbance(step.at_ms)
+        self.liveness.quiet.note_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask(on["on_loaded"], step, ledger)
         self._classic.on_loaded(step, shard)
@@ -395,20 +396,19 @@ class Checker:
     def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
         if self.is_stopped:
             return
-        spec = invariant.spec
-        issue = known_issue(self._semantics, spec.id, finding.evidence)
+        issue = known_issue(self._semantics, invariant.id, finding.evidence)
         if issue is not None:
-            self.known_counts[spec.id, issue] += 1
-            if self.known_counts[spec.id, issue] > 1:
+            self.known_counts[invariant.id, issue] += 1
+            if self.known_counts[invariant.id, issue] > 1:
                 return
-        elif spec.id in self._violated:
+        elif invariant.id in self._violated:
             return
         else:
-            self._violated.add(spec.id)
+            self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
         self.violations.append(
             Violation(
-                spec=spec,
+                property=type(invariant),
                 step_index=step.index,
                 at_ms=step.at_ms,
                 detail=finding.detail,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rebalance_sim.invariants.engine.listeners import Listener
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import JoinGroupAnswered
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC

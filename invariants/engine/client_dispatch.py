@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
-from rebalance_sim.invariants.engine.step import ClientView, Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
-from rebalance_sim.invariants.properties.consumer.liveness import Liveness
+from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     AssignorMetadataChanged,
     CallbackCompleted,
@@ -33,8 +33,6 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 
-__all__ = ["ClientWatch"]
-
 
 class ClientWatch:
     """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
@@ -43,14 +41,14 @@ class ClientWatch:
     def __init__(
         self,
         model: ShadowModel,
-        liveness: Liveness,
+        quiet: QuietPeriod,
         listeners: Mapping[str, Listeners],
         on: Mapping[str, tuple[Listener, ...]],
         classic: ClassicWatch,
         ask: Callable[..., None],
     ) -> None:
         self._model = model
-        self._liveness = liveness
+        self._quiet = quiet
         self._listeners = listeners
         self._on = on
         self._classic = classic
@@ -75,21 +73,21 @@ class ClientWatch:
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask(entry.listeners.interested("on_event", (kind,)), step, entry)
+            self._ask(self._listeners[entry.kind].interested("on_event", (kind,)), step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
             self._moved(step, entry)
             entry.catch_up()
         if not is_routine:
-            self._ask(entry.listeners.of["on_handled"], step, entry)
+            self._ask(self._listeners[entry.kind].of["on_handled"], step, entry)
 
     def on_started(self, step: Step) -> None:
         """A process began."""
         if step.client is not None:
             # A process that comes back in the quiet period, as a supervisor sees to after a fatal
             # error, has all the time that a rebalance may take.
-            self._liveness.on_disturbance(step.at_ms)
+            self._quiet.note_disturbance(step.at_ms)
             self._classic.on_client_gone(step.client.name)
             if step.client.member.kind in CLIENT_KINDS:
                 self._open_client(step, step.client)
@@ -103,14 +101,14 @@ class ClientWatch:
             return
         entry = self._model.clients.get(step.client.name)
         if entry is not None:
-            self._ask(entry.listeners.of["on_client_gone"], step, entry)
+            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
         self._classic.on_client_gone(step.client.name)
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
         if kind is AssignorMetadataChanged:
-            self._liveness.on_disturbance(step.at_ms)
+            self._quiet.note_disturbance(step.at_ms)
         elif kind is Disconnected or kind is RequestExpired:
             for correlation_id in step.event.correlation_ids:
                 if entry.forget_request(correlation_id):
@@ -137,7 +135,7 @@ class ClientWatch:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
-            self._ask(entry.listeners.interested("on_effects", kinds), step, entry)
+            self._ask(self._listeners[entry.kind].interested("on_effects", kinds), step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -166,13 +164,13 @@ class ClientWatch:
         request: ConsumerGroupHeartbeatRequest,
         state: ClientState,
     ) -> None:
-        self._ask(entry.listeners.of["on_sent"], step, entry, request, state)
+        self._ask(self._listeners[entry.kind].of["on_sent"], step, entry, request, state)
         if request.topic_partitions is not None:
-            self._ask(entry.listeners.of["on_sent_owned"], step, entry, request)
+            self._ask(self._listeners[entry.kind].of["on_sent_owned"], step, entry, request)
         if request.member_epoch == JOIN_EPOCH:
-            self._ask(entry.listeners.of["on_joining"], step, entry, request)
+            self._ask(self._listeners[entry.kind].of["on_joining"], step, entry, request)
         elif request.member_epoch < JOIN_EPOCH:
-            self._ask(entry.listeners.of["on_leaving"], step, entry, request)
+            self._ask(self._listeners[entry.kind].of["on_leaving"], step, entry, request)
 
     def _moved(self, step: Step, entry: ClientEntry) -> None:
         model = self._model
@@ -180,7 +178,7 @@ class ClientWatch:
         if member.member_id != entry.member_id:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
-        self._ask(entry.listeners.of["on_moved"], step, entry)
+        self._ask(self._listeners[entry.kind].of["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
@@ -193,13 +191,11 @@ class ClientWatch:
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         model = self._model
         self._close_client(client.name)
-        entry = model.clients[client.name] = ClientEntry(
-            client, self._listeners[client.member.kind], step.at_ms
-        )
+        entry = model.clients[client.name] = ClientEntry(client, step.at_ms)
         if entry.member_id:
             model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)
-        self._ask(entry.listeners.of["on_client_started"], step, entry)
+        self._ask(self._listeners[entry.kind].of["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, WorldView
+from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 
 __all__ = ["ViewOfKinds"]
 

@@ -1,15 +1,16 @@
-"""What a run has visited, as far as only the checker can see it: names in ``reachability.py``."""
+"""What a run has visited, as far as only the checker can see it:
+the counters of reachability goals."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-from rebalance_sim.invariants.engine.property import Finding, Interest
-from rebalance_sim.invariants.engine.reachability import COMPUTATION_NOTIFIED
-from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.properties.consumer.goals import COMPUTATION_NOTIFIED
+from rebalance_sim.invariants.property import Finding, Interest
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor
 from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, StateChanged
 from rebalance_sim.protocol.consumer.reconciliation import Situation

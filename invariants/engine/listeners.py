@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rebalance_sim.invariants.engine.coverage import Visits
-from rebalance_sim.invariants.engine.property import TRIGGERS, Finding, Interest, Property
-
-__all__ = ["Listener", "Listeners"]
+from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
@@ -31,7 +29,7 @@ class Listeners:
 
     def about(self, kind: str) -> Listeners:
         """Those whose property is about this kind of client."""
-        chosen = [i for i in self._invariants if kind in i.spec.kinds]
+        chosen = [i for i in self._invariants if kind in i.client_kinds]
         if len(chosen) == len(self._invariants):
             return self
         return Listeners(chosen, self._visits)

@@ -2,60 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-from rebalance_sim.invariants.engine.property import PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, WorldView
 from rebalance_sim.invariants.known.known_issues import known_issue
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Late
+from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
-
-__all__ = ["IN_NO_TARGET", "Stuck", "classified"]
-
-IN_NO_TARGET = "is held by nobody and stands in no target"
-"""The reason given for a partition that no target has."""
+from rebalance_sim.protocol.versions.semantics import Semantics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stuck:
-    """Something that should have come about by now. ``since_ms`` is None if nobody saw it begin;
-    ``client`` is the one that it hangs on, if any; ``known_as`` the shipped defect that explains
-    it, or None."""
-
-    spec: PropertySpec
-    subject: str
-    reason: str
-    since_ms: int | None = None
-    client: str = ""
-    known_as: str | None = None
-
-    def __str__(self) -> str:
-        since = "" if self.since_ms is None else f" since {self.since_ms} ms"
-        return f"{self.spec.id}: {self.subject} {self.reason}{since}"
-
-
-def classified(
-    stuck: Stuck, view: WorldView, model: ShadowModel, quiet_since_ms: int | None
-) -> Stuck:
-    """The same with what explains it, by the evidence of its group and of the client it hangs
-    on. ``quiet_since_ms``: when the last fault ended."""
+def explanation(
+    property_id: str,
+    late: Late,
+    semantics: Semantics,
+    model: ShadowModel,
+    quiet_since_ms: int | None,
+) -> str | None:
+    """The known issue that explains it, by the evidence of its group and of the client it hangs
+    on; None if there is none. ``quiet_since_ms``: when the last fault ended."""
     evidence: dict[str, object] = {
         "unreported_revocation": _has_unreported_revocation(model, quiet_since_ms),
     }
     ledger, shard = model.acting_ledger(), model.acting_shard()
     if ledger is not None and shard is not None:
-        evidence |= _of_group(stuck, model, shard, ledger)
-    entry = model.clients.get(stuck.client)
+        evidence |= _of_group(late, model, shard, ledger)
+    entry = model.clients.get(late.client)
     if entry is not None:
         evidence |= _of_client(entry, ledger)
-    return replace(stuck, known_as=known_issue(view.semantics, stuck.spec.id, evidence))
+    return known_issue(semantics, property_id, evidence)
 
 
 def _of_group(
-    stuck: Stuck, model: ShadowModel, shard: ShardView, ledger: GroupLedger
+    late: Late, model: ShadowModel, shard: ShardView, ledger: GroupLedger
 ) -> dict[str, object]:
     classic = model.classic_group_in(shard)
     # A conversion back without a rebalance makes targets assignments that nobody fetches.
@@ -66,7 +46,8 @@ def _of_group(
         "has_quiet_return": generation_id in model.quiet_returns,
         "has_unseen_subscription": _has_unseen_subscription(shard, ledger),
         "has_vanished_partition": has_vanished_partition(model, shard),
-        "is_unseen_since_conversion": ledger.converted_epoch >= 0 and stuck.reason == IN_NO_TARGET,
+        "is_unseen_since_conversion": ledger.converted_epoch >= 0
+        and late.evidence.get("is_in_no_target") is True,
     }
 
 

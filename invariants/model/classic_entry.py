@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.step import ClientView
+from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 __all__ = ["ClassicClientEntry"]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-from rebalance_sim.invariants.engine.step import ClientView
 from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
@@ -22,9 +21,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from rebalance_sim.invariants.engine.listeners import Listeners
 
 __all__ = ["ClientEntry", "is_registered"]
 
@@ -47,9 +43,9 @@ class ClientEntry:
         "incarnation",
         "interval_ms",
         "joined_by",
+        "kind",
         "last_request",
         "last_sent_ms",
-        "listeners",
         "member",
         "member_epoch",
         "member_id",
@@ -65,12 +61,11 @@ class ClientEntry:
         "version",
     )
 
-    def __init__(self, client: ClientView, listeners: Listeners, at_ms: int) -> None:
+    def __init__(self, client: ClientView, at_ms: int) -> None:
         self.name = client.name
         self.incarnation = client.incarnation
         self.member = client.member
-        self.listeners = listeners
-        """Whose properties are about this kind of client."""
+        self.kind = client.member.kind
         self.started_ms = at_ms
         self.fetchable: frozenset[TopicPartition] = frozenset()
         """Kept by the shadow model, together with the index of fetchers."""

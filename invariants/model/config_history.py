@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.step import ShardView
+from rebalance_sim.invariants.step import ShardView
 
 __all__ = ["ConfigHistory"]
 

@@ -6,8 +6,8 @@ partitions must exist.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.step import ShardView
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

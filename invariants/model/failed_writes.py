@@ -7,8 +7,8 @@ consumer group begins when its records are committed, and never if that takes to
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.step import ShardView
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 
 __all__ = ["FailedWrites"]

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.computations import Computations
+from rebalance_sim.invariants.model.computations import Computations, is_fit
 from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMember
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -29,7 +29,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import FIRST_VERSION_WITH_TOPIC_IDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["ShadowModel"]
+_UPGRADE_POLICIES = ("bidirectional", "upgrade")
 
 
 class ShadowModel:
@@ -306,6 +306,30 @@ class ShadowModel:
             if len(names) > 1:
                 self.contested[partition] = None
         entry.fetchable = fetchable
+
+    def waits_for_one_assignor(self) -> bool:
+        """Whether the only member that could compute a target runs its assignor. How long that
+        takes is the application's own affair, and nobody can take its place."""
+        ledger, shard = self.acting_ledger(), self.acting_shard()
+        chosen = None if shard is None else self.computations.chosen(shard.name)
+        if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
+            return False
+        entry = self.by_member_id.get(chosen.member_id)
+        state = entry.member.computing_state if entry else None
+        return state is ComputingState.COMPUTING and not any(
+            is_fit(ledger, member_id)
+            for member_id in ledger.members
+            if member_id != chosen.member_id
+        )
+
+    def can_upgrade(self, shard: ShardView) -> bool:
+        """Whether a member of the consumer protocol would be let into the group as it is."""
+        group = self.classic_group_in(shard)
+        return (
+            group is None
+            or not group.members
+            or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
+        )
 
     # -- words -----------------------------------------------------------------------------
 

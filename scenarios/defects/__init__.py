@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from types import MappingProxyType
 
-from rebalance_sim.invariants.engine.property import PropertySpec
+from rebalance_sim.invariants.property import Property
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario, parse_scenario, parse_toml
@@ -47,9 +47,9 @@ class Defect:
         """Whether there is a scenario in which the defect shows."""
         return not self.unobserved
 
-    def is_shown_by(self, spec: PropertySpec) -> bool:
+    def is_shown_by(self, item: type[Property]) -> bool:
         """Whether a run that violates this property has shown the defect."""
-        return self.id in spec.violated_by or not set(self.properties).isdisjoint(spec.clauses)
+        return self.id in item.violated_by or not set(self.properties).isdisjoint(item.clauses)
 
     def __post_init__(self) -> None:
         if self.component not in _COMPONENTS:

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from rebalance_sim.invariants.properties.consumer.liveness import SLACK_BATCHES
+from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.compare import split_label, with_protocol
@@ -336,7 +336,7 @@ class _Drawing:
 def _quiet_period_ms(
     config: CoordinatorConfig, clients: tuple[ClientSpec, ...], faults: tuple[Fault, ...]
 ) -> int:
-    """Long enough for every bound of ``invariants.properties.consumer.liveness``, and for the last
+    """Long enough for every bound of ``invariants.model.quiet_period``, and for the last
     load before it."""
     heartbeat_ms = config.group_consumer_heartbeat_interval_ms
     assignment_ms = config.group_consumer_assignment_interval_ms

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rebalance_sim.invariants.engine.step import ClientView
+from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.clients import StateChanged
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator

@@ -7,7 +7,7 @@ the two sides of that, so both are measured here.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.step import ShardView
+from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, WorldView
+from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 from rebalance_sim.protocol.clients import (
     ClientState,
     FindCoordinator,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, WorldView
+from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.steps import Checker

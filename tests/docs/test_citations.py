@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from citations import CLAUSE, DOCUMENTS, documents, findings, problems, read_document, sources
 
-from rebalance_sim.invariants.engine.registry import COVERED_BY_OTHERS, PROPERTIES
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.engine.page import COVERED_BY_OTHERS
 from rebalance_sim.scenarios.defects import DEFECTS
 
 ROOT = Path(__file__).parents[2]
@@ -152,7 +153,10 @@ def test_all_documents_are_there() -> None:
 
 def test_what_a_property_cites_is_one_item_of_the_reference() -> None:
     model = (ROOT / "docs" / "reference" / DOCUMENTS["client"]).read_text(encoding="utf-8")
-    for clause in [*COVERED_BY_OTHERS, *(c for spec in PROPERTIES for c in spec.clauses)]:
+    for clause in [
+        *COVERED_BY_OTHERS,
+        *(c for item in PROPERTIES for c in item.clauses),
+    ]:
         if clause.startswith("TLA+ "):
             assert f"\n| {clause.removeprefix('TLA+ ')} |" in model, clause
         else:
@@ -160,6 +164,6 @@ def test_what_a_property_cites_is_one_item_of_the_reference() -> None:
 
 
 def test_what_a_defect_breaks_is_what_a_property_cites() -> None:
-    cited = {clause for spec in PROPERTIES for clause in spec.clauses}
+    cited = {clause for item in PROPERTIES for clause in item.clauses}
     for defect in DEFECTS.values():
         assert set(defect.properties) <= cited, defect.id

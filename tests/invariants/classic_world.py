@@ -9,7 +9,7 @@ from typing import Any
 
 from coordinator_world import GROUP, CoordinatorWorld
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import Tick
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig

@@ -12,7 +12,7 @@ from typing import Any
 
 from coordinator_world import GROUP, IMAGE, CoordinatorWorld
 
-from rebalance_sim.invariants.engine.step import ClientView, IntakeView, Step, StepKind
+from rebalance_sim.invariants.step import ClientView, IntakeView, Step, StepKind
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CommitAnswered,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.property import Violation
-from rebalance_sim.invariants.engine.step import ClientView, ShardView, Step, StepKind
+from rebalance_sim.invariants.property import Violation
+from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
@@ -326,7 +326,7 @@ class CoordinatorWorld:
     @property
     def violated(self) -> list[str]:
         """Ids of violated properties, in the order in which they were found."""
-        return [violation.spec.id for violation in self.checker.violations]
+        return [violation.property.id for violation in self.checker.violations]
 
     @property
     def first(self) -> Violation:

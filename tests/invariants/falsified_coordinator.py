@@ -12,7 +12,7 @@ from typing import Any
 from client_world import ClientWorld
 from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.consumer.removal import group_tombstones
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import (

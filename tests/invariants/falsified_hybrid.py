@@ -11,7 +11,7 @@ from coordinator_world import GROUP, orders
 from falsified_classic import FALSIFIED
 from falsified_coordinator import epoch_record, mutant
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.migration.mixed import MixedJoin

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_history import ACTIONS, RANDOM_CONFIG, play
 
-from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -24,7 +24,7 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-OF_STATES = {kind.spec.id for kind in PROPERTY_CLASSES if kind.judges_states()}
+OF_STATES = {kind.id for kind in INVARIANTS if kind.judges_states()}
 
 
 class Compared(CoordinatorWorld):
@@ -38,9 +38,9 @@ class Compared(CoordinatorWorld):
     def after_step(self, step: Any) -> None:
         if self.has_found:
             return
-        watchers = [kind(self.checker.model) for kind in PROPERTY_CLASSES if kind.judges_states()]
-        self.found_by_full = {w.spec.id for w in watchers if w.full(self) is not None}
-        self.found_by_steps = OF_STATES & {v.spec.id for v in self.checker.unexplained}
+        watchers = [kind(self.checker.model) for kind in INVARIANTS if kind.judges_states()]
+        self.found_by_full = {w.id for w in watchers if w.full(self) is not None}
+        self.found_by_steps = OF_STATES & {v.property.id for v in self.checker.unexplained}
 
     @property
     def has_found(self) -> bool:

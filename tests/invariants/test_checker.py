@@ -8,15 +8,16 @@ from client_world import ClientWorld
 from coordinator_world import CoordinatorWorld, OneShard
 from falsified_coordinator import current, parts_of, settled
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.engine.discovery import INVARIANTS
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import StepKind
 
 
 class Counting(Property):
     """Counts how often it is asked, and finds nothing."""
 
-    spec = PropertySpec(id="test.counting", sentence="Nothing is counted.", clauses=())
+    id = "test.counting"
+    sentence = "Nothing is counted."
     asked: ClassVar[list[str]] = []
 
     def on_heartbeat(self, step, before) -> Finding | None:
@@ -64,7 +65,7 @@ def test_it_goes_on_if_asked_to_and_reports_each_property_once():
 
 def test_steady_heartbeats_reach_no_invariant():
     """What was right the last time, and is repeated, needs no judgement."""
-    world = ClientWorld("a", "b", invariants=(Counting,))
+    world = ClientWorld("a", "b", properties=(Counting,))
     Counting.asked.clear()
     world.run_for(60_000)
     assert Counting.asked == []
@@ -153,8 +154,8 @@ def test_a_commit_that_is_seen_during_a_load_forgets_nothing_that_was_committed_
 
 def test_every_invariant_can_be_switched_off_by_leaving_it_out():
     """A visible decision: the checker takes the list."""
-    kinds = tuple(k for k in PROPERTY_CLASSES if k.spec.id != "coordinator.target_epoch_bounded")
-    world = CoordinatorWorld(invariants=kinds, stop_at_first=False)
+    kinds = tuple(k for k in INVARIANTS if k.id != "coordinator.target_epoch_bounded")
+    world = CoordinatorWorld(properties=kinds, stop_at_first=False)
     world.join("a")
     world.write(current("a", 2, [0, 1, 2, 3]))
     assert "coordinator.target_epoch_bounded" not in world.violated

@@ -12,7 +12,7 @@ from falsified_records import FALSIFIED
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from rebalance_sim.invariants.engine.registry import PROPERTY_CLASSES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS
 
 NAMES = ("A", "B", "C", "sD", "sE")
 """Those that begin with s are static; both of them share an instance id in mixed groups."""
@@ -198,12 +198,12 @@ def test_a_correct_coordinator_satisfies_every_property_about_mixed_groups(
 
 # --- both checks find the same -------------------------------------------------------------------
 
-OF_STATES = {kind.spec.id: kind for kind in PROPERTY_CLASSES if kind.judges_states()}
+OF_STATES = {kind.id: kind for kind in INVARIANTS if kind.judges_states()}
 IN_MEMORY = [
     (property_id, name)
     for property_id, kind in OF_STATES.items()
     if property_id.startswith(("classic.", "hybrid."))
-    for name in kind.spec.violated_by
+    for name in kind.violated_by
     if name in FALSIFIED
 ]
 ONLY_BY_STEPS = {
@@ -244,7 +244,7 @@ def test_what_the_full_check_finds_in_a_falsified_group_a_step_finds(actions, nu
         case 3:
             group.pending_join.add(first)
     watchers = [kind(world.checker.model) for kind in OF_STATES.values()]
-    by_full = {w.spec.id for w in watchers if w.full(world) is not None}
+    by_full = {w.id for w in watchers if w.full(world) is not None}
     for member_id in sorted(group.members):
         world.beat(member_id)
     assert by_full

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
-from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, known_issue
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
@@ -107,5 +107,5 @@ def test_a_version_without_the_defect_has_no_excuse():
 def test_every_known_issue_belongs_to_a_property():
     """An entry for a property that is gone would never be asked."""
     assert {id_ for entry in KNOWN_ISSUES for id_ in entry.property_ids} <= {
-        spec.id for spec in PROPERTIES
+        spec.id for spec in (*INVARIANTS, *LIVENESS)
     }

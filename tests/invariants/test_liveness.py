@@ -6,8 +6,8 @@ import pytest
 from client_world import ClientWorld
 from falsified_clients import FALSIFIED
 
-from rebalance_sim.invariants.engine.step import StepKind
-from rebalance_sim.invariants.properties.consumer.liveness import Liveness
+from rebalance_sim.invariants.engine.liveness import Liveness
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import ClientState, Poll, PollingStopped, Unsubscribe
 
 FOREVER_MS = 10_000_000
@@ -15,7 +15,7 @@ FOREVER_MS = 10_000_000
 
 def late(world: ClientWorld, at_ms: int = FOREVER_MS) -> list[str]:
     """Ids of properties that are late, each once, in order."""
-    return list(dict.fromkeys(stuck.spec.id for stuck in world.checker.liveness.verdict(at_ms)))
+    return list(dict.fromkeys(stuck.property.id for stuck in world.checker.liveness.verdict(at_ms)))
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def test_a_ghost_is_late_after_the_longest_session_and_not_before(quiet):
     crash(quiet, "a")
     liveness = quiet.checker.liveness
     start_ms = quiet.now_ms
-    assert late(quiet, start_ms + liveness.ghost_bound_ms - 1) == []
-    verdict = liveness.verdict(start_ms + liveness.ghost_bound_ms)
-    assert [stuck.spec.id for stuck in verdict] == ["liveness.ghosts_gone"]
+    assert late(quiet, start_ms + liveness.quiet.ghost_bound_ms - 1) == []
+    verdict = liveness.verdict(start_ms + liveness.quiet.ghost_bound_ms)
+    assert [stuck.property.id for stuck in verdict] == ["liveness.ghosts_gone"]
     assert verdict[0].subject == "member id-a"
     assert verdict[0].reason == "is registered at epoch 3, and no living client uses it"
 
@@ -60,7 +60,7 @@ def test_a_ghost_is_late_after_the_longest_session_and_not_before(quiet):
 def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
     """coordinator L4: after a failover all timers start from zero."""
     crash(quiet, "a")
-    bound_ms = quiet.checker.liveness.ghost_bound_ms
+    bound_ms = quiet.checker.liveness.quiet.ghost_bound_ms
     due_ms = quiet.now_ms + bound_ms
     quiet.now_ms += 1_000
     quiet.restart()
@@ -87,7 +87,7 @@ def test_a_waiting_client_says_what_it_waits_for_and_since_when(quiet):
     since_ms = ledger.state_since_ms[holder]
     pending = quiet.checker.liveness.pending(quiet.now_ms)
     stuck = next(s for s in pending if s.subject.startswith("c "))
-    assert stuck.spec.id == "liveness.converges"
+    assert stuck.property.id == "liveness.converges"
     assert stuck.reason == (
         f"waits for partition orders-{waits_for.partition} held by {holder[3:]} ({holder}) "
         f"in STABLE since {since_ms} ms"
@@ -98,7 +98,7 @@ def test_a_waiting_client_says_what_it_waits_for_and_since_when(quiet):
 def test_a_revocation_is_late_after_the_rebalance_timeout_and_not_before():
     """coordinator L2: the deadline must not move away."""
     world = FALSIFIED["test:moving-deadline"]()
-    limit_ms = 300_000 + world.checker.liveness.slack_ms
+    limit_ms = 300_000 + world.checker.liveness.quiet.slack_ms
     assert "liveness.revocation_bounded" not in late(world, world.now_ms + limit_ms)
     assert "liveness.revocation_bounded" in late(world, world.now_ms + limit_ms + 1)
 
@@ -130,6 +130,6 @@ def test_clients_that_do_not_want_to_work_are_left_alone(quiet):
 def test_bounds_come_from_the_configuration(quiet):
     """Session, rebalance timeout, intervals, and one request that is never answered."""
     liveness: Liveness = quiet.checker.liveness
-    assert liveness.slack_ms == 4 * 5_000 + 0 + 30_000
-    assert liveness.ghost_bound_ms == 60_000 + liveness.slack_ms
-    assert liveness.bound_ms == liveness.ghost_bound_ms + 300_000
+    assert liveness.quiet.slack_ms == 4 * 5_000 + 0 + 30_000
+    assert liveness.quiet.ghost_bound_ms == 60_000 + liveness.quiet.slack_ms
+    assert liveness.bound_ms == liveness.quiet.ghost_bound_ms + 300_000

@@ -9,13 +9,13 @@ import pytest
 from falsified_records import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.runner import run
 
 LATE_MS = 10_000_000
 
-CLAIMS = [(spec.id, name) for spec in PROPERTIES for name in spec.violated_by]
+CLAIMS = [(spec.id, name) for spec in (*INVARIANTS, *LIVENESS) for name in spec.violated_by]
 
 
 @cache
@@ -37,8 +37,8 @@ def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], .
         late = checkers[0].liveness.verdict(result.simulated_ms)
         violations = checkers[0].unexplained
     return (
-        *((v.spec.id, v.detail) for v in violations),
-        *((s.spec.id, f"{s.subject} {s.reason}") for s in late if s.known_as is None),
+        *((v.property.id, v.detail) for v in violations),
+        *((s.property.id, f"{s.subject} {s.reason}") for s in late if s.known_as is None),
     )
 
 
@@ -78,4 +78,4 @@ def test_what_was_seen_is_told_in_plain_words(name):
 def test_every_invariant_is_reported_by_some_finding():
     """Otherwise the test above would not have seen its words."""
     reported = {property_id for _, name in CLAIMS for property_id, _ in findings(name)}
-    assert reported == {spec.id for spec in PROPERTIES}
+    assert reported == {spec.id for spec in (*INVARIANTS, *LIVENESS)}

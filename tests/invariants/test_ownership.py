@@ -26,7 +26,7 @@ def test_a_finding_names_the_partition_and_both_holders():
     world = settled()
     mine, others = parts_of(world, "a"), parts_of(world, "b")
     world.write(current("b", 3, [*others, mine[0]]))
-    assert world.first.spec.id == "coordinator.exclusive_ownership"
+    assert world.first.property.id == "coordinator.exclusive_ownership"
     assert world.first.detail == f"orders-{mine[0]} is held by a and by b"
     assert "coordinator.grant_only_free" in world.violated
 

@@ -6,14 +6,14 @@ from importlib.resources import files
 
 import pytest
 
-from rebalance_sim.invariants.engine.registry import PROPERTIES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
 from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.runner import JUDGED, run
 
-BY_ID = {spec.id: spec for spec in PROPERTIES}
+BY_ID = {spec.id: spec for spec in (*INVARIANTS, *LIVENESS)}
 WITH_SCENARIO = [defect.id for defect in DEFECTS.values() if defect.has_scenario]
 MEASURED = [defect.id for defect in DEFECTS.values() if defect.measured]
 BREAKING = [id_ for id_ in WITH_SCENARIO if id_ not in MEASURED]

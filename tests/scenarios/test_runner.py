@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from rebalance_sim.invariants.engine.property import PropertySpec, Violation
-from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.known.unfinished import Stuck
+from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.result import OUTCOMES
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
@@ -35,12 +34,16 @@ name = "b"
 topics = ["orders"]
 """)
 
-EXCLUSIVE = PropertySpec(
-    id="ownership.exclusive", sentence="One owner at a time.", clauses=("defects S1",)
-)
-CONVERGES = PropertySpec(
-    id="liveness.converges", sentence="It comes to rest.", clauses=("defects L1",)
-)
+
+class Exclusive(Property):
+    id = "ownership.exclusive"
+    sentence = "One owner at a time."
+
+
+class Converges(Property):
+    id = "liveness.converges"
+    sentence = "It comes to rest."
+    kind = Kind.EVENTUALLY
 
 
 class LivenessCheck:
@@ -79,9 +82,9 @@ class Watcher:
     def coverage(self) -> dict[str, int]:
         return {"watcher.seen": 1}
 
-    def find(self, spec: PropertySpec, step: int = 0) -> None:
+    def find(self, item: type[Property], step: int = 0) -> None:
         self.unexplained.append(
-            Violation(spec=spec, step_index=step, at_ms=self.view.now_ms, detail="it broke")
+            Violation(property=item, step_index=step, at_ms=self.view.now_ms, detail="it broke")
         )
 
 
@@ -115,7 +118,7 @@ def test_the_same_scenario_gives_the_same_result() -> None:
 
 def test_a_violated_property_is_told_with_step_and_time() -> None:
     def teach(watcher: Watcher) -> None:
-        watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
+        watcher.at_step[9] = lambda w, step: w.find(Exclusive, step.index)
 
     result = run(SCENARIO, make_watcher=_taught(teach))
     assert result.outcome == "violation"
@@ -127,7 +130,7 @@ def test_a_violated_property_is_told_with_step_and_time() -> None:
 def test_a_group_that_does_not_come_to_rest_is_stuck_with_the_reason() -> None:
     def teach(watcher: Watcher) -> None:
         watcher.liveness.late = [
-            Stuck(spec=CONVERGES, subject="a", reason="waits for b", since_ms=7)
+            Stuck(property=Converges, subject="a", reason="waits for b", since_ms=7)
         ]
 
     result = run(SCENARIO, make_watcher=_taught(teach))
@@ -140,8 +143,8 @@ def test_a_group_that_does_not_come_to_rest_is_stuck_with_the_reason() -> None:
 
 def test_after_a_violated_property_the_quiet_period_is_not_judged() -> None:
     def teach(watcher: Watcher) -> None:
-        watcher.at_step[9] = lambda w, step: w.find(EXCLUSIVE, step.index)
-        watcher.liveness.late = [Stuck(spec=CONVERGES, subject="a", reason="waits")]
+        watcher.at_step[9] = lambda w, step: w.find(Exclusive, step.index)
+        watcher.liveness.late = [Stuck(property=Converges, subject="a", reason="waits")]
 
     result = run(SCENARIO, make_watcher=_taught(teach))
     assert [row.property for row in result.violations] == ["ownership.exclusive"]
@@ -176,7 +179,7 @@ def test_an_exception_of_our_own_is_an_outcome_with_type_message_and_place() -> 
 
 def test_an_exception_after_a_violated_property_does_not_hide_it() -> None:
     def teach(watcher: Watcher) -> None:
-        watcher.at_step[5] = lambda w, step: w.find(EXCLUSIVE, step.index)
+        watcher.at_step[5] = lambda w, step: w.find(Exclusive, step.index)
         watcher.at_step[6] = lambda w, step: _raise(RuntimeError("and then"))
 
     result = run(SCENARIO, make_watcher=_taught(teach))

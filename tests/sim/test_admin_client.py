@@ -10,7 +10,7 @@ import pytest
 from random_worlds import random_spec
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.sim.faults import faults

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.record_size import batch_bytes, record_bytes
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -429,12 +429,12 @@ def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
     watched = story_of_a_leave()
     watched.world.run()
     checker = watched.checkers["group"]
-    assert {(v.spec.id, v.known_as) for v in checker.violations} == {
+    assert {(v.property.id, v.known_as) for v in checker.violations} == {
         ("coordinator.timers_armed", "D14")
     }
     late = checker.liveness.verdict(watched.world.now_ms)
     assert {stuck.known_as for stuck in late} == {"D14"}
-    assert {stuck.spec.id for stuck in late} >= {"liveness.ghosts_gone"}
+    assert {stuck.property.id for stuck in late} >= {"liveness.ghosts_gone"}
     assert len(watched.group().members) == 2
 
 

@@ -12,7 +12,7 @@ import pytest
 from test_faults import EXAMPLES
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults import faults

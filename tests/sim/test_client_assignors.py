@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     decode_assignment,
     decode_member,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import Recorder, Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
 from rebalance_sim.sim.faults.faults import (
     CallbackFailure,

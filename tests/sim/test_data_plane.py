@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from worlds import Watched, client, orders, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.faults.faults import (
     BrokerCrash,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.faults.faults import (
     BrokerBounce,
     BrokerCrash,

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from worlds import Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.sim.faults import faults
 from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
 from rebalance_sim.sim.faults.injector import fault_kind

@@ -25,7 +25,7 @@ from test_classic_clients import (
 from test_faults import EXAMPLES
 from worlds import Watched, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults import faults

@@ -7,7 +7,7 @@ import itertools
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
 from rebalance_sim.sim.faults.faults import (
     CallbackFailure,
@@ -281,6 +281,6 @@ def test_an_assignment_that_came_with_a_lost_answer_to_an_acknowledgement_is_los
     assert watched.fetchable("a") == set()
     (checker,) = watched.checkers.values()
     late = checker.liveness.verdict(watched.world.now_ms)
-    assert {(stuck.spec.id, stuck.known_as) for stuck in late} == {
+    assert {(stuck.property.id, stuck.known_as) for stuck in late} == {
         ("liveness.partitions_owned", "sim-repeated-ack")
     }

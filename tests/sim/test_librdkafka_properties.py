@@ -10,7 +10,7 @@ import pytest
 from worlds import client, spec
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.registry import PROPERTIES, PROPERTY_CLASSES
+from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS, JAVA
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
@@ -78,7 +78,7 @@ def violates(spec: str) -> bool:
     world, checker = story()
     for at_ms in range(1_000, 200_000, 1_000):
         world.advance_to(at_ms)
-        if any(violation.spec.id == spec for violation in checker.unexplained):
+        if any(violation.property.id == spec for violation in checker.unexplained):
             return True
     return False
 
@@ -212,11 +212,9 @@ def test_a_client_with_a_bug_breaks_the_property(
 def test_a_property_about_java_alone_says_so() -> None:
     of_java = [
         spec
-        for spec in PROPERTIES
-        if spec.kinds != CLIENT_KINDS and not spec.id.startswith("classic.")
+        for spec in (*INVARIANTS, *LIVENESS)
+        if spec.client_kinds != CLIENT_KINDS and not spec.id.startswith("classic.")
     ]
-    assert {spec.kinds for spec in of_java} == {(JAVA,)}
+    assert {spec.client_kinds for spec in of_java} == {(JAVA,)}
     assert all("Java" in spec.sentence for spec in of_java)
-    assert (
-        0 < len(of_java) < len([i for i in PROPERTY_CLASSES if i.spec.id.startswith("client.")]) / 2
-    )
+    assert 0 < len(of_java) < len([i for i in INVARIANTS if i.id.startswith("client.")]) / 2

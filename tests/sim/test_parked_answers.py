@@ -11,7 +11,7 @@ import pytest
 from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Driver, assigned
 from worlds import Watched, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from worlds import Recorder, Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.scenarios.ownership import ownership_intervals
 from rebalance_sim.scenarios.runner import run

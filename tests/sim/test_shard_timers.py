@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
 from rebalance_sim.sim.faults.faults import ClientCrash
 from rebalance_sim.sim.world import World

@@ -13,7 +13,7 @@ from worlds import (
     spec,
 )
 
-from rebalance_sim.invariants.engine.step import StepKind
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind
 from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig

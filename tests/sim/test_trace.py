@@ -9,7 +9,7 @@ import pytest
 from random_worlds import random_spec
 from worlds import orders
 
-from rebalance_sim.invariants.engine.step import Step, StepKind
+from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.records import (

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView
+from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.faults.faults import Fault

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -22,26 +22,19 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "ClassicAnswersAgree",
-    "ClassicCommitFenced",
-    "ClassicGoneStaysGone",
-    "ClassicSyncIsDurable",
-]
+ORDER = 170
 
 
 class ClassicAnswersAgree(Property):
     """classic C5, all but its first clause."""
 
-    spec = PropertySpec(
-        id="classic.answers_agree",
-        sentence=(
-            "All JoinGroup answers of a generation name its assignor and its leader, and only the "
-            "leader gets the list of members."
-        ),
-        clauses=("classic C5", "classic §1.6"),
-        violated_by=("test:classic-two-leaders", "test:classic-list-to-follower"),
+    id = "classic.answers_agree"
+    sentence = (
+        "All JoinGroup answers of a generation name its assignor and its leader, and only the "
+        "leader gets the list of members."
     )
+    clauses = ("classic C5", "classic §1.6")
+    violated_by = ("test:classic-two-leaders", "test:classic-list-to-follower")
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare with what the generation is known by."""
@@ -81,18 +74,16 @@ def _reports_former_leader(request: JoinGroupRequest) -> bool:
 class ClassicSyncIsDurable(Property):
     """classic C7."""
 
-    spec = PropertySpec(
-        id="classic.sync_is_durable",
-        sentence=(
-            "A SyncGroup of a generation succeeds only when the leader's assignment is committed, "
-            "with what that gives to the member."
-        ),
-        clauses=("classic C7", "classic §2.6", "classic §8.3"),
-        violated_by=(
-            "KAFKA-9801",
-            "test:classic-sync-before-commit",
-            "test:classic-sync-of-another",
-        ),
+    id = "classic.sync_is_durable"
+    sentence = (
+        "A SyncGroup of a generation succeeds only when the leader's assignment is committed, "
+        "with what that gives to the member."
+    )
+    clauses = ("classic C7", "classic §2.6", "classic §8.3")
+    violated_by = (
+        "KAFKA-9801",
+        "test:classic-sync-before-commit",
+        "test:classic-sync-of-another",
     )
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -129,15 +120,13 @@ class ClassicSyncIsDurable(Property):
 class ClassicCommitFenced(Property):
     """classic C8."""
 
-    spec = PropertySpec(
-        id="classic.commit_fenced",
-        sentence=(
-            "A commit to a classic group with members is stored only for one of them, at the "
-            "present generation, and not in CompletingRebalance; without members only at none."
-        ),
-        clauses=("classic C8", "classic §8.4", "defects S4"),
-        violated_by=("test:classic-commit-unfenced", "test:classic-commit-while-completing"),
+    id = "classic.commit_fenced"
+    sentence = (
+        "A commit to a classic group with members is stored only for one of them, at the "
+        "present generation, and not in CompletingRebalance; without members only at none."
     )
+    clauses = ("classic C8", "classic §8.4", "defects S4")
+    violated_by = ("test:classic-commit-unfenced", "test:classic-commit-while-completing")
 
     def on_classic_commit(
         self, step: Step, stored: Sequence[TopicPartition], classic_model: ClassicModel
@@ -171,15 +160,13 @@ class ClassicGoneStaysGone(Property):
     """classic C15, where the coordinator decides; a parked request is answered when it is let
     go."""
 
-    spec = PropertySpec(
-        id="classic.gone_stays_gone",
-        sentence=(
-            "A member id that was removed or replaced has no request granted any more, as long as "
-            "the same coordinator has the group."
-        ),
-        clauses=("classic C15", "classic §2.5"),
-        violated_by=("test:classic-ghost-heartbeat", "test:classic-ghost-sync"),
+    id = "classic.gone_stays_gone"
+    sentence = (
+        "A member id that was removed or replaced has no request granted any more, as long as "
+        "the same coordinator has the group."
     )
+    clauses = ("classic C15", "classic §2.5")
+    violated_by = ("test:classic-ghost-heartbeat", "test:classic-ghost-sync")
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look at what is answered at once."""

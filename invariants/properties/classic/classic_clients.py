@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.invariants.engine.property import (
-    Finding,
-    Property,
-    PropertySpec,
-    first_among_living,
-)
-from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.property import (
+    Finding,
+    Property,
+    first_among_living,
+)
+from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -26,27 +25,20 @@ from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncG
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "ClassicDisjointAssignment",
-    "CooperativeTransfer",
-    "EagerRevokesFirst",
-    "ExclusiveAmongKinds",
-]
+ORDER = 180
 
 
 class EagerRevokesFirst(Property):
     """classic C9, where it can be seen: at the member that sends JoinGroup."""
 
-    spec = PropertySpec(
-        id="classic.eager_revokes_first",
-        sentence=(
-            "An eager member owns nothing from its JoinGroup until its SyncGroup is answered "
-            "(clients of the classic protocol)."
-        ),
-        clauses=("classic C9", "classic §3.2"),
-        violated_by=("test:classic-eager-keeps", "test:librdkafka-eager-keeps"),
-        kinds=CLASSIC_KINDS,
+    id = "classic.eager_revokes_first"
+    sentence = (
+        "An eager member owns nothing from its JoinGroup until its SyncGroup is answered "
+        "(clients of the classic protocol)."
     )
+    clauses = ("classic C9", "classic §3.2")
+    violated_by = ("test:classic-eager-keeps", "test:librdkafka-eager-keeps")
+    client_kinds = CLASSIC_KINDS
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Judge the client that moved."""
@@ -68,16 +60,14 @@ class EagerRevokesFirst(Property):
 class ExclusiveAmongKinds(Property):
     """classic C9, C10, H12, as records see them."""
 
-    spec = PropertySpec(
-        id="classic.exclusive_consumption",
-        sentence=(
-            "No two clients may fetch a partition that the coordinator has as members at their "
-            "present generation or epoch, if either speaks the classic protocol."
-        ),
-        clauses=("classic C9", "classic C10", "classic H12", "defects S1"),
-        violated_by=("test:classic-double-consumption",),
-        kinds=EVERY_KIND,
+    id = "classic.exclusive_consumption"
+    sentence = (
+        "No two clients may fetch a partition that the coordinator has as members at their "
+        "present generation or epoch, if either speaks the classic protocol."
     )
+    clauses = ("classic C9", "classic C10", "classic H12", "defects S1")
+    violated_by = ("test:classic-double-consumption",)
+    client_kinds = EVERY_KIND
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -209,16 +199,14 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
     """classic C11. How many partitions a topic has is the leader's own knowledge, so that a gap
     counts and a short end does not."""
 
-    spec = PropertySpec(
-        id="classic.assignment_complete",
-        sentence=(
-            "A leader gives each partition to one member that subscribes to its topic, and leaves "
-            "none out but those that somebody has still to give up."
-        ),
-        clauses=("classic C11", "classic §5", "defects S8"),
-        violated_by=("test:classic-double-assignment", "test:classic-gap-in-assignment"),
-        kinds=CLASSIC_KINDS,
+    id = "classic.assignment_complete"
+    sentence = (
+        "A leader gives each partition to one member that subscribes to its topic, and leaves "
+        "none out but those that somebody has still to give up."
     )
+    clauses = ("classic C11", "classic §5", "defects S8")
+    violated_by = ("test:classic-double-assignment", "test:classic-gap-in-assignment")
+    client_kinds = CLASSIC_KINDS
 
     def _judge_shares(
         self,
@@ -252,16 +240,14 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
 class CooperativeTransfer(_OfLeaderAssignment):
     """classic C10, by the claims that the leader has before it."""
 
-    spec = PropertySpec(
-        id="classic.cooperative_transfer",
-        sentence=(
-            "Where all members keep partitions through a rebalance, nobody is given what another "
-            "member claims to own, unless it claims that as well."
-        ),
-        clauses=("classic C10", "classic §3.5", "classic §5.4"),
-        violated_by=("test:classic-transfer-at-once",),
-        kinds=CLASSIC_KINDS,
+    id = "classic.cooperative_transfer"
+    sentence = (
+        "Where all members keep partitions through a rebalance, nobody is given what another "
+        "member claims to own, unless it claims that as well."
     )
+    clauses = ("classic C10", "classic §3.5", "classic §5.4")
+    violated_by = ("test:classic-transfer-at-once",)
+    client_kinds = CLASSIC_KINDS
 
     def _judge_shares(
         self,

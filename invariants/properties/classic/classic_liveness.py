@@ -1,4 +1,4 @@
-"""What has not come to rest among the classic members of a group, and why.
+"""What the classic members of a group must have come to after the last fault.
 
 Source: classic §1.5, §6, §10, C13, H11.
 """
@@ -6,11 +6,12 @@ Source: classic §1.5, §6, §10, C13, H11.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-from rebalance_sim.invariants.engine.step import ShardView
 from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Kind, Late, Property
+from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
@@ -18,58 +19,82 @@ from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Late", "can_upgrade", "unowned", "unsettled"]
-
-_UPGRADE_POLICIES = ("bidirectional", "upgrade")
+ORDER = 320
 
 
-class Late(NamedTuple):
-    """Somebody, or something, that should be at rest by now. ``client``: on whom it hangs."""
+class ClassicSettles(Property):
+    """classic C13, H11."""
 
-    subject: str
-    reason: str
-    client: str = ""
-
-
-def can_upgrade(model: ShadowModel, shard: ShardView) -> bool:
-    """Whether a member of the consumer protocol would be let into the group as it is."""
-    group = model.classic_group_in(shard)
-    return (
-        group is None
-        or not group.members
-        or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
+    id = "liveness.classic_settles"
+    sentence = (
+        "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
+        "client in it, but one of librdkafka for whose topics there are none; in a consumer group "
+        "such a client reaches the target epoch, if the migration policy lets it in; join phase "
+        "and sync phase are bounded by the rebalance timeouts."
     )
+    clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
+    violated_by = ("librdkafka-4783", "test:classic-never-synced")
+    kind = Kind.EVENTUALLY
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """The group, if it is a classic one, and each classic client that should be in it."""
+        model = self.model
+        shard = model.acting_shard()
+        if shard is None:
+            return
+        group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
+        wanted = list(_wanted(model))
+        if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
+            yield Late("the classic group", _why_unstable(group))
+            return
+        for name, member in wanted:
+            reason = (
+                _why_behind(member, ledger, is_open=_can_downgrade(shard))
+                if ledger.members
+                else _why_outside(member, group, shard.coordinator.config.group_max_size)
+            )
+            if reason is not None:
+                state = member.classic.state if member.classic else member.state
+                yield Late(
+                    f"{name} ({state.value}, generation {member.member_epoch})", reason, name
+                )
+        if group is not None:
+            users = {member.member_id for _, member in _all(model)}
+            for member_id in sorted(group.members.keys() - users):
+                yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
+
+
+class ClassicPartitionsOwned(Property):
+    """classic C13."""
+
+    id = "liveness.classic_partitions_owned"
+    sentence = (
+        "Once faults stop, every partition that the members of a classic group subscribe to is "
+        "worked on by one of them."
+    )
+    clauses = ("classic C13", "classic §6", "defects L2")
+    violated_by = ("KAFKA-9801", "test:classic-nobody-works")
+    kind = Kind.EVENTUALLY
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Partitions of what classic members subscribe to that nobody works on."""
+        model = self.model
+        shard = model.acting_shard()
+        if shard is None or model.ledger_of(shard).members:
+            return  # Of consumer groups, the ledger knows.
+        names = {name for _, member in _wanted(model) for name in member.subscribed_topic_names}
+        for name in sorted(names):
+            topic = shard.coordinator.image.by_name.get(name)
+            for number in range(topic.partition_count if topic else 0):
+                partition = TopicPartition(topic.topic_id if topic else "", number)
+                if not model.fetchers.get(partition):
+                    yield Late(f"{name}-{number}", "is worked on by nobody")
 
 
 def _can_downgrade(shard: ShardView) -> bool:
     """Whether a member of the classic protocol would be let into a consumer group. Java's gives up
     if it is not, librdkafka's asks again every second."""
     return shard.configs.broker.group_consumer_migration_policy != "disabled"
-
-
-def unsettled(model: ShadowModel) -> Iterator[Late]:
-    """The group itself, if it is a classic one, and each classic client that should be in it."""
-    shard = model.acting_shard()
-    if shard is None:
-        return
-    group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
-    wanted = list(_wanted(model))
-    if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
-        yield Late("the classic group", _why_unstable(group))
-        return
-    for name, member in wanted:
-        reason = (
-            _why_behind(member, ledger, is_open=_can_downgrade(shard))
-            if ledger.members
-            else _why_outside(member, group, shard.coordinator.config.group_max_size)
-        )
-        if reason is not None:
-            state = member.classic.state if member.classic else member.state
-            yield Late(f"{name} ({state.value}, generation {member.member_epoch})", reason, name)
-    if group is not None:
-        users = {member.member_id for _, member in _all(model)}
-        for member_id in sorted(group.members.keys() - users):
-            yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
 
 
 def _why_unstable(group: ClassicGroup) -> str:
@@ -107,20 +132,6 @@ def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> s
     if stored.epoch != ledger.target_epoch or stored.state is not MemberState.STABLE:
         return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
     return None if member.state is ClientState.STABLE else f"is {member.state.value}"
-
-
-def unowned(model: ShadowModel) -> Iterator[Late]:
-    """Partitions of what classic members subscribe to that nobody works on."""
-    shard = model.acting_shard()
-    if shard is None or model.ledger_of(shard).members:
-        return  # Of consumer groups, the ledger knows.
-    names = {name for _, member in _wanted(model) for name in member.subscribed_topic_names}
-    for name in sorted(names):
-        topic = shard.coordinator.image.by_name.get(name)
-        for number in range(topic.partition_count if topic else 0):
-            partition = TopicPartition(topic.topic_id if topic else "", number)
-            if not model.fetchers.get(partition):
-                yield Late(f"{name}-{number}", "is worked on by nobody")
 
 
 def _all(model: ShadowModel) -> Iterable[tuple[str, GroupMember]]:

@@ -8,27 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = [
-    "ClassicAwaitingCounted",
-    "ClassicGenerationSteps",
-    "ClassicIdsApart",
-    "ClassicLeaderIsMember",
-    "ClassicLegalState",
-    "ClassicLoadedState",
-    "ClassicProtocolsCounted",
-    "ClassicTimersArmed",
-]
+ORDER = 160
+
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -85,15 +77,13 @@ class _OfClassicGroup(Property):
 class ClassicGenerationSteps(Property):
     """classic C1."""
 
-    spec = PropertySpec(
-        id="classic.generation_steps",
-        sentence=(
-            "While a coordinator holds a classic group, its generation grows by one at each end of "
-            "a join phase, and changes at no other time."
-        ),
-        clauses=("classic C1", "classic §1.4"),
-        violated_by=("test:classic-generation-skipped", "test:classic-generation-back"),
+    id = "classic.generation_steps"
+    sentence = (
+        "While a coordinator holds a classic group, its generation grows by one at each end of "
+        "a join phase, and changes at no other time."
     )
+    clauses = ("classic C1", "classic §1.4")
+    violated_by = ("test:classic-generation-skipped", "test:classic-generation-back")
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Compare the numbers before and after."""
@@ -123,15 +113,13 @@ CompletingRebalance to Stable."""
 class ClassicLegalState(_OfClassicGroup):
     """classic C2."""
 
-    spec = PropertySpec(
-        id="classic.legal_state",
-        sentence=(
-            "A classic group takes only the legal transitions; it is Empty without members, and "
-            "has members in CompletingRebalance and Stable."
-        ),
-        clauses=("classic C2", "classic §1.4"),
-        violated_by=("test:classic-stable-without-commit", "test:classic-empty-with-members"),
+    id = "classic.legal_state"
+    sentence = (
+        "A classic group takes only the legal transitions; it is Empty without members, and "
+        "has members in CompletingRebalance and Stable."
     )
+    clauses = ("classic C2", "classic §1.4")
+    violated_by = ("test:classic-stable-without-commit", "test:classic-empty-with-members")
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Compare the states before and after."""
@@ -158,15 +146,13 @@ class ClassicLegalState(_OfClassicGroup):
 class ClassicAwaitingCounted(_OfClassicGroup):
     """classic C3."""
 
-    spec = PropertySpec(
-        id="classic.awaiting_join",
-        sentence=(
-            "The number of members that await a join is that of the parked JoinGroups: none in "
-            "CompletingRebalance, and in Stable only of static members that wait for a write."
-        ),
-        clauses=("classic C3",),
-        violated_by=("test:classic-awaiting-miscounted", "test:classic-forgotten-join"),
+    id = "classic.awaiting_join"
+    sentence = (
+        "The number of members that await a join is that of the parked JoinGroups: none in "
+        "CompletingRebalance, and in Stable only of static members that wait for a write."
     )
+    clauses = ("classic C3",)
+    violated_by = ("test:classic-awaiting-miscounted", "test:classic-forgotten-join")
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
@@ -189,15 +175,13 @@ class ClassicAwaitingCounted(_OfClassicGroup):
 class ClassicIdsApart(_OfClassicGroup):
     """classic C4."""
 
-    spec = PropertySpec(
-        id="classic.ids_apart",
-        sentence=(
-            "An id that was only handed out is no member's; whoever is to sync is a member; each "
-            "static member, and nobody else, stands under its instance id."
-        ),
-        clauses=("classic C4",),
-        violated_by=("test:classic-pending-member", "test:classic-instance-lost"),
+    id = "classic.ids_apart"
+    sentence = (
+        "An id that was only handed out is no member's; whoever is to sync is a member; each "
+        "static member, and nobody else, stands under its instance id."
     )
+    clauses = ("classic C4",)
+    violated_by = ("test:classic-pending-member", "test:classic-instance-lost")
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
@@ -221,12 +205,10 @@ class ClassicIdsApart(_OfClassicGroup):
 class ClassicLeaderIsMember(_OfClassicGroup):
     """First clause of classic C5."""
 
-    spec = PropertySpec(
-        id="classic.leader_is_member",
-        sentence="A classic group with members is led by one of them, any other by nobody.",
-        clauses=("classic C5", "classic §1.6"),
-        violated_by=("test:classic-leader-gone",),
-    )
+    id = "classic.leader_is_member"
+    sentence = "A classic group with members is led by one of them, any other by nobody."
+    clauses = ("classic C5", "classic §1.6")
+    violated_by = ("test:classic-leader-gone",)
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
@@ -243,15 +225,13 @@ class ClassicLeaderIsMember(_OfClassicGroup):
 class ClassicProtocolsCounted(_OfClassicGroup):
     """classic C6."""
 
-    spec = PropertySpec(
-        id="classic.protocols_counted",
-        sentence=(
-            "The number of members that offer an assignor is counted rightly, and every member of "
-            "a generation offers the one that was selected."
-        ),
-        clauses=("classic C6", "classic §1.7"),
-        violated_by=("test:classic-protocols-miscounted", "test:classic-foreign-protocol"),
+    id = "classic.protocols_counted"
+    sentence = (
+        "The number of members that offer an assignor is counted rightly, and every member of "
+        "a generation offers the one that was selected."
     )
+    clauses = ("classic C6", "classic §1.7")
+    violated_by = ("test:classic-protocols-miscounted", "test:classic-foreign-protocol")
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group, counts = seen.group, seen.protocol_counts
@@ -275,21 +255,19 @@ class ClassicProtocolsCounted(_OfClassicGroup):
 class ClassicTimersArmed(_OfClassicGroup):
     """classic C12."""
 
-    spec = PropertySpec(
-        id="classic.timers_armed",
-        sentence=(
-            "PreparingRebalance has a join timer, CompletingRebalance with members that are to "
-            "sync a sync timer; every member without a parked request, and every id that was "
-            "handed out, has a session timer."
-        ),
-        clauses=("classic C12", "classic §2.9"),
-        violated_by=(
-            "KAFKA-12890",
-            "KAFKA-9801",
-            "test:classic-no-sync-deadline",
-            "test:classic-join-timer-lost",
-            "test:classic-session-lost",
-        ),
+    id = "classic.timers_armed"
+    sentence = (
+        "PreparingRebalance has a join timer, CompletingRebalance with members that are to "
+        "sync a sync timer; every member without a parked request, and every id that was "
+        "handed out, has a session timer."
+    )
+    clauses = ("classic C12", "classic §2.9")
+    violated_by = (
+        "KAFKA-12890",
+        "KAFKA-9801",
+        "test:classic-no-sync-deadline",
+        "test:classic-join-timer-lost",
+        "test:classic-session-lost",
     )
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -345,15 +323,13 @@ def _refuses_conversion(step: Step) -> bool:
 class ClassicLoadedState(Property):
     """classic C14. A group that has grown too large starts over at once (classic §8.2)."""
 
-    spec = PropertySpec(
-        id="classic.loaded_state",
-        sentence=(
-            "A load finds a classic group Empty or Stable, at the last generation in the log and "
-            "with its members."
-        ),
-        clauses=("classic C14", "classic §8.2"),
-        violated_by=("test:classic-load-forgets",),
+    id = "classic.loaded_state"
+    sentence = (
+        "A load finds a classic group Empty or Stable, at the last generation in the log and "
+        "with its members."
     )
+    clauses = ("classic C14", "classic §8.2")
+    violated_by = ("test:classic-load-forgets",)
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare with the last record."""

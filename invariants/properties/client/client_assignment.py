@@ -5,11 +5,11 @@ Source: coordinator §12.5-§12.7 (the text of KIP-848).
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Interest, PropertySpec
-from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
+from rebalance_sim.invariants.property import Finding, Interest
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     AssignmentInstalled,
     AssignmentReceived,
@@ -20,21 +20,19 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["AssignmentReportedOnce", "ResultHandedInOnce"]
+ORDER = 280
 
 
 class AssignmentReportedOnce(ClientSideProperty):
     """coordinator §12.7."""
 
-    spec = PropertySpec(
-        id="client.on_assignment.once",
-        sentence=(
-            "The assignor's callback runs once per epoch, with the whole target, assigned and "
-            "pending, and the metadata of that epoch."
-        ),
-        clauses=("coordinator §12.7",),
-        violated_by=("mut-client-hears-every-answer",),
+    id = "client.on_assignment.once"
+    sentence = (
+        "The assignor's callback runs once per epoch, with the whole target, assigned and "
+        "pending, and the metadata of that epoch."
     )
+    clauses = ("coordinator §12.7",)
+    violated_by = ("mut-client-hears-every-answer",)
     interest = Interest(effects=(AssignmentReceived,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -84,15 +82,13 @@ class AssignmentReportedOnce(ClientSideProperty):
 class ResultHandedInOnce(ClientSideProperty):
     """coordinator §12.5, §12.6: what follows on an error."""
 
-    spec = PropertySpec(
-        id="client.result.handed_in_once",
-        sentence=(
-            "A client hands in what it computed for the epoch that it was given, and again only "
-            "if its own epoch was stale."
-        ),
-        clauses=("coordinator §12.5", "coordinator §12.6"),
-        violated_by=("mut-client-installs-again",),
+    id = "client.result.handed_in_once"
+    sentence = (
+        "A client hands in what it computed for the epoch that it was given, and again only "
+        "if its own epoch was stale."
     )
+    clauses = ("coordinator §12.5", "coordinator §12.6")
+    violated_by = ("mut-client-installs-again",)
     interest = Interest(
         events=(AssignmentInstalled,), effects=(ComputeAssignment, SendInstallAssignment)
     )

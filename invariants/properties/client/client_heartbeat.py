@@ -5,11 +5,11 @@ Sources: client §2, §3, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -20,16 +20,8 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
 )
 
-__all__ = [
-    "EpochReceived",
-    "FullAfterFailure",
-    "HeartbeatAlive",
-    "HeartbeatPace",
-    "JoinShape",
-    "LeaveOnce",
-    "OneInFlight",
-    "SilentStates",
-]
+ORDER = 230
+
 
 _BACKOFF_JITTER_PERCENT = 20
 """A backoff may be this much longer than its nominal length (client §2.2)."""
@@ -38,12 +30,10 @@ _BACKOFF_JITTER_PERCENT = 20
 class OneInFlight(Property):
     """client C15. What was in flight when the member left does not count."""
 
-    spec = PropertySpec(
-        id="client.hb.one_in_flight",
-        sentence="At most one heartbeat of a membership waits for its answer, leaves apart.",
-        clauses=("client C15", "coordinator A1", "defects S7"),
-        violated_by=("KAFKA-16555",),
-    )
+    id = "client.hb.one_in_flight"
+    sentence = "At most one heartbeat of a membership waits for its answer, leaves apart."
+    clauses = ("client C15", "coordinator A1", "defects S7")
+    violated_by = ("KAFKA-16555",)
 
     def on_sent(
         self,
@@ -66,16 +56,14 @@ class OneInFlight(Property):
 class HeartbeatPace(Property):
     """client C16."""
 
-    spec = PropertySpec(
-        id="client.hb.pace",
-        sentence=(
-            "Two heartbeats of a Java client are an interval apart, except after a failure and "
-            "when it joins, acknowledges or leaves."
-        ),
-        clauses=("client C16", "client §2.1"),
-        violated_by=("test:hasty-heartbeat",),
-        kinds=(JAVA,),
+    id = "client.hb.pace"
+    sentence = (
+        "Two heartbeats of a Java client are an interval apart, except after a failure and "
+        "when it joins, acknowledges or leaves."
     )
+    clauses = ("client C16", "client §2.1")
+    violated_by = ("test:hasty-heartbeat",)
+    client_kinds = (JAVA,)
 
     def on_sent(
         self,
@@ -102,16 +90,14 @@ class HeartbeatPace(Property):
 class HeartbeatAlive(Property):
     """client C17, at the moments at which a client could forget to go on."""
 
-    spec = PropertySpec(
-        id="client.hb.alive",
-        sentence=(
-            "A member that knows its coordinator and waits for no answer has its next heartbeat "
-            "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
-            "it is about to leave."
-        ),
-        clauses=("client C17", "defects L1"),
-        violated_by=("KAFKA-16215", "KAFKA-19335"),
+    id = "client.hb.alive"
+    sentence = (
+        "A member that knows its coordinator and waits for no answer has its next heartbeat "
+        "due within an interval or a backoff; librdkafka adds the two up, and sends none when "
+        "it is about to leave."
     )
+    clauses = ("client C17", "defects L1")
+    violated_by = ("KAFKA-16215", "KAFKA-19335")
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """After an answer out of the ordinary, a loss, a search, the end of a callback."""
@@ -143,13 +129,11 @@ class HeartbeatAlive(Property):
 class FullAfterFailure(Property):
     """client C18, which is what repairs a lost answer (client §3)."""
 
-    spec = PropertySpec(
-        id="client.hb.full_after_failure",
-        sentence="The first heartbeat of a Java client after a failed one tells everything again.",
-        clauses=("client C18", "coordinator A4"),
-        violated_by=("mut-client-keeps-sent-fields",),
-        kinds=(JAVA,),
-    )
+    id = "client.hb.full_after_failure"
+    sentence = "The first heartbeat of a Java client after a failed one tells everything again."
+    clauses = ("client C18", "coordinator A4")
+    violated_by = ("mut-client-keeps-sent-fields",)
+    client_kinds = (JAVA,)
 
     def on_sent(
         self,
@@ -171,12 +155,10 @@ class FullAfterFailure(Property):
 class JoinShape(Property):
     """client C19."""
 
-    spec = PropertySpec(
-        id="client.hb.join_shape",
-        sentence="A join carries rebalance timeout, subscription and an empty owned list.",
-        clauses=("client C19", "coordinator §2.2", "defects S9"),
-        violated_by=("test:bare-join",),
-    )
+    id = "client.hb.join_shape"
+    sentence = "A join carries rebalance timeout, subscription and an empty owned list."
+    clauses = ("client C19", "coordinator §2.2", "defects S9")
+    violated_by = ("test:bare-join",)
 
     def on_joining(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
@@ -203,12 +185,10 @@ class JoinShape(Property):
 class SilentStates(Property):
     """client C20."""
 
-    spec = PropertySpec(
-        id="client.hb.silent_states",
-        sentence="A client that is not in the group sends no heartbeat.",
-        clauses=("client C20",),
-        violated_by=("test:talks-when-fenced",),
-    )
+    id = "client.hb.silent_states"
+    sentence = "A client that is not in the group sends no heartbeat."
+    clauses = ("client C20",)
+    violated_by = ("test:talks-when-fenced",)
 
     def on_sent(
         self,
@@ -230,16 +210,14 @@ class SilentStates(Property):
 class LeaveOnce(Property):
     """client C21, and the leave epoch of the right kind (client §6.2)."""
 
-    spec = PropertySpec(
-        id="client.leave.once",
-        sentence=(
-            "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
-            "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
-            "client that was told otherwise."
-        ),
-        clauses=("client C21", "client §6.2", "defects S7", "defects S9"),
-        violated_by=("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch"),
+    id = "client.leave.once"
+    sentence = (
+        "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
+        "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
+        "client that was told otherwise."
     )
+    clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
+    violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
     interest = Interest(events=(Close,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -302,12 +280,10 @@ class LeaveOnce(Property):
 class EpochReceived(Property):
     """coordinator E3."""
 
-    spec = PropertySpec(
-        id="client.epoch.received",
-        sentence="The epoch a client sends is one that it was told, or 0, -1, -2.",
-        clauses=("coordinator E3", "defects S9"),
-        violated_by=("test:invents-epoch",),
-    )
+    id = "client.epoch.received"
+    sentence = "The epoch a client sends is one that it was told, or 0, -1, -2."
+    clauses = ("coordinator E3", "defects S9")
+    violated_by = ("test:invents-epoch",)
 
     def on_sent(
         self,

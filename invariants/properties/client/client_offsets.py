@@ -5,10 +5,10 @@ Sources: client §6.1, §7, §8, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClientState,
     CommitOffsets,
@@ -26,24 +26,22 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH, NO_OFFSET
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-_LIBRDKAFKA_LOOKS_EVERY_MS = 500
+ORDER = 240
 
-__all__ = ["CommitEpoch", "CommitOwned", "CommitPosition", "PollTimer", "PositionSource"]
+_LIBRDKAFKA_LOOKS_EVERY_MS = 500
 
 
 class CommitEpoch(Property):
     """client C22. A commit is built inside the event, so the identity at either end of it will
     do."""
 
-    spec = PropertySpec(
-        id="client.commit.epoch",
-        sentence=(
-            "A commit carries the client's identity of the moment in which it is sent; one that "
-            "librdkafka repeats, that of its first sending."
-        ),
-        clauses=("client C22", "client §7"),
-        violated_by=("mut-client-signs-at-creation",),
+    id = "client.commit.epoch"
+    sentence = (
+        "A commit carries the client's identity of the moment in which it is sent; one that "
+        "librdkafka repeats, that of its first sending."
     )
+    clauses = ("client C22", "client §7")
+    violated_by = ("mut-client-signs-at-creation",)
     interest = Interest(effects=(SendCommit,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -84,15 +82,13 @@ class CommitPosition(Property):
     so what counts is the furthest that the application has come; what it asks for by number is its
     own. That positions themselves keep to what was handed out is ``client.deliver.owned``."""
 
-    spec = PropertySpec(
-        id="client.commit.position",
-        sentence=(
-            "A commit that names no offsets of the application's own covers only records that "
-            "were handed to it."
-        ),
-        clauses=("client C23", "defects S4"),
-        violated_by=("mut-client-commits-undelivered",),
+    id = "client.commit.position"
+    sentence = (
+        "A commit that names no offsets of the application's own covers only records that "
+        "were handed to it."
     )
+    clauses = ("client C23", "defects S4")
+    violated_by = ("mut-client-commits-undelivered",)
     interest = Interest(
         events=(PositionsKnown, RecordsReturned, CommitOffsets),
         effects=(SendCommit,),
@@ -150,15 +146,13 @@ class CommitOwned(Property):
     goes out unsigned is nobody's. An application may commit what it likes: such a client is let
     off."""
 
-    spec = PropertySpec(
-        id="client.commit.owned",
-        sentence=(
-            "Automatic commits that are signed name only partitions that the client has been "
-            "assigned since it joined."
-        ),
-        clauses=("client C24",),
-        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+    id = "client.commit.owned"
+    sentence = (
+        "Automatic commits that are signed name only partitions that the client has been "
+        "assigned since it joined."
     )
+    clauses = ("client C24",)
+    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
     interest = Interest(effects=(SendCommit,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -184,15 +178,13 @@ class CommitOwned(Property):
 class PositionSource(Property):
     """client C25, where the client decides: at the answer to its offset fetch."""
 
-    spec = PropertySpec(
-        id="client.position.source",
-        sentence=(
-            "A partition starts at its committed offset; only if none is committed does the reset "
-            "policy decide."
-        ),
-        clauses=("client C25", "defects S4"),
-        violated_by=("platformatic-267",),
+    id = "client.position.source"
+    sentence = (
+        "A partition starts at its committed offset; only if none is committed does the reset "
+        "policy decide."
     )
+    clauses = ("client C25", "defects S4")
+    violated_by = ("platformatic-267",)
     interest = Interest(events=(OffsetFetchAnswered,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -233,16 +225,14 @@ class PositionSource(Property):
 class PollTimer(Property):
     """client C26."""
 
-    spec = PropertySpec(
-        id="client.poll_timer",
-        sentence=(
-            "A client goes stale exactly when its application has stayed away from poll for "
-            "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
-            "assigned something, and does not count callbacks."
-        ),
-        clauses=("client C26", "client §6.1"),
-        violated_by=("test:impatient-poll-timer",),
+    id = "client.poll_timer"
+    sentence = (
+        "A client goes stale exactly when its application has stayed away from poll for "
+        "longer than max.poll.interval.ms; librdkafka looks twice a second, once it has been "
+        "assigned something, and does not count callbacks."
     )
+    clauses = ("client C26", "client §6.1")
+    violated_by = ("test:impatient-poll-timer",)
     interest = Interest(effects=(StateChanged,))
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:

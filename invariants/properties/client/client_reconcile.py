@@ -5,16 +5,15 @@ Sources: client §3, §4, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import (
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import (
     Finding,
     Interest,
     Property,
-    PropertySpec,
     first_among_living,
 )
-from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
@@ -27,15 +26,8 @@ from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "AckIsApplied",
-    "CallbackBalance",
-    "CallbackIdentity",
-    "DeliverOwned",
-    "FetchSubset",
-    "RevokeBeforeAck",
-    "SingleReconciliation",
-]
+ORDER = 220
+
 
 _STRANGERS = (ClientState.FENCED, ClientState.STALE, ClientState.FATAL)
 
@@ -45,12 +37,10 @@ _REVOKED, _ASSIGNED, _LOST = CallbackKind.REVOKED, CallbackKind.ASSIGNED, Callba
 class SingleReconciliation(Property):
     """client C8."""
 
-    spec = PropertySpec(
-        id="client.reconcile.single",
-        sentence="A client runs one reconciliation and one callback at a time.",
-        clauses=("client C8", "client §4.3"),
-        violated_by=("mut-client-second-reconciliation",),
-    )
+    id = "client.reconcile.single"
+    sentence = "A client runs one reconciliation and one callback at a time."
+    clauses = ("client C8", "client §4.3")
+    violated_by = ("mut-client-second-reconciliation",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -97,19 +87,17 @@ class SingleReconciliation(Property):
 class RevokeBeforeAck(Property):
     """client C9. The request was built somewhere inside the event, so both ends of it are asked."""
 
-    spec = PropertySpec(
-        id="client.revoke_before_ack",
-        sentence=(
-            "What a client may fetch is in every owned list it sends, and so is all it is "
-            "assigned but for what still waits for the assigned callback."
-        ),
-        clauses=("client C9", "coordinator A3", "defects S1"),
-        violated_by=(
-            "mut-ack-before-stop",
-            "KAFKA-16258",
-            "mut-client-rejoins-before-lost",
-            "mut-client-reports-target",
-        ),
+    id = "client.revoke_before_ack"
+    sentence = (
+        "What a client may fetch is in every owned list it sends, and so is all it is "
+        "assigned but for what still waits for the assigned callback."
+    )
+    clauses = ("client C9", "coordinator A3", "defects S1")
+    violated_by = (
+        "mut-ack-before-stop",
+        "KAFKA-16258",
+        "mut-client-rejoins-before-lost",
+        "mut-client-reports-target",
     )
 
     def on_sent_owned(
@@ -147,12 +135,10 @@ class RevokeBeforeAck(Property):
 class AckIsApplied(Property):
     """client C10."""
 
-    spec = PropertySpec(
-        id="client.ack.is_applied",
-        sentence="An owned list is exactly the last assignment that was fully reconciled.",
-        clauses=("client C10", "client §3", "coordinator E2"),
-        violated_by=("mut-client-reports-target", "mut-client-rejoins-before-lost"),
-    )
+    id = "client.ack.is_applied"
+    sentence = "An owned list is exactly the last assignment that was fully reconciled."
+    clauses = ("client C10", "client §3", "coordinator E2")
+    violated_by = ("mut-client-reports-target", "mut-client-rejoins-before-lost")
 
     def on_sent_owned(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
@@ -171,15 +157,13 @@ class AckIsApplied(Property):
 class FetchSubset(Property):
     """client C11, with callbacks as the client reports them, not by the flags that it keeps."""
 
-    spec = PropertySpec(
-        id="client.fetch.subset",
-        sentence=(
-            "A client fetches only what it is assigned, after the assigned callback has returned "
-            "(well, if it is a Java client), and not while it is being revoked."
-        ),
-        clauses=("client C11", "client §8", "defects S1"),
-        violated_by=("mut-client-fetches-during-callback",),
+    id = "client.fetch.subset"
+    sentence = (
+        "A client fetches only what it is assigned, after the assigned callback has returned "
+        "(well, if it is a Java client), and not while it is being revoked."
     )
+    clauses = ("client C11", "client §8", "defects S1")
+    violated_by = ("mut-client-fetches-during-callback",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -248,12 +232,10 @@ class FetchSubset(Property):
 class DeliverOwned(Property):
     """client C12."""
 
-    spec = PropertySpec(
-        id="client.deliver.owned",
-        sentence="Records are handed out only of partitions that may be fetched.",
-        clauses=("client C12", "defects S1", "defects S4"),
-        violated_by=("KAFKA-20332",),
-    )
+    id = "client.deliver.owned"
+    sentence = "Records are handed out only of partitions that may be fetched."
+    clauses = ("client C12", "defects S1", "defects S4")
+    violated_by = ("KAFKA-20332",)
     interest = Interest(events=(RecordsReturned,))
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -284,15 +266,13 @@ class DeliverOwned(Property):
 class CallbackBalance(Property):
     """client C13, for partitions whose history of callbacks is known."""
 
-    spec = PropertySpec(
-        id="client.callback.balance",
-        sentence=(
-            "For each partition the application is told that it is assigned, then once that it is "
-            "revoked or lost; only a callback that failed, or was overtaken, is repeated."
-        ),
-        clauses=("client C13",),
-        violated_by=("mut-client-revokes-twice", "mut-client-rejoins-before-lost"),
+    id = "client.callback.balance"
+    sentence = (
+        "For each partition the application is told that it is assigned, then once that it is "
+        "revoked or lost; only a callback that failed, or was overtaken, is repeated."
     )
+    clauses = ("client C13",)
+    violated_by = ("mut-client-revokes-twice", "mut-client-rejoins-before-lost")
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
     def __init__(self, model: ShadowModel) -> None:
@@ -348,18 +328,16 @@ class CallbackBalance(Property):
 class CallbackIdentity(Property):
     """client C14. A revoked callback that a fence or a leave has overtaken is let off."""
 
-    spec = PropertySpec(
-        id="client.callback.identity",
-        sentence=(
-            "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
-            "about to revoke when it became one, it still revokes."
-        ),
-        clauses=("client C14", "client §4.2"),
-        violated_by=(
-            "mut-client-revokes-on-fence",
-            "mut-client-keeps-identity-on-fence",
-            "mut-client-rejoins-before-lost",
-        ),
+    id = "client.callback.identity"
+    sentence = (
+        "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
+        "about to revoke when it became one, it still revokes."
+    )
+    clauses = ("client C14", "client §4.2")
+    violated_by = (
+        "mut-client-revokes-on-fence",
+        "mut-client-keeps-identity-on-fence",
+        "mut-client-rejoins-before-lost",
     )
     interest = Interest(effects=(RunCallback,))
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Interest, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import IntakeView, Step, shard_of
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import IntakeView, Step, shard_of
 from rebalance_sim.protocol.clients import (
     Call,
     CallbackKind,
@@ -40,13 +40,7 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "CommitProcessed",
-    "PositionFetched",
-    "RevocationCommitted",
-    "StartCommitted",
-    "StartProcessed",
-]
+ORDER = 250
 
 
 _ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
@@ -55,12 +49,10 @@ _ENDS_OF_REQUESTS = (CommitAnswered, Disconnected, RequestExpired)
 class PositionFetched(Property):
     """client §8: the position moves over records that ``poll`` returns, and no others."""
 
-    spec = PropertySpec(
-        id="client.position.fetched",
-        sentence="Records are handed out after they were fetched, and fetched after produced.",
-        clauses=("client §8", "client C12"),
-        violated_by=("test:hands-out-unfetched", "test:fetches-unproduced"),
-    )
+    id = "client.position.fetched"
+    sentence = "Records are handed out after they were fetched, and fetched after produced."
+    clauses = ("client §8", "client C12")
+    violated_by = ("test:hands-out-unfetched", "test:fetches-unproduced")
     interest = Interest(events=(RecordsReturned,), effects=())
     needs_data_plane = True
 
@@ -113,12 +105,10 @@ class CommitProcessed(_WithRetries):
     """defects S4. That it was handed out at all is ``client.commit.position``. An application may
     commit what it likes."""
 
-    spec = PropertySpec(
-        id="client.commit.processed",
-        sentence="An automatic commit does not pass what the application has processed.",
-        clauses=("defects S4", "client §7", "client §8"),
-        violated_by=("KAFKA-18641", "mut-client-commits-undelivered"),
-    )
+    id = "client.commit.processed"
+    sentence = "An automatic commit does not pass what the application has processed."
+    clauses = ("defects S4", "client §7", "client §8")
+    violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
     interest = Interest(events=_ENDS_OF_REQUESTS, effects=(SendCommit,))
     needs_data_plane = True
 
@@ -205,16 +195,14 @@ class RevocationCommitted(_WithCommits):
     """KAFKA-14196 and KAFKA-16460: between the position that is committed before a revocation and
     the revocation itself nothing more is handed out. A commit that failed is another matter."""
 
-    spec = PropertySpec(
-        id="client.revocation.committed",
-        sentence=(
-            "When onPartitionsRevoked of a Java client runs and the commit before it was "
-            "acknowledged, that commit covers everything that was handed out."
-        ),
-        clauses=("defects S4", "client §8", "client §4.1"),
-        violated_by=("KAFKA-16460",),
-        kinds=(JAVA,),
+    id = "client.revocation.committed"
+    sentence = (
+        "When onPartitionsRevoked of a Java client runs and the commit before it was "
+        "acknowledged, that commit covers everything that was handed out."
     )
+    clauses = ("defects S4", "client §8", "client §4.1")
+    violated_by = ("KAFKA-16460",)
+    client_kinds = (JAVA,)
     interest = Interest(
         events=(CommitAnswered, PositionsKnown, RecordsReturned), effects=(SendCommit, RunCallback)
     )
@@ -287,14 +275,10 @@ class StartCommitted(_WithCommits):
     and clients send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
     """
 
-    spec = PropertySpec(
-        id="client.start.committed",
-        sentence=(
-            "A record is handed out again only if no commit that covers it was acknowledged."
-        ),
-        clauses=("defects S4", "defects S5", "client C25"),
-        violated_by=("test:forgets-commit",),
-    )
+    id = "client.start.committed"
+    sentence = "A record is handed out again only if no commit that covers it was acknowledged."
+    clauses = ("defects S4", "defects S5", "client C25")
+    violated_by = ("test:forgets-commit",)
     interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
 
@@ -375,15 +359,13 @@ class StartCommitted(_WithCommits):
 class StartProcessed(_WithRetries):
     """defects S4: records are skipped by a reset to the latest, and in no other way."""
 
-    spec = PropertySpec(
-        id="client.start.processed",
-        sentence=(
-            "A consumer starts no later than processing has come, unless nothing was committed, or "
-            "librdkafka has committed what it had only handed out."
-        ),
-        clauses=("defects S4", "client C25", "client §8"),
-        violated_by=("KAFKA-18641", "mut-client-commits-undelivered"),
+    id = "client.start.processed"
+    sentence = (
+        "A consumer starts no later than processing has come, unless nothing was committed, or "
+        "librdkafka has committed what it had only handed out."
     )
+    clauses = ("defects S4", "client C25", "client §8")
+    violated_by = ("KAFKA-18641", "mut-client-commits-undelivered")
     interest = Interest(
         events=(*_ENDS_OF_REQUESTS, PositionsKnown, CommitOffsets),
         effects=(ResetPositions, SendCommit),

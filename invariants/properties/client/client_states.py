@@ -5,14 +5,13 @@ Sources: client §0.2, §1.2, §12.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import (
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.property import (
     Finding,
     Property,
-    PropertySpec,
     first_among_living,
 )
-from rebalance_sim.invariants.engine.step import Step, WorldView
-from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
     LEGAL_TRANSITIONS,
     NO_ASSIGNMENT,
@@ -24,16 +23,8 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 
-__all__ = [
-    "EmptyOutside",
-    "EpochFitsState",
-    "EpochRises",
-    "FatalIsFinal",
-    "IdStable",
-    "IdentityFitsEpoch",
-    "LegalTransition",
-    "StableMeansEqual",
-]
+ORDER = 210
+
 
 _S = ClientState
 _JOINED = (_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
@@ -44,15 +35,11 @@ class LegalTransition(Property):
     """client C1, on the changes that a client reports, which must add up to the one that is
     seen."""
 
-    spec = PropertySpec(
-        id="client.transition.legal",
-        sentence=(
-            "A Java client changes its state only as the table allows, and tells every change."
-        ),
-        clauses=("client C1", "client §1.2", "TLA+ TypeOK"),
-        violated_by=("test:illegal-transition", "test:secret-transition"),
-        kinds=(JAVA,),
-    )
+    id = "client.transition.legal"
+    sentence = "A Java client changes its state only as the table allows, and tells every change."
+    clauses = ("client C1", "client §1.2", "TLA+ TypeOK")
+    violated_by = ("test:illegal-transition", "test:secret-transition")
+    client_kinds = (JAVA,)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Follow the chain of reported changes."""
@@ -122,19 +109,17 @@ class _StateProperty(Property):
 class EpochFitsState(_StateProperty):
     """client C2."""
 
-    spec = PropertySpec(
-        id="client.epoch.sign",
-        sentence=(
-            "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
-            "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
-            "librdkafka keeps its epoch until it joins again or has left."
-        ),
-        clauses=("client C2", "defects S9"),
-        violated_by=(
-            "KAFKA-19335",
-            "mut-client-adopts-late-answers",
-            "mut-client-keeps-leave-epoch",
-        ),
+    id = "client.epoch.sign"
+    sentence = (
+        "A client that has joined is at an epoch above 0, one that joins at none below 0; a "
+        "Java client that is fenced is at 0, one that leaves or has become stale at -1 or -2; "
+        "librdkafka keeps its epoch until it joins again or has left."
+    )
+    clauses = ("client C2", "defects S9")
+    violated_by = (
+        "KAFKA-19335",
+        "mut-client-adopts-late-answers",
+        "mut-client-keeps-leave-epoch",
     )
 
     def judge(self, member: GroupMember) -> str | None:
@@ -158,12 +143,10 @@ class EpochFitsState(_StateProperty):
 class IdentityFitsEpoch(_StateProperty):
     """client C4."""
 
-    spec = PropertySpec(
-        id="client.identity",
-        sentence="Commits are signed with the client's present id and epoch while it is a member.",
-        clauses=("client C4", "defects S4"),
-        violated_by=("mut-client-keeps-identity-on-fence",),
-    )
+    id = "client.identity"
+    sentence = "Commits are signed with the client's present id and epoch while it is a member."
+    clauses = ("client C4", "defects S4")
+    violated_by = ("mut-client-keeps-identity-on-fence",)
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -184,12 +167,10 @@ class EmptyOutside(_StateProperty):
     """client C6. A leave that is cut short by a fence holds on until its callback has ended
     (client §1.3, row 19)."""
 
-    spec = PropertySpec(
-        id="client.not_in_group.empty",
-        sentence="A client that joins, or is unsubscribed, has no assignment left from before.",
-        clauses=("client C6", "defects S1"),
-        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
-    )
+    id = "client.not_in_group.empty"
+    sentence = "A client that joins, or is unsubscribed, has no assignment left from before."
+    clauses = ("client C6", "defects S1")
+    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -207,12 +188,10 @@ class EmptyOutside(_StateProperty):
 class StableMeansEqual(_StateProperty):
     """client C7."""
 
-    spec = PropertySpec(
-        id="client.stable.means_equal",
-        sentence="A stable client has reconciled its target, and is assigned exactly that.",
-        clauses=("client C7",),
-        violated_by=("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply"),
-    )
+    id = "client.stable.means_equal"
+    sentence = "A stable client has reconciled its target, and is assigned exactly that."
+    clauses = ("client C7",)
+    violated_by = ("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply")
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -238,12 +217,10 @@ def _signature(identity: CommitIdentity) -> str:
 class EpochRises(Property):
     """client C3."""
 
-    spec = PropertySpec(
-        id="client.epoch.monotonic",
-        sentence="The epoch of a client falls only to 0 or below.",
-        clauses=("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic"),
-        violated_by=("test:epoch-regress",),
-    )
+    id = "client.epoch.monotonic"
+    sentence = "The epoch of a client falls only to 0 or below."
+    clauses = ("client C3", "defects S3", "TLA+ ClientSideMemberEpochIsMonotonic")
+    violated_by = ("test:epoch-regress",)
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""
@@ -259,12 +236,10 @@ class EpochRises(Property):
 class IdStable(Property):
     """client C5."""
 
-    spec = PropertySpec(
-        id="client.id.stable",
-        sentence="A client process keeps its member id for life.",
-        clauses=("client C5", "client §5", "defects S7"),
-        violated_by=("mut-client-clears-id-on-fence",),
-    )
+    id = "client.id.stable"
+    sentence = "A client process keeps its member id for life."
+    clauses = ("client C5", "client §5", "defects S7")
+    violated_by = ("mut-client-clears-id-on-fence",)
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last; "" may become an id of the coordinator's."""
@@ -279,12 +254,10 @@ class IdStable(Property):
 class FatalIsFinal(Property):
     """client C27; that no heartbeat follows is ``client.hb.silent_states``."""
 
-    spec = PropertySpec(
-        id="client.fatal.terminal",
-        sentence="After a fatal error a client stays as it is and is assigned nothing any more.",
-        clauses=("client C27",),
-        violated_by=("test:fatal-revives",),
-    )
+    id = "client.fatal.terminal"
+    sentence = "After a fatal error a client stays as it is and is assigned nothing any more."
+    clauses = ("client C27",)
+    violated_by = ("test:fatal-revives",)
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare with what was seen last."""

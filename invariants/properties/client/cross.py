@@ -5,14 +5,15 @@ Sources: client §11.3, §12, O1-O4; coordinator E1.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["AssignedIsHeld", "CurrentFitsTarget", "ExclusiveConsumption", "OnlyZombiesShare"]
+ORDER = 260
+
 
 _RELEASING = (
     ClientState.FENCED,
@@ -26,16 +27,14 @@ _RELEASING = (
 class ExclusiveConsumption(Property):
     """client O1, and with it coordinator E1."""
 
-    spec = PropertySpec(
-        id="cross.exclusive_consumption",
-        sentence="No two members that are registered at their present epoch may fetch a partition.",
-        clauses=("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment"),
-        violated_by=(
-            "mut-early-grant",
-            "KAFKA-16147",
-            "KAFKA-16258",
-            "mut-client-rejoins-before-lost",
-        ),
+    id = "cross.exclusive_consumption"
+    sentence = "No two members that are registered at their present epoch may fetch a partition."
+    clauses = ("client O1", "coordinator E1", "defects S1", "TLA+ NoDoubleClientAssignment")
+    violated_by = (
+        "mut-early-grant",
+        "KAFKA-16147",
+        "KAFKA-16258",
+        "mut-client-rejoins-before-lost",
     )
 
     def on_ownership(self, step: Step) -> Finding | None:
@@ -94,15 +93,13 @@ class ExclusiveConsumption(Property):
 class OnlyZombiesShare(Property):
     """client O2. Whoever fetches without being registered does not know it yet, or is giving up."""
 
-    spec = PropertySpec(
-        id="cross.only_zombies_share",
-        sentence=(
-            "Of several clients that may fetch a partition, all but one have been removed and "
-            "do not know it yet, or are giving their partitions up."
-        ),
-        clauses=("client O2", "defects S1"),
-        violated_by=("KAFKA-16258", "mut-client-rejoins-before-lost"),
+    id = "cross.only_zombies_share"
+    sentence = (
+        "Of several clients that may fetch a partition, all but one have been removed and "
+        "do not know it yet, or are giving their partitions up."
     )
+    clauses = ("client O2", "defects S1")
+    violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -129,21 +126,19 @@ class OnlyZombiesShare(Property):
 class AssignedIsHeld(Property):
     """client O4."""
 
-    spec = PropertySpec(
-        id="cross.assigned_is_held",
-        sentence=(
-            "What a registered client at the coordinator's epoch is assigned is held for it by the "
-            "coordinator."
-        ),
-        clauses=("client O4", "defects S1"),
-        violated_by=(
-            "mut-ack-before-stop",
-            "KAFKA-16258",
-            "mut-client-rejoins-before-lost",
-            "mut-client-reports-target",
-            "mut-client-second-reconciliation",
-            "test:early-release",
-        ),
+    id = "cross.assigned_is_held"
+    sentence = (
+        "What a registered client at the coordinator's epoch is assigned is held for it by the "
+        "coordinator."
+    )
+    clauses = ("client O4", "defects S1")
+    violated_by = (
+        "mut-ack-before-stop",
+        "KAFKA-16258",
+        "mut-client-rejoins-before-lost",
+        "mut-client-reports-target",
+        "mut-client-second-reconciliation",
+        "test:early-release",
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -209,18 +204,16 @@ class AssignedIsHeld(Property):
 class CurrentFitsTarget(Property):
     """ValidMemberEpoch of the TLA+ model, at the moment the client adopts epoch or assignment."""
 
-    spec = PropertySpec(
-        id="cross.current_fits_target",
-        sentence=(
-            "A client that adopts the target epoch has reconciled nothing that the target gives to "
-            "another member."
-        ),
-        clauses=("client §11.3", "TLA+ ValidMemberEpoch"),
-        violated_by=(
-            "mut-client-reports-target",
-            "mut-client-second-reconciliation",
-            "test:stale-current",
-        ),
+    id = "cross.current_fits_target"
+    sentence = (
+        "A client that adopts the target epoch has reconciled nothing that the target gives to "
+        "another member."
+    )
+    clauses = ("client §11.3", "TLA+ ValidMemberEpoch")
+    violated_by = (
+        "mut-client-reports-target",
+        "mut-client-second-reconciliation",
+        "test:stale-current",
     )
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.computations import is_fit, problem_in
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
     ClientAssignor,
@@ -22,18 +22,7 @@ from rebalance_sim.protocol.wire.assignment_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = [
-    "AssignorChangeHandled",
-    "ChosenMemberInstalls",
-    "ClientSideProperty",
-    "EpochOfPreparation",
-    "MetadataOfEpoch",
-    "OneComputingMember",
-    "OwnVersion",
-    "ResultValid",
-    "RightfulResultAccepted",
-    "TargetAsComputed",
-]
+ORDER = 270
 
 
 class ClientSideProperty(Property):
@@ -64,15 +53,13 @@ class ClientSideProperty(Property):
 class OneComputingMember(ClientSideProperty):
     """coordinator §12.3, steps 1 and 4."""
 
-    spec = PropertySpec(
-        id="assignment.one_computing_member",
-        sentence=(
-            "One member at a time is told to compute; another one only when the first is done, "
-            "gone, out of time, or unable, or when another assignor is to be used."
-        ),
-        clauses=("coordinator §12.3",),
-        violated_by=("mut-asks-everybody",),
+    id = "assignment.one_computing_member"
+    sentence = (
+        "One member at a time is told to compute; another one only when the first is done, "
+        "gone, out of time, or unable, or when another assignor is to be used."
     )
+    clauses = ("coordinator §12.3",)
+    violated_by = ("mut-asks-everybody",)
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Is another member told while somebody computes?"""
@@ -104,15 +91,13 @@ class OneComputingMember(ClientSideProperty):
 class ChosenMemberInstalls(ClientSideProperty):
     """coordinator §12.6, check 5."""
 
-    spec = PropertySpec(
-        id="assignment.chosen_member",
-        sentence=(
-            "A computed target is taken only from a member that was given the group at that "
-            "epoch and has not been replaced since."
-        ),
-        clauses=("coordinator §12.6",),
-        violated_by=("mut-install-from-anybody",),
+    id = "assignment.chosen_member"
+    sentence = (
+        "A computed target is taken only from a member that was given the group at that "
+        "epoch and has not been replaced since."
     )
+    clauses = ("coordinator §12.6",)
+    violated_by = ("mut-install-from-anybody",)
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Whose result was installed?"""
@@ -138,12 +123,10 @@ class ChosenMemberInstalls(ClientSideProperty):
 class EpochOfPreparation(ClientSideProperty):
     """coordinator §12.3, step 5."""
 
-    spec = PropertySpec(
-        id="assignment.epoch_of_preparation",
-        sentence="A computed target has the group epoch at which its group was handed out.",
-        clauses=("coordinator §12.3", "coordinator §12.6"),
-        violated_by=("mut-install-at-present-epoch",),
-    )
+    id = "assignment.epoch_of_preparation"
+    sentence = "A computed target has the group epoch at which its group was handed out."
+    clauses = ("coordinator §12.3", "coordinator §12.6")
+    violated_by = ("mut-install-at-present-epoch",)
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """At which epoch was it installed?"""
@@ -164,16 +147,14 @@ class EpochOfPreparation(ClientSideProperty):
 class TargetAsComputed(ClientSideProperty):
     """coordinator §12.6, check 6 and step 7."""
 
-    spec = PropertySpec(
-        id="assignment.as_computed",
-        sentence=(
-            "A computed target that is installed is whole by the group that was handed out: "
-            "present members have their share of it, static ones that of their predecessor; "
-            "whoever has joined has nothing, whoever has left is not in it."
-        ),
-        clauses=("coordinator §12.6",),
-        violated_by=("mut-install-keeps-leavers", "mut-install-forgets-heirs"),
+    id = "assignment.as_computed"
+    sentence = (
+        "A computed target that is installed is whole by the group that was handed out: "
+        "present members have their share of it, static ones that of their predecessor; "
+        "whoever has joined has nothing, whoever has left is not in it."
     )
+    clauses = ("coordinator §12.6",)
+    violated_by = ("mut-install-keeps-leavers", "mut-install-forgets-heirs")
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Compare the installed target with the result, and that with what was handed out."""
@@ -207,12 +188,10 @@ class TargetAsComputed(ClientSideProperty):
 class RightfulResultAccepted(ClientSideProperty):
     """coordinator §12.6, check 6: the present group is not what a result is judged by."""
 
-    spec = PropertySpec(
-        id="assignment.rightful_result",
-        sentence="A result that is whole by the group that was handed out is not called invalid.",
-        clauses=("coordinator §12.6",),
-        violated_by=("mut-install-checks-present",),
-    )
+    id = "assignment.rightful_result"
+    sentence = "A result that is whole by the group that was handed out is not called invalid."
+    clauses = ("coordinator §12.6",)
+    violated_by = ("mut-install-checks-present",)
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Was a sound result refused?"""
@@ -232,12 +211,10 @@ class RightfulResultAccepted(ClientSideProperty):
 class ResultValid(ClientSideProperty):
     """coordinator §12.6, check 6, for whoever computes."""
 
-    spec = PropertySpec(
-        id="assignor.result_valid",
-        sentence="A client-side assignor assigns every partition that it was given exactly once.",
-        clauses=("coordinator §12.6", "defects S8"),
-        violated_by=("mut-streams-double-active",),
-    )
+    id = "assignor.result_valid"
+    sentence = "A client-side assignor assigns every partition that it was given exactly once."
+    clauses = ("coordinator §12.6", "defects S8")
+    violated_by = ("mut-streams-double-active",)
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Look at every result, whatever becomes of it."""
@@ -254,12 +231,10 @@ class ResultValid(ClientSideProperty):
 class OwnVersion(ClientSideProperty):
     """coordinator §12.4."""
 
-    spec = PropertySpec(
-        id="assignor.own_version",
-        sentence="A client-side assignor writes to each member in the version that member uses.",
-        clauses=("coordinator §12.4",),
-        violated_by=("mut-streams-own-version",),
-    )
+    id = "assignor.own_version"
+    sentence = "A client-side assignor writes to each member in the version that member uses."
+    clauses = ("coordinator §12.4",)
+    violated_by = ("mut-streams-own-version",)
 
     def on_assignment_request(self, step: Step) -> Finding | None:
         """Compare versions row by row."""
@@ -282,15 +257,13 @@ class OwnVersion(ClientSideProperty):
 class AssignorChangeHandled(ClientSideProperty):
     """coordinator §12.1: this is what replaces an enforced rebalance."""
 
-    spec = PropertySpec(
-        id="assignment.news_heeded",
-        sentence=(
-            "What a member newly says to an assignor, or a new reason other than 0, raises the "
-            "group epoch."
-        ),
-        clauses=("coordinator §12.1",),
-        violated_by=("mut-no-bump-on-reason",),
+    id = "assignment.news_heeded"
+    sentence = (
+        "What a member newly says to an assignor, or a new reason other than 0, raises the "
+        "group epoch."
     )
+    clauses = ("coordinator §12.1",)
+    violated_by = ("mut-no-bump-on-reason",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member whose record was written."""
@@ -310,15 +283,13 @@ class AssignorChangeHandled(ClientSideProperty):
 class MetadataOfEpoch(ClientSideProperty):
     """coordinator §12.7."""
 
-    spec = PropertySpec(
-        id="response.assignment_metadata",
-        sentence=(
-            "A member is told the metadata that came with the target of the epoch that it has "
-            "reached; within an epoch they stay as they are."
-        ),
-        clauses=("coordinator §12.7",),
-        violated_by=("mut-metadata-ahead",),
+    id = "response.assignment_metadata"
+    sentence = (
+        "A member is told the metadata that came with the target of the epoch that it has "
+        "reached; within an epoch they stay as they are."
     )
+    clauses = ("coordinator §12.7",)
+    violated_by = ("mut-metadata-ahead",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Is what is stored for the members of this batch right?"""

@@ -8,25 +8,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, WorldView
 from rebalance_sim.invariants.model.ledger import Change
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.assignors.server import SubscriptionType
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 
-__all__ = ["Counts", "GroupSize", "StaticMembers"]
+ORDER = 60
 
 
 class StaticMembers(Property):
     """coordinator C13. Real brokers keep a former instance id mapped to its member
     (coordinator D2)."""
 
-    spec = PropertySpec(
-        id="coordinator.static_members",
-        sentence="Each instance id is mapped to the one member that has it.",
-        clauses=("coordinator C13", "defects S7"),
-        violated_by=("test:corrupt-counts",),
-    )
+    id = "coordinator.static_members"
+    sentence = "Each instance id is mapped to the one member that has it."
+    clauses = ("coordinator C13", "defects S7")
+    violated_by = ("test:corrupt-counts",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -78,12 +76,10 @@ class StaticMembers(Property):
 class Counts(Property):
     """coordinator C14."""
 
-    spec = PropertySpec(
-        id="coordinator.counts",
-        sentence="Subscriber counts, assignor votes and subscription type equal a recount.",
-        clauses=("coordinator C14",),
-        violated_by=("test:corrupt-counts",),
-    )
+    id = "coordinator.counts"
+    sentence = "Subscriber counts, assignor votes and subscription type equal a recount."
+    clauses = ("coordinator C14",)
+    violated_by = ("test:corrupt-counts",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -161,12 +157,10 @@ def _miscounted(what: str, found: Mapping[str, int], expected: Mapping[str, int]
 class GroupSize(Property):
     """coordinator C24. What a load brings may exceed a limit that was lowered."""
 
-    spec = PropertySpec(
-        id="coordinator.group_size",
-        sentence="No member joins a group that is full.",
-        clauses=("coordinator C24",),
-        violated_by=("test:oversized",),
-    )
+    id = "coordinator.group_size"
+    sentence = "No member joins a group that is full."
+    clauses = ("coordinator C24",)
+    violated_by = ("test:oversized",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

@@ -5,10 +5,10 @@ Sources: coordinator §0, §2.8, §14.1.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -16,26 +16,16 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "EpochFence",
-    "GroupEpochsRise",
-    "MemberEpochBounded",
-    "MemberEpochRises",
-    "OwnerEpochUnique",
-    "TargetEpochBounded",
-    "explains_lost_response",
-]
+ORDER = 20
 
 
 class TargetEpochBounded(Property):
     """First half of coordinator C4."""
 
-    spec = PropertySpec(
-        id="coordinator.target_epoch_bounded",
-        sentence="The target epoch never exceeds the group epoch.",
-        clauses=("coordinator C4", "classic H2", "defects S3"),
-        violated_by=("test:target-ahead",),
-    )
+    id = "coordinator.target_epoch_bounded"
+    sentence = "The target epoch never exceeds the group epoch."
+    clauses = ("coordinator C4", "classic H2", "defects S3")
+    violated_by = ("test:target-ahead",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -60,12 +50,10 @@ class GroupEpochsRise(Property):
     """Second half of coordinator C4. A failover may take back only what nobody was told
     (coordinator C21)."""
 
-    spec = PropertySpec(
-        id="coordinator.group_epochs_rise",
-        sentence="Group epoch and target epoch never fall while the group lives.",
-        clauses=("coordinator C4", "defects S3"),
-        violated_by=("test:epoch-falls",),
-    )
+    id = "coordinator.group_epochs_rise"
+    sentence = "Group epoch and target epoch never fall while the group lives."
+    clauses = ("coordinator C4", "defects S3")
+    violated_by = ("test:epoch-falls",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -84,15 +72,13 @@ class GroupEpochsRise(Property):
 class MemberEpochBounded(Property):
     """First half of coordinator C5."""
 
-    spec = PropertySpec(
-        id="coordinator.member_epoch_bounded",
-        sentence=(
-            "A member that is present is at an epoch above 0, if there is a target at all, and not "
-            "above the target epoch."
-        ),
-        clauses=("coordinator C5", "defects S3"),
-        violated_by=("test:member-ahead",),
+    id = "coordinator.member_epoch_bounded"
+    sentence = (
+        "A member that is present is at an epoch above 0, if there is a target at all, and not "
+        "above the target epoch."
     )
+    clauses = ("coordinator C5", "defects S3")
+    violated_by = ("test:member-ahead",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -135,12 +121,10 @@ class MemberEpochRises(Property):
     """Second half of coordinator C5. A static return starts at 0 inside one batch, and is not seen
     here."""
 
-    spec = PropertySpec(
-        id="coordinator.member_epoch_rises",
-        sentence="The epoch of a registered member never falls, but for a leave for a while.",
-        clauses=("coordinator C5", "defects S3", "TLA+ GcSideMemberEpochIsMonotonic"),
-        violated_by=("test:member-epoch-falls",),
-    )
+    id = "coordinator.member_epoch_rises"
+    sentence = "The epoch of a registered member never falls, but for a leave for a while."
+    clauses = ("coordinator C5", "defects S3", "TLA+ GcSideMemberEpochIsMonotonic")
+    violated_by = ("test:member-epoch-falls",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -163,12 +147,10 @@ class OwnerEpochUnique(Property):
     A predecessor under the same instance id is the same owner. What a failover loses is forgotten.
     """
 
-    spec = PropertySpec(
-        id="coordinator.owner_epoch_unique",
-        sentence="A partition and a member epoch together name at most one owner, for ever.",
-        clauses=("defects S2",),
-        violated_by=("test:grant-while-revoking",),
-    )
+    id = "coordinator.owner_epoch_unique"
+    sentence = "A partition and a member epoch together name at most one owner, for ever."
+    clauses = ("defects S2",)
+    violated_by = ("test:grant-while-revoking",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:
@@ -231,15 +213,13 @@ class EpochFence(Property):
     """coordinator §2.8: the present epoch, a join, or the previous one with a plausible owned
     list."""
 
-    spec = PropertySpec(
-        id="coordinator.epoch_fence",
-        sentence=(
-            "A heartbeat at another epoch is accepted only as a join, or at the previous epoch "
-            "with an owned list that the coordinator knows the member to hold."
-        ),
-        clauses=("coordinator §2.8", "defects S1", "defects S3"),
-        violated_by=("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274"),
+    id = "coordinator.epoch_fence"
+    sentence = (
+        "A heartbeat at another epoch is accepted only as a join, or at the previous epoch "
+        "with an owned list that the coordinator knows the member to hold."
     )
+    clauses = ("coordinator §2.8", "defects S1", "defects S3")
+    violated_by = ("mut-no-epoch-fence", "mut-prev-epoch-any", "KAFKA-19274")
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """``before`` is the sender as it was stored when the heartbeat came."""

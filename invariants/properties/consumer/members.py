@@ -8,23 +8,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry, expected_state
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
-__all__ = [
-    "AcknowledgementApplied",
-    "FreeIsGranted",
-    "GroupStateCorrect",
-    "PendingMeansUnrevoked",
-    "RevokeBeforeAssign",
-    "StableMeansTarget",
-]
+ORDER = 30
 
 
 class _Current(Protocol):
@@ -43,15 +36,13 @@ class _Current(Protocol):
 class PendingMeansUnrevoked(Property):
     """coordinator C6."""
 
-    spec = PropertySpec(
-        id="coordinator.pending_means_unrevoked",
-        sentence=(
-            "A member with partitions to revoke is in UNREVOKED_PARTITIONS, and has not passed "
-            "the target epoch that asks for it."
-        ),
-        clauses=("coordinator C6", "TLA+ ValidStableGroupState"),
-        violated_by=("test:pending-while-stable",),
+    id = "coordinator.pending_means_unrevoked"
+    sentence = (
+        "A member with partitions to revoke is in UNREVOKED_PARTITIONS, and has not passed "
+        "the target epoch that asks for it."
     )
+    clauses = ("coordinator C6", "TLA+ ValidStableGroupState")
+    violated_by = ("test:pending-while-stable",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -94,15 +85,13 @@ class StableMeansTarget(Property):
     or deleted; then parts of the old target are missing, and nothing is missing for ever.
     """
 
-    spec = PropertySpec(
-        id="coordinator.stable_means_target",
-        sentence=(
-            "A member that is STABLE at the target epoch is assigned exactly its target; one that "
-            "waits there is assigned nothing else."
-        ),
-        clauses=("coordinator C7", "TLA+ ValidStableGroupState"),
-        violated_by=("test:stable-without-target", "test:target-without-epoch"),
+    id = "coordinator.stable_means_target"
+    sentence = (
+        "A member that is STABLE at the target epoch is assigned exactly its target; one that "
+        "waits there is assigned nothing else."
     )
+    clauses = ("coordinator C7", "TLA+ ValidStableGroupState")
+    violated_by = ("test:stable-without-target", "test:target-without-epoch")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -188,12 +177,10 @@ class StableMeansTarget(Property):
 class RevokeBeforeAssign(Property):
     """coordinator §3.3: the heart of the incremental protocol, seen from one member."""
 
-    spec = PropertySpec(
-        id="coordinator.revoke_before_assign",
-        sentence="While a member has something to revoke, it is granted nothing new.",
-        clauses=("coordinator §3.3", "coordinator §3.5"),
-        violated_by=("test:grant-while-revoking",),
-    )
+    id = "coordinator.revoke_before_assign"
+    sentence = "While a member has something to revoke, it is granted nothing new."
+    clauses = ("coordinator §3.3", "coordinator §3.5")
+    violated_by = ("test:grant-while-revoking",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -216,15 +203,13 @@ class RevokeBeforeAssign(Property):
 class AcknowledgementApplied(Property):
     """coordinator §3.4, the gate of UNREVOKED_PARTITIONS. A client says it once."""
 
-    spec = PropertySpec(
-        id="coordinator.acknowledgement_heeded",
-        sentence=(
-            "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
-            "ends that revocation."
-        ),
-        clauses=("coordinator §3.4", "coordinator §3.5", "defects L1"),
-        violated_by=("KAFKA-16249-ack",),
+    id = "coordinator.acknowledgement_heeded"
+    sentence = (
+        "An accepted heartbeat whose owned list has nothing of what its sender must revoke "
+        "ends that revocation."
     )
+    clauses = ("coordinator §3.4", "coordinator §3.5", "defects L1")
+    violated_by = ("KAFKA-16249-ack",)
     judges_mixed = True
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -253,15 +238,13 @@ class FreeIsGranted(Property):
     """coordinator §3.3: free partitions are granted as they appear, its own former ones
     included."""
 
-    spec = PropertySpec(
-        id="coordinator.free_is_granted",
-        sentence=(
-            "A heartbeat of a member that waits for partitions of its target brings it all of them "
-            "that nobody holds."
-        ),
-        clauses=("coordinator §3.3", "coordinator §3.5", "defects L2"),
-        violated_by=("KAFKA-19449", "mut-expire-keeps-ownership"),
+    id = "coordinator.free_is_granted"
+    sentence = (
+        "A heartbeat of a member that waits for partitions of its target brings it all of them "
+        "that nobody holds."
     )
+    clauses = ("coordinator §3.3", "coordinator §3.5", "defects L2")
+    violated_by = ("KAFKA-19449", "mut-expire-keeps-ownership")
     judges_mixed = True
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -294,15 +277,13 @@ class FreeIsGranted(Property):
 class GroupStateCorrect(Property):
     """coordinator C15."""
 
-    spec = PropertySpec(
-        id="coordinator.group_state",
-        sentence=(
-            "The group is Empty without members, Assigning while the target lags behind, "
-            "Reconciling while a member does, else Stable."
-        ),
-        clauses=("coordinator C15", "coordinator §6.1", "TLA+ ValidStableGroupState"),
-        violated_by=("test:corrupt-state",),
+    id = "coordinator.group_state"
+    sentence = (
+        "The group is Empty without members, Assigning while the target lags behind, "
+        "Reconciling while a member does, else Stable."
     )
+    clauses = ("coordinator C15", "coordinator §6.1", "TLA+ ValidStableGroupState")
+    violated_by = ("test:corrupt-state",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, StepKind, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.wire.consumer_messages import (
     STATIC_LEAVE_EPOCH,
@@ -17,26 +17,16 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "DisjointAssignment",
-    "ExclusiveOwnership",
-    "GrantOnlyFree",
-    "OwnershipMap",
-    "ReleaseAcknowledged",
-    "SenderOnly",
-    "SubscribedOnly",
-]
+ORDER = 10
 
 
 class ExclusiveOwnership(Property):
     """coordinator C1."""
 
-    spec = PropertySpec(
-        id="coordinator.exclusive_ownership",
-        sentence="A partition is assigned to, or awaits revocation by, at most one member.",
-        clauses=("coordinator C1", "classic H1", "defects S1"),
-        violated_by=("mut-early-grant", "KAFKA-16147"),
-    )
+    id = "coordinator.exclusive_ownership"
+    sentence = "A partition is assigned to, or awaits revocation by, at most one member."
+    clauses = ("coordinator C1", "classic H1", "defects S1")
+    violated_by = ("mut-early-grant", "KAFKA-16147")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -70,12 +60,10 @@ class ExclusiveOwnership(Property):
 class DisjointAssignment(Property):
     """coordinator C2. Empty topic entries cannot be expressed here."""
 
-    spec = PropertySpec(
-        id="coordinator.disjoint_assignment",
-        sentence="A member's assigned partitions and those it must revoke have nothing in common.",
-        clauses=("coordinator C2",),
-        violated_by=("test:pending-and-assigned",),
-    )
+    id = "coordinator.disjoint_assignment"
+    sentence = "A member's assigned partitions and those it must revoke have nothing in common."
+    clauses = ("coordinator C2",)
+    violated_by = ("test:pending-and-assigned",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -107,14 +95,12 @@ class OwnershipMap(Property):
     """coordinator C3. The coordinator's map decides what is free, so a lost entry is a second owner
     to come."""
 
-    spec = PropertySpec(
-        id="coordinator.ownership_map",
-        sentence=(
-            "The ownership map has exactly the held partitions, each at its owner's member epoch."
-        ),
-        clauses=("coordinator C3", "TLA+ ValidPartitionEpoch"),
-        violated_by=("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant"),
+    id = "coordinator.ownership_map"
+    sentence = (
+        "The ownership map has exactly the held partitions, each at its owner's member epoch."
     )
+    clauses = ("coordinator C3", "TLA+ ValidPartitionEpoch")
+    violated_by = ("KAFKA-16147", "mut-expire-keeps-ownership", "mut-early-grant")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -178,12 +164,10 @@ class OwnershipMap(Property):
 class GrantOnlyFree(Property):
     """coordinator C8, record by record: within a batch, the release precedes the grant."""
 
-    spec = PropertySpec(
-        id="coordinator.grant_only_free",
-        sentence="A partition is granted only while nobody holds it.",
-        clauses=("coordinator C8",),
-        violated_by=("mut-early-grant", "KAFKA-16147"),
-    )
+    id = "coordinator.grant_only_free"
+    sentence = "A partition is granted only while nobody holds it."
+    clauses = ("coordinator C8",)
+    violated_by = ("mut-early-grant", "KAFKA-16147")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -203,15 +187,13 @@ class GrantOnlyFree(Property):
 class ReleaseAcknowledged(Property):
     """coordinator C9. The owner says so in an owned list, or leaves for a while, or is removed."""
 
-    spec = PropertySpec(
-        id="coordinator.release_is_acknowledged",
-        sentence=(
-            "A partition is taken from a member only if the member reports that it does not use "
-            "it, or is removed, or leaves for a while with the partition pending revocation."
-        ),
-        clauses=("coordinator C9", "defects S1"),
-        violated_by=("test:early-release",),
+    id = "coordinator.release_is_acknowledged"
+    sentence = (
+        "A partition is taken from a member only if the member reports that it does not use "
+        "it, or is removed, or leaves for a while with the partition pending revocation."
     )
+    clauses = ("coordinator C9", "defects S1")
+    violated_by = ("test:early-release",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at everything that is not held any more by a member that is still there."""
@@ -250,12 +232,10 @@ class SenderOnly(Property):
     """coordinator C25. The KIP's text has one more case: a release promotes the member that waits
     for it."""
 
-    spec = PropertySpec(
-        id="coordinator.sender_only",
-        sentence="A heartbeat changes no member but its sender and a static predecessor of it.",
-        clauses=("coordinator C25",),
-        violated_by=("test:stranger-changed",),
-    )
+    id = "coordinator.sender_only"
+    sentence = "A heartbeat changes no member but its sender and a static predecessor of it."
+    clauses = ("coordinator C25",)
+    violated_by = ("test:stranger-changed",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that a heartbeat touched."""
@@ -298,12 +278,10 @@ class SubscribedOnly(Property):
     the member's next step; that is no breach.
     """
 
-    spec = PropertySpec(
-        id="coordinator.subscribed_only",
-        sentence="A member is given nothing of a topic that it does not subscribe to.",
-        clauses=("coordinator §3.3", "coordinator §3.4", "defects S6"),
-        violated_by=("KAFKA-19431",),
-    )
+    id = "coordinator.subscribed_only"
+    sentence = "A member is given nothing of a topic that it does not subscribe to."
+    clauses = ("coordinator §3.3", "coordinator §3.4", "defects S6")
+    violated_by = ("KAFKA-19431",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at what is new, and at all that is left after a change of subscription."""

@@ -5,12 +5,12 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
@@ -20,33 +20,19 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "AssignmentReported",
-    "FullGroupSeat",
-    "KnownMemberAccepted",
-    "LostResponseAccepted",
-    "OwnInstanceAccepted",
-    "PresentEpochAccepted",
-    "RefusalBare",
-    "RefusalWritesNothing",
-    "RejoinAccepted",
-    "ResponseTruthful",
-    "ServerNeverFails",
-]
+ORDER = 130
 
 
 class ResponseTruthful(Property):
     """coordinator §1.4, against the shadow model."""
 
-    spec = PropertySpec(
-        id="response.truthful",
-        sentence=(
-            "A successful answer carries the member's stored epoch and, if any, exactly its "
-            "assigned partitions; the answer to a leave repeats its epoch and nothing else."
-        ),
-        clauses=("coordinator §1.4", "coordinator H13", "defects S6"),
-        violated_by=("KAFKA-19274", "test:lying-response"),
+    id = "response.truthful"
+    sentence = (
+        "A successful answer carries the member's stored epoch and, if any, exactly its "
+        "assigned partitions; the answer to a leave repeats its epoch and nothing else."
     )
+    clauses = ("coordinator §1.4", "coordinator H13", "defects S6")
+    violated_by = ("KAFKA-19274", "test:lying-response")
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Compare answer and shadow model."""
@@ -92,15 +78,13 @@ class ResponseTruthful(Property):
 class AssignmentReported(Property):
     """coordinator §2.9. A member that is not told never revokes and never gets to work."""
 
-    spec = PropertySpec(
-        id="response.assignment_told",
-        sentence=(
-            "An answer carries the assignment whenever the request was full or the assigned set "
-            "has changed."
-        ),
-        clauses=("coordinator §2.9",),
-        violated_by=("test:silent-response",),
+    id = "response.assignment_told"
+    sentence = (
+        "An answer carries the assignment whenever the request was full or the assigned set "
+        "has changed."
     )
+    clauses = ("coordinator §2.9",)
+    violated_by = ("test:silent-response",)
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Did the member have to be told, and was it?"""
@@ -127,12 +111,10 @@ class AssignmentReported(Property):
 class RefusalBare(Property):
     """coordinator §1.4."""
 
-    spec = PropertySpec(
-        id="refusal.bare",
-        sentence="An error answer carries nothing but code and message.",
-        clauses=("coordinator §1.4",),
-        violated_by=("test:talkative-refusal",),
-    )
+    id = "refusal.bare"
+    sentence = "An error answer carries nothing but code and message."
+    clauses = ("coordinator §1.4",)
+    violated_by = ("test:talkative-refusal",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Look at the other fields."""
@@ -162,12 +144,10 @@ class RefusalWritesNothing(Property):
     """coordinator §2.11. In the KIP's text a wrong epoch also removes the member
     (coordinator §13, row 7)."""
 
-    spec = PropertySpec(
-        id="refusal.writes_nothing",
-        sentence="A refused request changes nothing.",
-        clauses=("coordinator §2.11", "coordinator C17"),
-        violated_by=("test:refusal-with-records",),
-    )
+    id = "refusal.writes_nothing"
+    sentence = "A refused request changes nothing."
+    clauses = ("coordinator §2.11", "coordinator C17")
+    violated_by = ("test:refusal-with-records",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Were there records?"""
@@ -203,12 +183,10 @@ class _Refusal(Property):
 class RejoinAccepted(_Refusal):
     """coordinator §2.6; whoever drops everything and joins again has done nothing wrong."""
 
-    spec = PropertySpec(
-        id="refusal.rejoin",
-        sentence="A registered member may join again under its own id at any time.",
-        clauses=("coordinator §2.6", "coordinator §13, row 8", "defects L4"),
-        violated_by=("KAFKA-19233",),
-    )
+    id = "refusal.rejoin"
+    sentence = "A registered member may join again under its own id at any time."
+    clauses = ("coordinator §2.6", "coordinator §13, row 8", "defects L4")
+    violated_by = ("KAFKA-19233",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Was a join taken for an old epoch?"""
@@ -230,15 +208,13 @@ class RejoinAccepted(_Refusal):
 class LostResponseAccepted(_Refusal):
     """coordinator §2.8: one lost answer must not cost two rebalances."""
 
-    spec = PropertySpec(
-        id="refusal.lost_response",
-        sentence=(
-            "A member that missed one answer is accepted at its previous epoch, if it reports only "
-            "partitions that it still has."
-        ),
-        clauses=("coordinator §2.8", "defects L4", "defects L7"),
-        violated_by=("KIP-848-lost-response",),
+    id = "refusal.lost_response"
+    sentence = (
+        "A member that missed one answer is accepted at its previous epoch, if it reports only "
+        "partitions that it still has."
     )
+    clauses = ("coordinator §2.8", "defects L4", "defects L7")
+    violated_by = ("KIP-848-lost-response",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Was the previous epoch refused?"""
@@ -254,12 +230,10 @@ class LostResponseAccepted(_Refusal):
 class PresentEpochAccepted(_Refusal):
     """coordinator §2.8, first line."""
 
-    spec = PropertySpec(
-        id="refusal.present_epoch",
-        sentence="A heartbeat at the member's present epoch is never fenced.",
-        clauses=("coordinator §2.8", "defects L4"),
-        violated_by=("test:fences-everybody",),
-    )
+    id = "refusal.present_epoch"
+    sentence = "A heartbeat at the member's present epoch is never fenced."
+    clauses = ("coordinator §2.8", "defects L4")
+    violated_by = ("test:fences-everybody",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Was the epoch right after all?"""
@@ -276,12 +250,10 @@ class PresentEpochAccepted(_Refusal):
 class KnownMemberAccepted(_Refusal):
     """coordinator §2.6, §4.4."""
 
-    spec = PropertySpec(
-        id="refusal.known_member",
-        sentence="No member is told that it is unknown.",
-        clauses=("coordinator §2.6", "defects L4", "defects S5"),
-        violated_by=("test:forgets-members",),
-    )
+    id = "refusal.known_member"
+    sentence = "No member is told that it is unknown."
+    clauses = ("coordinator §2.6", "defects L4", "defects S5")
+    violated_by = ("test:forgets-members",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Is it a member? Under an instance id that is not its own it may be told so."""
@@ -295,12 +267,10 @@ class KnownMemberAccepted(_Refusal):
 class OwnInstanceAccepted(_Refusal):
     """coordinator §2.7 and coordinator D2."""
 
-    spec = PropertySpec(
-        id="refusal.own_instance",
-        sentence="No static member is refused because of its own instance id.",
-        clauses=("coordinator §2.7", "defects L4"),
-        violated_by=("PR-23542",),
-    )
+    id = "refusal.own_instance"
+    sentence = "No static member is refused because of its own instance id."
+    clauses = ("coordinator §2.7", "defects L4")
+    violated_by = ("PR-23542",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Is the sender itself the holder?"""
@@ -322,12 +292,10 @@ class OwnInstanceAccepted(_Refusal):
 class FullGroupSeat(_Refusal):
     """coordinator §2.5 and coordinator D11."""
 
-    spec = PropertySpec(
-        id="refusal.seat",
-        sentence="A static member that returns to a full group gets its seat back.",
-        clauses=("coordinator §2.5", "coordinator §4.6", "defects L1"),
-        violated_by=("KAFKA-20601",),
-    )
+    id = "refusal.seat"
+    sentence = "A static member that returns to a full group gets its seat back."
+    clauses = ("coordinator §2.5", "coordinator §4.6", "defects L1")
+    violated_by = ("KAFKA-20601",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Does the instance id have a seat, left for a while?"""
@@ -351,12 +319,10 @@ class FullGroupSeat(_Refusal):
 class ServerNeverFails(_Refusal):
     """coordinator §5.6: a target that cannot be computed blocks the whole group."""
 
-    spec = PropertySpec(
-        id="refusal.server_error",
-        sentence="No heartbeat fails with an unexpected server error.",
-        clauses=("coordinator §5.6", "defects L1", "defects L2"),
-        violated_by=("KAFKA-16930",),
-    )
+    id = "refusal.server_error"
+    sentence = "No heartbeat fails with an unexpected server error."
+    clauses = ("coordinator §5.6", "defects L1", "defects L2")
+    violated_by = ("KAFKA-16930",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Did the coordinator itself fail?"""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_sim.invariants.engine.property import Finding, PropertySpec
-from rebalance_sim.invariants.engine.step import Step
 from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
+from rebalance_sim.invariants.property import Finding
+from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.assignors.client_side import StreamsAssignor, StreamsMember
 from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
     decode_assignment,
@@ -22,7 +22,7 @@ from rebalance_sim.protocol.wire.assignment_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CopiesApart", "NoColdMove"]
+ORDER = 290
 
 
 class _StreamsProperty(ClientSideProperty):
@@ -56,15 +56,13 @@ class _StreamsProperty(ClientSideProperty):
 class NoColdMove(_StreamsProperty):
     """What warm-ups are for."""
 
-    spec = PropertySpec(
-        id="streams.no_cold_move",
-        sentence=(
-            "While the owner of a task is there with a good copy, the task moves only to a member "
-            "whose copy is within the acceptable recovery lag."
-        ),
-        clauses=("coordinator §12", 'KIP-848, "Member Behavior"'),
-        violated_by=("mut-streams-moves-cold",),
+    id = "streams.no_cold_move"
+    sentence = (
+        "While the owner of a task is there with a good copy, the task moves only to a member "
+        "whose copy is within the acceptable recovery lag."
     )
+    clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
+    violated_by = ("mut-streams-moves-cold",)
 
     def judge(
         self,
@@ -116,15 +114,13 @@ class NoColdMove(_StreamsProperty):
 class CopiesApart(_StreamsProperty):
     """What standbys are for."""
 
-    spec = PropertySpec(
-        id="streams.copies_apart",
-        sentence=(
-            "A process has a task in one role only, and a member's active tasks are the partitions "
-            "that it is assigned."
-        ),
-        clauses=("coordinator §12", 'KIP-848, "Member Behavior"'),
-        violated_by=("mut-streams-standby-beside-active",),
+    id = "streams.copies_apart"
+    sentence = (
+        "A process has a task in one role only, and a member's active tasks are the partitions "
+        "that it is assigned."
     )
+    clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
+    violated_by = ("mut-streams-standby-beside-active",)
 
     def judge(
         self,

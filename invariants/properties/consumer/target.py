@@ -7,33 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
-__all__ = [
-    "InvertedTarget",
-    "TargetComplete",
-    "TargetCurrent",
-    "TargetExclusive",
-    "TargetMembersOnly",
-    "TargetSubscribed",
-]
+ORDER = 40
 
 
 class TargetExclusive(Property):
     """First clause of coordinator C10."""
 
-    spec = PropertySpec(
-        id="target.exclusive",
-        sentence="The target assigns a partition to at most one member.",
-        clauses=("coordinator C10", "defects S8", "TLA+ LegalTargetAssignment"),
-        violated_by=("test:double-target",),
-    )
+    id = "target.exclusive"
+    sentence = "The target assigns a partition to at most one member."
+    clauses = ("coordinator C10", "defects S8", "TLA+ LegalTargetAssignment")
+    violated_by = ("test:double-target",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -68,12 +59,10 @@ class TargetExclusive(Property):
 class TargetMembersOnly(Property):
     """Third clause of coordinator C10."""
 
-    spec = PropertySpec(
-        id="target.members_only",
-        sentence="Only members of the group have a target.",
-        clauses=("coordinator C10",),
-        violated_by=("mut-install-keeps-leavers", "test:target-of-stranger"),
-    )
+    id = "target.members_only"
+    sentence = "Only members of the group have a target."
+    clauses = ("coordinator C10",)
+    violated_by = ("mut-install-keeps-leavers", "test:target-of-stranger")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -97,12 +86,10 @@ class TargetMembersOnly(Property):
 class TargetSubscribed(Property):
     """Second clause of coordinator C10, at the moment a target is installed."""
 
-    spec = PropertySpec(
-        id="target.subscribed_only",
-        sentence="A new target gives a member only existing partitions of topics it subscribes to.",
-        clauses=("coordinator C10", "defects S6", "defects S8"),
-        violated_by=("test:target-of-other-topic",),
-    )
+    id = "target.subscribed_only"
+    sentence = "A new target gives a member only existing partitions of topics it subscribes to."
+    clauses = ("coordinator C10", "defects S6", "defects S8")
+    violated_by = ("test:target-of-other-topic",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:
@@ -170,12 +157,10 @@ class TargetComplete(Property):
     """coordinator C11, by counting: nothing twice, nothing foreign, and as many of each topic as
     there are."""
 
-    spec = PropertySpec(
-        id="target.complete",
-        sentence="A new target has every partition of every subscribed topic exactly once.",
-        clauses=("coordinator C11", "defects S8", "TLA+ LegalTargetAssignment"),
-        violated_by=("sim-stale-subscription-type", "test:incomplete-target"),
-    )
+    id = "target.complete"
+    sentence = "A new target has every partition of every subscribed topic exactly once."
+    clauses = ("coordinator C11", "defects S8", "TLA+ LegalTargetAssignment")
+    violated_by = ("sim-stale-subscription-type", "test:incomplete-target")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -190,19 +175,17 @@ class TargetComplete(Property):
 class TargetCurrent(Property):
     """defects L8 where it can be seen at once: the first heartbeat after a change of topics."""
 
-    spec = PropertySpec(
-        id="target.current",
-        sentence=(
-            "After a change of subscribed topics, a load, or the end of a member, the next "
-            "heartbeat finds the group with a target to compute, or computes it."
-        ),
-        clauses=("coordinator §7.3", "coordinator §4.2", "defects L8", "defects L2"),
-        violated_by=(
-            "mut-no-bump-on-metadata",
-            "mut-no-bump-on-leave",
-            "KAFKA-18916",
-            "sim-stale-subscription-type",
-        ),
+    id = "target.current"
+    sentence = (
+        "After a change of subscribed topics, a load, or the end of a member, the next "
+        "heartbeat finds the group with a target to compute, or computes it."
+    )
+    clauses = ("coordinator §7.3", "coordinator §4.2", "defects L8", "defects L2")
+    violated_by = (
+        "mut-no-bump-on-metadata",
+        "mut-no-bump-on-leave",
+        "KAFKA-18916",
+        "sim-stale-subscription-type",
     )
     judges_mixed = True
 
@@ -246,12 +229,10 @@ class InvertedTarget(Property):
     """coordinator C12. While a partition stands in two targets there is no inverse to compare with;
     ``target.exclusive`` speaks up then."""
 
-    spec = PropertySpec(
-        id="target.inverted",
-        sentence="The map from partition to target member is the inverse of the target.",
-        clauses=("coordinator C12",),
-        violated_by=("test:corrupt-inverse",),
-    )
+    id = "target.inverted"
+    sentence = "The map from partition to target member is the inverse of the target."
+    clauses = ("coordinator C12",)
+    violated_by = ("test:corrupt-inverse",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

@@ -7,27 +7,25 @@ Sources: coordinator §5.3, §5.7; assignors §3, §5, §9.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
-__all__ = ["BalancedTarget", "CoPartitionedTarget", "StickyTarget"]
+ORDER = 50
 
 
 class BalancedTarget(Property):
     """defects S8 for ``uniform``."""
 
-    spec = PropertySpec(
-        id="assignor.balanced",
-        sentence=(
-            "Where all members subscribe alike, the uniform assignor gives no member two "
-            "partitions more than another."
-        ),
-        clauses=("coordinator §5.7", "defects S8"),
-        violated_by=("test:unbalanced-target",),
+    id = "assignor.balanced"
+    sentence = (
+        "Where all members subscribe alike, the uniform assignor gives no member two "
+        "partitions more than another."
     )
+    clauses = ("coordinator §5.7", "defects S8")
+    violated_by = ("test:unbalanced-target",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the sizes of all shares of a new target."""
@@ -49,15 +47,13 @@ class StickyTarget(Property):
     """defects S8, L7 for ``uniform``: the number of partitions that could have stayed is a
     formula."""
 
-    spec = PropertySpec(
-        id="assignor.sticky",
-        sentence=(
-            "Where all members subscribe alike, the uniform assignor moves no more partitions than "
-            "balance demands."
-        ),
-        clauses=("coordinator §5.7", "defects S8", "defects L7"),
-        violated_by=("KAFKA-18688",),
+    id = "assignor.sticky"
+    sentence = (
+        "Where all members subscribe alike, the uniform assignor moves no more partitions than "
+        "balance demands."
     )
+    clauses = ("coordinator §5.7", "defects S8", "defects L7")
+    violated_by = ("KAFKA-18688",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Count what stayed, and what could have stayed."""
@@ -93,15 +89,13 @@ class StickyTarget(Property):
 class CoPartitionedTarget(Property):
     """defects S8 for ``range``."""
 
-    spec = PropertySpec(
-        id="assignor.co_partitioned",
-        sentence=(
-            "Where all members subscribe alike, the range assignor gives partition i of all topics "
-            "of one size to the same member."
-        ),
-        clauses=("coordinator §5.7", "defects S8"),
-        violated_by=("KAFKA-16944",),
+    id = "assignor.co_partitioned"
+    sentence = (
+        "Where all members subscribe alike, the range assignor gives partition i of all topics "
+        "of one size to the same member."
     )
+    clauses = ("coordinator §5.7", "defects S8")
+    violated_by = ("KAFKA-16944",)
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare topics of equal size, partition by partition."""

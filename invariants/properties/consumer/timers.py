@@ -8,30 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment, MemberState
 
-__all__ = ["RebalanceDeadline", "RemovalDue", "TimersArmed"]
+ORDER = 100
 
 
 class TimersArmed(Property):
     """coordinator C23."""
 
-    spec = PropertySpec(
-        id="coordinator.timers_armed",
-        sentence=(
-            "On an active shard every member has a session timer, and every member with "
-            "partitions to revoke a rebalance timer."
-        ),
-        clauses=("coordinator C23", "coordinator §9.5", "defects L3"),
-        violated_by=("KAFKA-18931", "test:forgets-timer"),
+    id = "coordinator.timers_armed"
+    sentence = (
+        "On an active shard every member has a session timer, and every member with "
+        "partitions to revoke a rebalance timer."
     )
+    clauses = ("coordinator C23", "coordinator §9.5", "defects L3")
+    violated_by = ("KAFKA-18931", "test:forgets-timer")
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""
@@ -120,15 +118,13 @@ class TimersArmed(Property):
 class RebalanceDeadline(Property):
     """coordinator §4.1: the deadline starts with the revocation, and heartbeats do not move it."""
 
-    spec = PropertySpec(
-        id="coordinator.rebalance_deadline",
-        sentence=(
-            "A rebalance timer is armed only when a revocation is written, for the member's "
-            "rebalance timeout."
-        ),
-        clauses=("coordinator §4.1", "coordinator L2"),
-        violated_by=("KAFKA-16249-timer",),
+    id = "coordinator.rebalance_deadline"
+    sentence = (
+        "A rebalance timer is armed only when a revocation is written, for the member's "
+        "rebalance timeout."
     )
+    clauses = ("coordinator §4.1", "coordinator L2")
+    violated_by = ("KAFKA-16249-timer",)
 
     def on_timers(self, step: Step) -> Finding | None:
         """Look at every rebalance timer that was armed."""
@@ -164,15 +160,13 @@ class RemovalDue(Property):
     """defects L4: removal by a timer is justified by silence, or by a revocation that took too
     long."""
 
-    spec = PropertySpec(
-        id="coordinator.removal_due",
-        sentence=(
-            "A timer removes a member only after a session timeout without a heartbeat, or a "
-            "rebalance timeout without acknowledgement."
-        ),
-        clauses=("coordinator §4.1", "defects L4"),
-        violated_by=("test:impatient-timer",),
+    id = "coordinator.removal_due"
+    sentence = (
+        "A timer removes a member only after a session timeout without a heartbeat, or a "
+        "rebalance timeout without acknowledgement."
     )
+    clauses = ("coordinator §4.1", "defects L4")
+    violated_by = ("test:impatient-timer",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:

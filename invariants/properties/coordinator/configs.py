@@ -5,26 +5,24 @@ Source: coordinator §4.1, §4.3, §9.5, §10.2.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, StepKind, shard_of
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 
-__all__ = ["ConfigInForce"]
+ORDER = 110
 
 
 class ConfigInForce(Property):
     """coordinator §10.2: altered settings count from the next heartbeat on, and at a load."""
 
-    spec = PropertySpec(
-        id="coordinator.config_in_force",
-        sentence=(
-            "Heartbeat intervals, session timeouts and the time between two targets are those that "
-            "the broker has received last."
-        ),
-        clauses=("coordinator §10.2", "coordinator §4.3", "coordinator §9.5"),
-        violated_by=("mut-config-at-load",),
+    id = "coordinator.config_in_force"
+    sentence = (
+        "Heartbeat intervals, session timeouts and the time between two targets are those that "
+        "the broker has received last."
     )
+    clauses = ("coordinator §10.2", "coordinator §4.3", "coordinator §9.5")
+    violated_by = ("mut-config-at-load",)
 
     def on_heartbeat(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Look at the answer and at the sender's new session."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
+
+ORDER = 120
 
 
 class NoEscape(Property):
     """coordinator §9.4: a broker answers UNKNOWN_SERVER_ERROR to what a handler throws at."""
 
-    spec = PropertySpec(
-        id="coordinator.no_escape",
-        sentence="No exception escapes from a handler of a coordinator.",
-        clauses=("coordinator §9.4",),
-        violated_by=("test:handler-escapes",),
-    )
+    id = "coordinator.no_escape"
+    sentence = "No exception escapes from a handler of a coordinator."
+    clauses = ("coordinator §9.4",)
+    violated_by = ("test:handler-escapes",)
 
     def on_escaped(self, step: Step) -> Finding | None:
         """Every such step is one."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import Record
 
-__all__ = ["BatchOrder", "BatchWhole", "BoundedRewrites", "Tombstones"]
+ORDER = 70
+
 
 MAX_IDLE_REWRITES = 4
 """Rewrites of a current assignment that move nothing, per member and target: reaching the target
@@ -27,15 +28,13 @@ waiting state (coordinator §2.8, §3.5)."""
 class Tombstones(Property):
     """coordinator C16."""
 
-    spec = PropertySpec(
-        id="log.tombstones",
-        sentence=(
-            "A member is removed by tombstones of its current assignment, its target and itself, "
-            "in this order, in one batch with the next group epoch or with its static successor."
-        ),
-        clauses=("coordinator C16", "coordinator §4.2", "defects S5"),
-        violated_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave"),
+    id = "log.tombstones"
+    sentence = (
+        "A member is removed by tombstones of its current assignment, its target and itself, "
+        "in this order, in one batch with the next group epoch or with its static successor."
     )
+    clauses = ("coordinator C16", "coordinator §4.2", "defects S5")
+    violated_by = ("mut-no-assignment-tombstone", "mut-no-bump-on-leave")
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at the records of every member that went, or lost its current assignment."""
@@ -73,12 +72,10 @@ class Tombstones(Property):
 class BatchOrder(Property):
     """coordinator §9.2, as one regular expression over record types."""
 
-    spec = PropertySpec(
-        id="log.batch_order",
-        sentence="The records of an operation come in the order that its kind prescribes.",
-        clauses=("coordinator §9.2", "coordinator C17"),
-        violated_by=("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch"),
-    )
+    id = "log.batch_order"
+    sentence = "The records of an operation come in the order that its kind prescribes."
+    clauses = ("coordinator §9.2", "coordinator C17")
+    violated_by = ("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch")
 
     def __init__(self, model: ShadowModel) -> None:
         super().__init__(model)
@@ -112,12 +109,10 @@ class BatchWhole(Property):
     that was torn may pass.
     """
 
-    spec = PropertySpec(
-        id="log.batch_whole",
-        sentence="All records of an operation are in the log, or none.",
-        clauses=("coordinator C17",),
-        violated_by=("test:torn-batch",),
-    )
+    id = "log.batch_whole"
+    sentence = "All records of an operation are in the log, or none."
+    clauses = ("coordinator C17",)
+    violated_by = ("test:torn-batch",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:
@@ -153,15 +148,13 @@ class BatchWhole(Property):
 class BoundedRewrites(Property):
     """coordinator L5, where a loop would show at once."""
 
-    spec = PropertySpec(
-        id="log.bounded_rewrites",
-        sentence=(
-            "Between two targets, a member's current assignment is rewritten only a few times "
-            "without moving a partition."
-        ),
-        clauses=("coordinator L5", "defects L7"),
-        violated_by=("test:rewrites-for-ever",),
+    id = "log.bounded_rewrites"
+    sentence = (
+        "Between two targets, a member's current assignment is rewritten only a few times "
+        "without moving a partition."
     )
+    clauses = ("coordinator L5", "defects L7")
+    violated_by = ("test:rewrites-for-ever",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:

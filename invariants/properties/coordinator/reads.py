@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, shard_of
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -23,7 +23,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CommittedReads"]
+ORDER = 90
 
 
 class _Follower:
@@ -66,15 +66,13 @@ class _Follower:
 class CommittedReads(Property):
     """coordinator §6.2, §6.3, §9.4. A group with classic members is not judged."""
 
-    spec = PropertySpec(
-        id="reads.committed",
-        sentence=(
-            "Describe and list show a consumer group as it is committed: all members, epochs, "
-            "assignments and the state, and nothing that may still be lost."
-        ),
-        clauses=("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5"),
-        violated_by=("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter"),
+    id = "reads.committed"
+    sentence = (
+        "Describe and list show a consumer group as it is committed: all members, epochs, "
+        "assignments and the state, and nothing that may still be lost."
     )
+    clauses = ("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5")
+    violated_by = ("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter")
 
     def __init__(self, model: ShadowModel) -> None:
         super().__init__(model)

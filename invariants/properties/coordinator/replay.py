@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rebalance_sim.invariants.engine.formatting import first_difference
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -32,7 +32,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, OffsetCommit, Record
 
-__all__ = ["CommitBeforeResponse", "CommittedKept", "ReplayEquivalence", "RollbackExact"]
+ORDER = 80
+
 
 RecordKey = tuple[int, str, str, int]
 """Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
@@ -46,12 +47,10 @@ class ReplayEquivalence(Property):
     """coordinator C18, twice: against the shadow model after each batch, against the coordinator's
     own replay when the log has doubled and after each load."""
 
-    spec = PropertySpec(
-        id="log.replay_equivalence",
-        sentence="Replaying the log into an empty coordinator gives the state that is served.",
-        clauses=("coordinator C18", "defects S5"),
-        violated_by=("KAFKA-16147", "KAFKA-19274", "test:memory-only-change"),
-    )
+    id = "log.replay_equivalence"
+    sentence = "Replaying the log into an empty coordinator gives the state that is served."
+    clauses = ("coordinator C18", "defects S5")
+    violated_by = ("KAFKA-16147", "KAFKA-19274", "test:memory-only-change")
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:
@@ -132,12 +131,10 @@ class RollbackExact(Property):
     """coordinator C19, offsets included. A host that rolls an active shard back shows it as a
     truncation of its log."""
 
-    spec = PropertySpec(
-        id="log.rollback_exact",
-        sentence="After a rollback the state is the one that the remaining log describes.",
-        clauses=("coordinator C19", "defects S5"),
-        violated_by=("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only"),
-    )
+    id = "log.rollback_exact"
+    sentence = "After a rollback the state is the one that the remaining log describes."
+    clauses = ("coordinator C19", "defects S5")
+    violated_by = ("KAFKA-19274", "mut-keeps-failed-batch", "test:rollback-of-log-only")
     judges_mixed = True
 
     def on_truncated(self, step: Step) -> Finding | None:
@@ -180,15 +177,13 @@ class RollbackExact(Property):
 class CommitBeforeResponse(Property):
     """coordinator C20. Reads (describe, list) show committed state and wait for nothing."""
 
-    spec = PropertySpec(
-        id="log.commit_before_response",
-        sentence=(
-            "No answer is released before its records, and all records written before it, are "
-            "committed."
-        ),
-        clauses=("coordinator C20", "coordinator E2", "defects S5"),
-        violated_by=("mut-reply-before-commit", "KAFKA-16973", "KafScale-121"),
+    id = "log.commit_before_response"
+    sentence = (
+        "No answer is released before its records, and all records written before it, are "
+        "committed."
     )
+    clauses = ("coordinator C20", "coordinator E2", "defects S5")
+    violated_by = ("mut-reply-before-commit", "KAFKA-16973", "KafScale-121")
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:
@@ -232,12 +227,10 @@ class CommittedKept(Property):
     The log may hold records of other groups: they are seen as gaps, and not judged here.
     """
 
-    spec = PropertySpec(
-        id="log.committed_kept",
-        sentence="A committed record never disappears, and no offset is committed twice.",
-        clauses=("coordinator C21", "defects S5"),
-        violated_by=("test:lost-commit",),
-    )
+    id = "log.committed_kept"
+    sentence = "A committed record never disappears, and no offset is committed twice."
+    clauses = ("coordinator C21", "defects S5")
+    violated_by = ("test:lost-commit",)
     judges_mixed = True
 
     def __init__(self, model: ShadowModel) -> None:

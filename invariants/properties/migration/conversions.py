@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.formatting import listed
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, StepKind, shard_of
+from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.runtime.outcome import TimerKey
@@ -21,26 +21,16 @@ from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerG
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit
 
-__all__ = [
-    "ConversionKeeps",
-    "ConversionUndone",
-    "DowngradedWhenDue",
-    "NothingParkedAfterUpgrade",
-    "OneGroupPerId",
-]
+ORDER = 200
 
 
 class OneGroupPerId(Property):
     """classic H6."""
 
-    spec = PropertySpec(
-        id="conversion.one_group",
-        sentence=(
-            "After each batch the log has at most one group under the id, classic or consumer."
-        ),
-        clauses=("classic H6", "classic §7.1"),
-        violated_by=("test:conversion-without-tombstone",),
-    )
+    id = "conversion.one_group"
+    sentence = "After each batch the log has at most one group under the id, classic or consumer."
+    clauses = ("classic H6", "classic §7.1")
+    violated_by = ("test:conversion-without-tombstone",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -57,18 +47,16 @@ class OneGroupPerId(Property):
 class ConversionKeeps(Property):
     """classic H7."""
 
-    spec = PropertySpec(
-        id="conversion.keeps",
-        sentence=(
-            "A conversion keeps members, instance ids, subscriptions and offsets, but for the "
-            "member that brings it about; the number shared with clients does not fall."
-        ),
-        clauses=("classic H7", "classic §7.3", "classic §7.8"),
-        violated_by=(
-            "test:conversion-loses-member",
-            "test:conversion-number-falls",
-            "test:conversion-drops-offsets",
-        ),
+    id = "conversion.keeps"
+    sentence = (
+        "A conversion keeps members, instance ids, subscriptions and offsets, but for the "
+        "member that brings it about; the number shared with clients does not fall."
+    )
+    clauses = ("classic H7", "classic §7.3", "classic §7.8")
+    violated_by = (
+        "test:conversion-loses-member",
+        "test:conversion-number-falls",
+        "test:conversion-drops-offsets",
     )
     judges_mixed = True
 
@@ -182,15 +170,13 @@ def _goes(step: Step, member_id: str) -> bool:
 class NothingParkedAfterUpgrade(Property):
     """classic H8."""
 
-    spec = PropertySpec(
-        id="conversion.nothing_parked",
-        sentence=(
-            "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
-            "and none is parked there."
-        ),
-        clauses=("classic H8", "classic §7.3", "classic §7.5"),
-        violated_by=("test:conversion-forgets-parked", "test:hybrid-parks"),
+    id = "conversion.nothing_parked"
+    sentence = (
+        "No JoinGroup or SyncGroup is still parked when a group has become a consumer group, "
+        "and none is parked there."
     )
+    clauses = ("classic H8", "classic §7.3", "classic §7.5")
+    violated_by = ("test:conversion-forgets-parked", "test:hybrid-parks")
     judges_mixed = True
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -215,15 +201,13 @@ class DowngradedWhenDue(Property):
     """classic H9. That only classic members are left after a plain join is no reason
     (classic §7.8)."""
 
-    spec = PropertySpec(
-        id="conversion.downgraded_when_due",
-        sentence=(
-            "When a member goes, or a static one is replaced, and only classic members remain, the "
-            "group becomes a classic one, if the policy allows that and they fit."
-        ),
-        clauses=("classic H9", "classic §7.8"),
-        violated_by=("KAFKA-17317", "test:conversion-not-back"),
+    id = "conversion.downgraded_when_due"
+    sentence = (
+        "When a member goes, or a static one is replaced, and only classic members remain, the "
+        "group becomes a classic one, if the policy allows that and they fit."
     )
+    clauses = ("classic H9", "classic §7.8")
+    violated_by = ("KAFKA-17317", "test:conversion-not-back")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -245,15 +229,13 @@ class DowngradedWhenDue(Property):
 class ConversionUndone(Property):
     """classic H13."""
 
-    spec = PropertySpec(
-        id="conversion.undone",
-        sentence=(
-            "If a conversion cannot be written, the group is what it was before, with the same "
-            "members at the same generation or epoch."
-        ),
-        clauses=("classic H13", "classic §8.3"),
-        violated_by=("test:conversion-half-undone", "test:conversion-back-half-undone"),
+    id = "conversion.undone"
+    sentence = (
+        "If a conversion cannot be written, the group is what it was before, with the same "
+        "members at the same generation or epoch."
     )
+    clauses = ("classic H13", "classic §8.3")
+    violated_by = ("test:conversion-half-undone", "test:conversion-back-half-undone")
     judges_mixed = True
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -23,27 +23,19 @@ from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
 
-__all__ = [
-    "HybridAnswers",
-    "HybridMembersCounted",
-    "HybridSessions",
-    "HybridSyncNotBehind",
-    "HybridTimers",
-]
+ORDER = 190
 
 
 class HybridMembersCounted(Property):
     """First half of classic H3."""
 
-    spec = PropertySpec(
-        id="hybrid.members_counted",
-        sentence=(
-            "A consumer group knows how many of its members speak the classic protocol, and how "
-            "many of them offer each assignor."
-        ),
-        clauses=("classic H3", "classic §7.1"),
-        violated_by=("test:hybrid-miscounted", "test:hybrid-assignors-miscounted"),
+    id = "hybrid.members_counted"
+    sentence = (
+        "A consumer group knows how many of its members speak the classic protocol, and how "
+        "many of them offer each assignor."
     )
+    clauses = ("classic H3", "classic §7.1")
+    violated_by = ("test:hybrid-miscounted", "test:hybrid-assignors-miscounted")
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -92,15 +84,13 @@ class HybridMembersCounted(Property):
 class HybridSessions(Property):
     """Second half of classic H3."""
 
-    spec = PropertySpec(
-        id="hybrid.session_timeout",
-        sentence=(
-            "A Heartbeat or SyncGroup that a consumer group grants, or asks its sender to rejoin "
-            "by, renews the session of the member for the member's own timeout."
-        ),
-        clauses=("classic H3", "classic §7.7"),
-        violated_by=("test:hybrid-session-of-group",),
+    id = "hybrid.session_timeout"
+    sentence = (
+        "A Heartbeat or SyncGroup that a consumer group grants, or asks its sender to rejoin "
+        "by, renews the session of the member for the member's own timeout."
     )
+    clauses = ("classic H3", "classic §7.7")
+    violated_by = ("test:hybrid-session-of-group",)
     judges_mixed = True
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -132,15 +122,13 @@ class HybridSessions(Property):
 class HybridAnswers(Property):
     """classic H4."""
 
-    spec = PropertySpec(
-        id="hybrid.answers",
-        sentence=(
-            "The generation that a JoinGroup to a consumer group answers is the member's epoch, "
-            "and what a SyncGroup gives is what the member is assigned at that epoch."
-        ),
-        clauses=("classic H4", "classic §7.5", "classic §7.6"),
-        violated_by=("test:hybrid-wrong-generation", "test:hybrid-target-told"),
+    id = "hybrid.answers"
+    sentence = (
+        "The generation that a JoinGroup to a consumer group answers is the member's epoch, "
+        "and what a SyncGroup gives is what the member is assigned at that epoch."
     )
+    clauses = ("classic H4", "classic §7.5", "classic §7.6")
+    violated_by = ("test:hybrid-wrong-generation", "test:hybrid-target-told")
     judges_mixed = True
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -191,15 +179,13 @@ class HybridSyncNotBehind(Property):
     """classic H5. From 4.3 on, a member is behind only when the new target is known
     (classic §7.6)."""
 
-    spec = PropertySpec(
-        id="hybrid.sync_not_behind",
-        sentence=(
-            "A SyncGroup to a consumer group succeeds only for a member that is at the target "
-            "epoch (4.1: at the group epoch), or has partitions to revoke."
-        ),
-        clauses=("classic H5", "classic §7.6"),
-        violated_by=("test:hybrid-sync-behind",),
+    id = "hybrid.sync_not_behind"
+    sentence = (
+        "A SyncGroup to a consumer group succeeds only for a member that is at the target "
+        "epoch (4.1: at the group epoch), or has partitions to revoke."
     )
+    clauses = ("classic H5", "classic §7.6")
+    violated_by = ("test:hybrid-sync-behind",)
     judges_mixed = True
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -224,18 +210,16 @@ class HybridSyncNotBehind(Property):
 class HybridTimers(Property):
     """classic H10."""
 
-    spec = PropertySpec(
-        id="hybrid.member_timers",
-        sentence=(
-            "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
-            "SyncGroup, which ends that; members of the consumer protocol have no such timers."
-        ),
-        clauses=("classic H10", "classic §7.7"),
-        violated_by=(
-            "test:hybrid-join-timer-kept",
-            "test:hybrid-sync-timer-kept",
-            "test:hybrid-timer-of-consumer",
-        ),
+    id = "hybrid.member_timers"
+    sentence = (
+        "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
+        "SyncGroup, which ends that; members of the consumer protocol have no such timers."
+    )
+    clauses = ("classic H10", "classic §7.7")
+    violated_by = (
+        "test:hybrid-join-timer-kept",
+        "test:hybrid-sync-timer-kept",
+        "test:hybrid-timer-of-consumer",
     )
     judges_mixed = True
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, StepKind, shard_of
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.offset_model import OffsetKey
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, StepKind, shard_of
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -23,7 +23,8 @@ from rebalance_sim.protocol.wire.offset_messages import (
 from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CommitOfTopic", "FetchFenced", "FetchShown", "GroupGone", "OffsetsKept"]
+ORDER = 150
+
 
 MINUTE_MS = 60_000
 
@@ -31,15 +32,13 @@ MINUTE_MS = 60_000
 class OffsetsKept(Property):
     """coordinator §8.3-§8.6."""
 
-    spec = PropertySpec(
-        id="offsets.kept",
-        sentence=(
-            "An offset is deleted with its topic or its group, and else only while nobody "
-            "subscribes to its topic: on request, or when its retention is over."
-        ),
-        clauses=("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6"),
-        violated_by=("mut-expire-subscribed", "mut-expire-early"),
+    id = "offsets.kept"
+    sentence = (
+        "An offset is deleted with its topic or its group, and else only while nobody "
+        "subscribes to its topic: on request, or when its retention is over."
     )
+    clauses = ("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6")
+    violated_by = ("mut-expire-subscribed", "mut-expire-early")
 
     def on_append(self, step: Step) -> Finding | None:
         """Look at every offset that was deleted, and keep the offset model, if there is one, in
@@ -116,15 +115,13 @@ class OffsetsKept(Property):
 class GroupGone(Property):
     """coordinator §8.6: what compaction leaves of a deleted group is nothing."""
 
-    spec = PropertySpec(
-        id="log.deleted_group_gone",
-        sentence=(
-            "A group is deleted only when it has no members, and nothing of it stays behind in "
-            "the log: no target, no pattern, no offset."
-        ),
-        clauses=("coordinator §8.5", "coordinator §8.6", "coordinator §9.2"),
-        violated_by=("mut-delete-keeps-offsets", "test:group-deleted-with-members"),
+    id = "log.deleted_group_gone"
+    sentence = (
+        "A group is deleted only when it has no members, and nothing of it stays behind in "
+        "the log: no target, no pattern, no offset."
     )
+    clauses = ("coordinator §8.5", "coordinator §8.6", "coordinator §9.2")
+    violated_by = ("mut-delete-keeps-offsets", "test:group-deleted-with-members")
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at what was there when the last record of the group was written."""
@@ -151,15 +148,13 @@ class FetchShown(Property):
     """coordinator §8.2: stable offsets are the newest, and wait; all others are the committed
     ones."""
 
-    spec = PropertySpec(
-        id="offsets.fetch_shows_committed",
-        sentence=(
-            "An offset fetch that does not wait shows the offsets of the last committed offset of "
-            "the log, and one that waits shows the newest."
-        ),
-        clauses=("coordinator §8.2", "coordinator §9.4"),
-        violated_by=("mut-reads-uncommitted",),
+    id = "offsets.fetch_shows_committed"
+    sentence = (
+        "An offset fetch that does not wait shows the offsets of the last committed offset of "
+        "the log, and one that waits shows the newest."
     )
+    clauses = ("coordinator §8.2", "coordinator §9.4")
+    violated_by = ("mut-reads-uncommitted",)
 
     def on_request(self, step: Step) -> Finding | None:
         """Compare an immediate answer with the log; others only where somebody keeps the offset
@@ -203,12 +198,10 @@ class FetchShown(Property):
 class FetchFenced(Property):
     """coordinator §8.2: a fetch that is signed needs its member, at exactly its epoch."""
 
-    spec = PropertySpec(
-        id="offsets.fetch_fenced",
-        sentence="A signed offset fetch is answered at the member's present epoch only.",
-        clauses=("coordinator §8.2",),
-        violated_by=("mut-fetch-no-fence",),
-    )
+    id = "offsets.fetch_fenced"
+    sentence = "A signed offset fetch is answered at the member's present epoch only."
+    clauses = ("coordinator §8.2",)
+    violated_by = ("mut-fetch-no-fence",)
 
     def on_request(self, step: Step) -> Finding | None:
         """Look at every fetch of a member that was answered."""
@@ -235,15 +228,13 @@ class FetchFenced(Property):
 class CommitOfTopic(Property):
     """coordinator D13, and what clients make of it: offsets go by the name of a topic."""
 
-    spec = PropertySpec(
-        id="offsets.of_this_topic",
-        sentence=(
-            "An offset is stored for the topic that the request names, and what was reached in a "
-            "deleted topic is not stored for the one that has its name."
-        ),
-        clauses=("coordinator §8.4", "coordinator D13"),
-        violated_by=("test:commit-for-another-topic",),
+    id = "offsets.of_this_topic"
+    sentence = (
+        "An offset is stored for the topic that the request names, and what was reached in a "
+        "deleted topic is not stored for the one that has its name."
     )
+    clauses = ("coordinator §8.4", "coordinator D13")
+    violated_by = ("test:commit-for-another-topic",)
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Compare what the client means, what the broker understands, and what it writes."""

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rebalance_sim.invariants.engine.property import Finding, Property, PropertySpec
-from rebalance_sim.invariants.engine.step import Step, shard_of
 from rebalance_sim.invariants.model.ledger import MemberEntry
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CommitFenced", "CommitOfOwner", "RightfulCommitAccepted"]
+ORDER = 140
 
 
 class CommitFenced(Property):
     """coordinator C22 and client O3."""
 
-    spec = PropertySpec(
-        id="offsets.commit_fenced",
-        sentence=(
-            "A commit is stored only at the member's epoch, or at an older one for partitions kept "
-            "since then, or for a group without members at no epoch."
-        ),
-        clauses=("coordinator C22", "client O3", "defects S4"),
-        violated_by=("mut-commit-no-fence", "KAFKA-19274"),
+    id = "offsets.commit_fenced"
+    sentence = (
+        "A commit is stored only at the member's epoch, or at an older one for partitions kept "
+        "since then, or for a group without members at no epoch."
     )
+    clauses = ("coordinator C22", "client O3", "defects S4")
+    violated_by = ("mut-commit-no-fence", "KAFKA-19274")
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
         """Look at every partition that was stored."""
@@ -57,17 +55,15 @@ class CommitOfOwner(Property):
     """coordinator E4. An equal epoch is all that the coordinator looks at, so this rests on the
     clients too."""
 
-    spec = PropertySpec(
-        id="offsets.commit_of_owner",
-        sentence="A commit for a partition that another member holds is not stored.",
-        clauses=("coordinator E4", "defects S4"),
-        violated_by=(
-            "KAFKA-16258",
-            "mut-ack-before-stop",
-            "mut-client-commits-released",
-            "mut-client-rejoins-before-lost",
-            "mut-client-reports-target",
-        ),
+    id = "offsets.commit_of_owner"
+    sentence = "A commit for a partition that another member holds is not stored."
+    clauses = ("coordinator E4", "defects S4")
+    violated_by = (
+        "KAFKA-16258",
+        "mut-ack-before-stop",
+        "mut-client-commits-released",
+        "mut-client-rejoins-before-lost",
+        "mut-client-reports-target",
     )
 
     def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
@@ -99,15 +95,13 @@ class RightfulCommitAccepted(Property):
     """defects L4 for commits, as KIP-1251 has it; KIP-848 asks for the present epoch
     (coordinator §13, row 22)."""
 
-    spec = PropertySpec(
-        id="offsets.rightful_commit",
-        sentence=(
-            "A commit is not refused because the member's epoch has moved on, if the member has "
-            "kept its partitions since the epoch of the commit."
-        ),
-        clauses=("coordinator §8.1", "defects L4"),
-        violated_by=("KAFKA-20066",),
+    id = "offsets.rightful_commit"
+    sentence = (
+        "A commit is not refused because the member's epoch has moved on, if the member has "
+        "kept its partitions since the epoch of the commit."
     )
+    clauses = ("coordinator §8.1", "defects L4")
+    violated_by = ("KAFKA-20066",)
 
     def on_commit_refused(self, step: Step) -> Finding | None:
         """Look at every partition that was refused as stale."""

@@ -1,4 +1,4 @@
-"""The registry: complete, consistent, and the source of docs/invariants.md."""
+"""The properties: complete, consistent, and the source of docs/properties.md."""
 
 from __future__ import annotations
 
@@ -9,18 +9,13 @@ import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
 from falsified_records import FALSIFIED
 
-from rebalance_sim.invariants.engine.property import TRIGGERS
-from rebalance_sim.invariants.engine.reachability import SOMETIMES
-from rebalance_sim.invariants.engine.registry import (
-    COVERED_BY_OTHERS,
-    PROPERTIES,
-    PROPERTY_CLASSES,
-    as_markdown,
-)
+from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS, PROPERTIES
+from rebalance_sim.invariants.engine.page import COVERED_BY_OTHERS, as_markdown
+from rebalance_sim.invariants.property import TRIGGERS
 from rebalance_sim.protocol.hosting.broker_rules import BROKER_DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFECT_IDS
 
-DOCS = Path(__file__).parents[2] / "docs" / "invariants.md"
+DOCS = Path(__file__).parents[2] / "docs" / "properties.md"
 
 CLAUSES = (
     *(f"coordinator C{n}" for n in range(1, 26)),
@@ -47,7 +42,7 @@ CLAUSES = (
 
 def test_ids_are_unique_lower_case_and_dotted():
     """They are keys in results that are kept for months."""
-    ids = [spec.id for spec in PROPERTIES] + [item.id for item in SOMETIMES]
+    ids = [item.id for item in PROPERTIES]
     assert len(set(ids)) == len(ids)
     for one in ids:
         assert re.fullmatch(r"[a-z][a-z_]*(\.[a-z0-9_-]+)+", one), one
@@ -63,29 +58,29 @@ def test_every_clause_has_a_property_or_a_reason(clause):
 def test_every_property_names_what_violates_it_and_that_exists():
     """An invariant that never fired on a planted bug has proved nothing."""
     mutants = {*DEFECT_IDS, *BROKER_DEFECTS, *FALSIFIED}
-    for spec in PROPERTIES:
+    for spec in (*INVARIANTS, *LIVENESS):
         assert spec.violated_by, spec.id
         assert set(spec.violated_by) <= mutants, spec.id
 
 
 def test_every_test_mutant_serves_a_property():
     """No mutant is kept that nobody needs."""
-    wanted = {name for spec in PROPERTIES for name in spec.violated_by}
+    wanted = {name for spec in (*INVARIANTS, *LIVENESS) for name in spec.violated_by}
     assert set(FALSIFIED) <= wanted
 
 
 def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener():
     """A trigger that is misspelt would be a property that nobody checks."""
     received = set()
-    for kind in PROPERTY_CLASSES:
+    for kind in INVARIANTS:
         methods = {name for name in dir(kind) if name.startswith("on_")}
         assert methods
-        assert methods <= set(TRIGGERS), kind.spec.id
+        assert methods <= set(TRIGGERS), kind.id
         received |= methods
     assert set(TRIGGERS) - received <= {"on_client_gone"}  # Only coverage counts crashes.
 
 
-def test_the_documentation_is_made_from_the_registry():
-    """Run ``python -m rebalance_sim.invariants.engine.registry > docs/invariants.md`` after a
+def test_the_documentation_is_made_from_the_properties():
+    """Run ``python -m rebalance_sim.invariants.engine.page > docs/properties.md`` after a
     change."""
     assert DOCS.read_text() == as_markdown()

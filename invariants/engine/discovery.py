@@ -1,0 +1,57 @@
+"""Every property of this package, found by being there.
+
+Each module below ``properties/`` may define properties: classes with an ``id``, or tuples of such
+classes. Modules are asked in ascending ``ORDER``, those without one last and by name; within a
+module the order is that of the definitions. So the cause of trouble comes before its consequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
+
+from rebalance_sim.invariants import properties
+from rebalance_sim.invariants.property import Kind, Property
+
+LAST = 1_000
+"""The order of a module that does not say any."""
+
+
+def find_properties(package: ModuleType) -> tuple[type[Property], ...]:
+    """All properties in the modules of a package, in the order in which they are asked."""
+    names = [
+        info.name
+        for info in walk_packages(package.__path__, f"{package.__name__}.")
+        if not info.ispkg
+    ]
+    modules = sorted(
+        map(import_module, names), key=lambda m: (getattr(m, "ORDER", LAST), m.__name__)
+    )
+    return tuple(found for module in modules for found in _defined_in(module))
+
+
+def _defined_in(module: ModuleType) -> Iterator[type[Property]]:
+    for value in vars(module).values():
+        for item in value if isinstance(value, tuple) else (value,):
+            if (
+                isinstance(item, type)
+                and issubclass(item, Property)
+                and "id" in vars(item)
+                and (item is not value or item.__module__ == module.__name__)
+            ):
+                yield item
+
+
+PROPERTIES: tuple[type[Property], ...] = find_properties(properties)
+"""All properties: invariants, liveness properties and reachability goals."""
+
+INVARIANTS = tuple(p for p in PROPERTIES if p.kind is Kind.ALWAYS)
+LIVENESS = tuple(p for p in PROPERTIES if p.kind is Kind.EVENTUALLY)
+GOALS = tuple(p for p in PROPERTIES if p.kind is Kind.SOMETIMES)
+
+
+def unmet_goals(coverage: Mapping[str, int]) -> list[type[Property]]:
+    """The goals that the merged coverage of a sweep has not reached."""
+    return [goal for goal in GOALS if not goal.is_met(coverage)]

@@ -1,0 +1,72 @@
+"""The page docs/properties.md, made from the properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from rebalance_sim.invariants.engine.discovery import GOALS, INVARIANTS, LIVENESS
+from rebalance_sim.invariants.property import TRIGGERS
+
+COVERED_BY_OTHERS: Mapping[str, str] = MappingProxyType(
+    {
+        "coordinator E2": (
+            "a client gets only answers, and log.commit_before_response holds every answer back"
+        ),
+        "TLA+ TypeOK": "types are checked statically; states by client.transition.legal",
+        "TLA+ EventuallyConverges": "bounded, as liveness.converges",
+    }
+)
+"""Clause of a source -> why it has no property of its own."""
+
+
+def as_markdown() -> str:
+    """The page docs/properties.md."""
+    lines = [
+        "# Properties",
+        "",
+        "Made from the modules below `invariants/properties/`; change these, then run"
+        " `python -m rebalance_sim.invariants.engine.page > docs/properties.md`.",
+        "",
+        "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
+        " client §11.3, `KIP-848` a chapter of that text.",
+        "*Full* marks properties about a state, which a full check can judge on a still picture of"
+        " the world; what it has to take from the shadow model instead follows in brackets.",
+        "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
+        " the tests only.",
+        "",
+        "## Invariants: always, after every step",
+        "",
+        "| id | property | clauses | looked at when | full | violated by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for item in INVARIANTS:
+        when = "; ".join(TRIGGERS[name] for name in item.triggers())
+        relies_on = f" ({', '.join(item.relies_on)})" if item.relies_on else ""
+        full = f"yes{relies_on}" if item.judges_states() else ""
+        violated_by = ", ".join(item.violated_by)
+        lines.append(
+            _row(f"`{item.id}`", item.sentence, ", ".join(item.clauses), when, full, violated_by)
+        )
+    lines += ["", "## Liveness properties: eventually, in the quiet period after the faults", ""]
+    lines += ["| id | property | clauses | violated by |", "|---|---|---|---|"]
+    lines += [
+        _row(f"`{item.id}`", item.sentence, ", ".join(item.clauses), ", ".join(item.violated_by))
+        for item in LIVENESS
+    ]
+    lines += ["", "## Reachability goals: sometimes, over a sweep", ""]
+    lines += ["| id | must have happened |", "|---|---|"]
+    lines += [_row(f"`{item.id}`", item.sentence) for item in GOALS]
+    lines += ["", "## Clauses without a property of their own", ""]
+    lines += ["| clause | why |", "|---|---|"]
+    lines += [_row(clause, why) for clause, why in COVERED_BY_OTHERS.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _row(*cells: str) -> str:
+    escaped: Iterable[str] = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

@@ -1,0 +1,135 @@
+"""The time after the last fault, and how long things may take then.
+
+Sources: coordinator §14.3; client §12 (client O5, O6); defects L1-L3, L6. Bounds are computed from
+the configuration.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.step import ClientView, WorldView
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
+
+SLACK_BATCHES = 4
+"""Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
+
+SLACK_INTERVALS = 4
+"""Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
+acknowledge that, and one for polls, searches and round trips."""
+
+
+class QuietPeriod:
+    """When the quiet period of one group began, and its bounds.
+
+    A load of a coordinator during the quiet period starts all bounds anew, as it restarts all
+    timers (coordinator L4); so does a client that starts, and one that has news for an assignor, as
+    that asks for a new target.
+    """
+
+    def __init__(self, view: WorldView, model: ShadowModel) -> None:
+        self._view = view
+        self._model = model
+        self.since_ms: int | None = None
+
+    def note_start(self, at_ms: int) -> None:
+        """No fault and no deliberate change from now on."""
+        self.since_ms = at_ms
+
+    def note_disturbance(self, at_ms: int) -> None:
+        """Timers were restarted; before the quiet period this means nothing."""
+        if self.since_ms is not None:
+            self.since_ms = max(self.since_ms, at_ms)
+
+    @property
+    def slack_ms(self) -> int:
+        """A few heartbeat intervals, the assignment interval, one lost answer, and a few
+        batches; of settings that were altered, the longest."""
+        config, history = self._view.config, self._model.config_history
+        clients = self._view.clients().values()
+        request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
+        # Clients go by the interval of their last answer, which may be longer than today's.
+        interval_ms = max(
+            config.group_consumer_heartbeat_interval_ms, history.longest_heartbeat_interval_ms
+        )
+        assignment_ms = max(
+            config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
+        )
+        batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
+        return SLACK_INTERVALS * interval_ms + assignment_ms + request_ms + batches_ms
+
+    @property
+    def ghost_bound_ms(self) -> int:
+        """From the quiet period on, until every ghost is gone."""
+        return self._view.config.group_consumer_max_session_timeout_ms + self.slack_ms
+
+    @property
+    def bound_ms(self) -> int:
+        """From the quiet period on, until everything has come about.
+
+        Where members compute targets, one may be too slow, and another has to begin anew. A classic
+        group may wait twice for commits of what is no more (docs/findings.md, "A deleted topic").
+        """
+        return self.ghost_bound_ms + self._settling_ms
+
+    @property
+    def _aware_ms(self) -> int:
+        """When a classic group has settled at the latest after topics changed: its leader learns of
+        that when its metadata are too old. -1 if that never happened, or does not matter."""
+        changed_ms = self._model.topics_changed_ms
+        ages = [
+            client.metadata_max_age_ms
+            for client in self._view.clients().values()
+            if client.member.kind in CLASSIC_KINDS
+        ]
+        if changed_ms < 0 or not ages:
+            return -1
+        return changed_ms + max(ages) + self.slack_ms + self._settling_ms
+
+    @property
+    def _settling_ms(self) -> int:
+        clients = self._view.clients().values()
+        rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
+        longer_ms = 0
+        if any(c.member.local_assignors for c in clients):
+            longer_ms = rebalance_ms + self.slack_ms
+        if self._model.has_lost_topics and any(c.member.kind in CLASSIC_KINDS for c in clients):
+            longer_ms += 2 * rebalance_ms
+        return rebalance_ms + longer_ms
+
+    def ghosts_are_gone_by(self, at_ms: int) -> bool:
+        """Whether members without a client must have been removed at this time."""
+        return self.since_ms is not None and at_ms - self.since_ms >= self.ghost_bound_ms
+
+    def is_settled_by(self, at_ms: int) -> bool:
+        """Whether everything must have come about at this time."""
+        return (
+            self.since_ms is not None
+            and at_ms - self.since_ms >= self.bound_ms
+            and at_ms >= self._aware_ms
+            and not self._is_too_slow()
+        )
+
+    def _is_too_slow(self) -> bool:
+        """Whether some application has stayed with a batch, or a classic client is to stay without
+        a heartbeat, for half of ``max.poll.interval.ms``.
+
+        To give partitions up takes two polls, one to begin with the commit and one for the
+        callback (client §4.1), and both have to fit into that time; and a classic member learns of
+        a rebalance by a heartbeat, and has that time to join. A member that is removed instead,
+        again and again, lets the group never come to rest.
+        """
+        return any(
+            2 * max(_longest_batch_ms(client), _longest_unaware_ms(client))
+            >= client.member.config.max_poll_interval_ms
+            for client in self._view.clients().values()
+        )
+
+
+def _longest_unaware_ms(client: ClientView) -> int:
+    """How long a classic member may take to learn of a rebalance; others are told by the answer."""
+    return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
+
+
+def _longest_batch_ms(client: ClientView) -> int:
+    """How long a batch has kept this client from ``poll``, in a world with a data plane."""
+    return 0 if client.intake is None else client.intake.longest_batch_ms

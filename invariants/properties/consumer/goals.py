@@ -1,0 +1,70 @@
+"""What a large sweep of consumer groups must have visited, or its silence proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.invariants.property import goal
+from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS
+from rebalance_sim.protocol.wire.records import MemberState
+
+ORDER = 400
+
+COMPUTATION_NOTIFIED = "computation.told"
+"""Coverage: a member was told to compute a target (the text of KIP-848)."""
+
+_SITUATIONS: Mapping[str, str] = {
+    "situation.new_target": "A target was computed.",
+    "situation.epochs_skipped": "One target served several group epochs.",
+    "situation.target_during_revocation": "A new target came while a member was revoking.",
+    "situation.leave": "A member left for good.",
+    "situation.leave_during_revocation": "A member left while it was revoking.",
+    "situation.static_leave": "A static member left for a while.",
+    "situation.static_replacement": "A static member took the place of its predecessor.",
+    "situation.rejoin_accepted": "A registered member joined again and was accepted.",
+    "situation.lost_response_accepted": "A member was accepted at its previous epoch.",
+    "situation.load": "A coordinator was loaded.",
+    "situation.load_beyond_high_watermark": "A load read records that were not committed yet.",
+    "situation.failover_during_revocation": "A load met a member that was revoking.",
+    "situation.failover_while_waiting": "A load met a member that waited for partitions.",
+    "situation.failover_before_target": "A load met a group epoch ahead of its target.",
+    "situation.truncation": "A log lost a tail that was not committed.",
+    "situation.crash_in_reconciling": "A client crashed while it reconciled.",
+    "situation.fenced_while_leaving": "A client that gave its partitions up to leave was fenced.",
+    "situation.zombie_fetches": "A removed client and the new owner could fetch one partition.",
+    "timer.session": "A session timer removed a member.",
+    "timer.rebalance": "A rebalance timer removed a member.",
+    "schedule.tie": "Events of the same instant were put in an order by lot.",
+}
+
+_OF_COMPUTATIONS: Mapping[str, str] = {
+    "computation.installed": "A target that a member had computed was installed.",
+    "computation.installed_late": "The group had moved on when its computed target was installed.",
+    "computation.to_heir": "A static successor was given what its predecessor was assigned.",
+    "computation.stale_epoch": "A member that computed had to wait for its new epoch.",
+    "computation.replaced": "Another member took the place of one that was too slow.",
+    "computation.refused_late": "A member that was replaced handed its target in.",
+    "computation.failover": "A coordinator was lost while a member computed for it.",
+    "computation.by_broker_instead": "The broker computed for a group that had computed itself.",
+    "computation.mixed_versions": "Members of different metadata versions were assigned together.",
+    "computation.warm_up_moved": "A Streams task moved to a member that had warmed it up.",
+}
+"""What must happen in a sweep in which members compute at all."""
+
+GOALS = (
+    *(
+        goal(
+            f"sometimes.reconciliation.{state.name.lower()}.{situation.name.lower()}",
+            f"A member in {state.name} {situation.value}.",
+            f"reconciliation.{state.name}.{situation.name}",
+        )
+        for state, situation in TRANSITIONS
+        # The state byte of newer software is written by no simulated broker.
+        if state is not MemberState.UNKNOWN
+    ),
+    *(goal(f"sometimes.{name}", sentence, name) for name, sentence in _SITUATIONS.items()),
+    *(
+        goal(f"sometimes.{name}", sentence, name, only_with=COMPUTATION_NOTIFIED)
+        for name, sentence in _OF_COMPUTATIONS.items()
+    ),
+)

@@ -1,0 +1,257 @@
+"""What a property is, how it is checked, and what is reported when it is violated.
+
+A property is a class, found by being there: any module below ``properties/`` may define some. One
+that is not part of this package is given to the checker beside the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
+
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.step import WorldView
+from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.versions.semantics import Semantics
+
+_NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
+
+
+class Kind(StrEnum):
+    """When a property must hold."""
+
+    ALWAYS = "always"
+    """An invariant: after every step."""
+    EVENTUALLY = "eventually"
+    """A liveness property: some time after the last fault."""
+    SOMETIMES = "sometimes"
+    """A reachability goal: in some run of a large sweep."""
+
+
+class Deadline(Enum):
+    """When something that must come about eventually is late."""
+
+    OWN = "the property says itself"
+    REMOVAL = "when whoever has gone must have been removed"
+    SETTLED = "when the group must have come to rest, unless only one member can compute its target"
+    END = "when the group must have come to rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A violated invariant, as its class saw it.
+
+    ``detail`` names member, partition and epochs. ``evidence`` holds the facts by which a defect
+    that the simulated version is known to have can be recognised (``known/``).
+    """
+
+    detail: str
+    evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
+
+
+class Late(NamedTuple):
+    """Something that should have come about by now, as the class of its property saw it.
+    ``since_ms`` is None if nobody saw it begin; ``client`` is the one that it hangs on, if any."""
+
+    subject: str
+    reason: str
+    client: str = ""
+    since_ms: int | None = None
+    evidence: Mapping[str, object] = _NO_EVIDENCE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Violation:
+    """A finding with its place in the run. ``known_as`` is the defect that explains it, or None."""
+
+    property: type[Property]
+    step_index: int
+    at_ms: int
+    detail: str
+    evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
+    known_as: str | None = None
+
+    def __str__(self) -> str:
+        known = f" [known: {self.known_as}]" if self.known_as else ""
+        clauses = ", ".join(self.property.clauses)
+        return (
+            f"{self.property.id} at step {self.step_index} ({self.at_ms} ms){known}: "
+            f"{self.detail}\n  property: {self.property.sentence} ({clauses})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """A liveness property that does not hold; the fields are those of ``Late``. ``known_as`` is
+    the shipped defect that explains it, or None."""
+
+    property: type[Property]
+    subject: str
+    reason: str
+    since_ms: int | None = None
+    client: str = ""
+    known_as: str | None = None
+
+    def __str__(self) -> str:
+        since = "" if self.since_ms is None else f" since {self.since_ms} ms"
+        return f"{self.property.id}: {self.subject} {self.reason}{since}"
+
+
+TRIGGERS: Mapping[str, str] = MappingProxyType(
+    {
+        "on_append": "a shard wrote records",
+        "on_change": "a shard wrote records of the group",
+        "on_heartbeat": "a heartbeat was answered, and it was not a steady one",
+        "on_refused": "a heartbeat was answered with an error",
+        "on_timers": "a shard armed or cancelled timers, beyond the session of the sender",
+        "on_timer_fired": "a shard's timer fired",
+        "on_request": "a shard handled any request",
+        "on_read": "a shard answered a describe or a list",
+        "on_assignment_request": "a shard answered a request of a member that computes a target",
+        "on_commit": "a shard stored offsets of a commit",
+        "on_commit_refused": "a shard refused offsets of a commit",
+        "on_loaded": "a shard became active",
+        "on_unloaded": "a shard gave up",
+        "on_truncated": "a log lost its tail",
+        "on_committed": "a high watermark advanced",
+        "on_released": "a broker let an answer go",
+        "on_metadata": "a shard took a new metadata image",
+        "on_effects": "a client's event had effects",
+        "on_moved": "a client's state, epoch, assignment or fetchable set changed",
+        "on_sent": "a client sent a heartbeat that is not its last one repeated in time",
+        "on_sent_owned": "a client sent a heartbeat with an owned list",
+        "on_joining": "a client sent a heartbeat at epoch 0",
+        "on_leaving": "a client sent a heartbeat at epoch -1 or -2",
+        "on_event": "a client takes an event that is neither a tick, a poll nor an answer",
+        "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
+        "on_client_started": "a client process started",
+        "on_client_gone": "a client process ended",
+        "on_written": "a coordinator learned what became of a write",
+        "on_escaped": "an exception escaped from a handler of a coordinator",
+        "on_classic": "a shard did something to a classic group",
+        "on_classic_request": "a shard handled a classic request",
+        "on_classic_answer": "an answer to a classic request was let go",
+        "on_classic_commit": "a shard stored offsets of a commit for a classic group",
+        "on_classic_client": "a client of the classic protocol took an event",
+        "on_ownership": "ownership moved, at the coordinator or at a client",
+    }
+)
+"""Method that an invariant may define -> when the checker calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """Of what a client takes and wants, the types that matter to an invariant; None: all of them.
+
+    ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
+    where one of these is among them.
+    """
+
+    events: tuple[type, ...] | None = None
+    effects: tuple[type, ...] | None = None
+
+
+class Property:
+    """Something that must hold, and how that is checked.
+
+    ``id`` never changes: it is a key in results that are kept. ``clauses`` names the rules it comes
+    from: citations of the documents in docs/reference/, ``TLA+`` with a property of the model of
+    client §11.3, ``KIP-848`` with a chapter. ``violated_by`` names defects and mutants
+    that violate it: ids of defects, and with ``test:`` those that exist in the tests only.
+    ``client_kinds`` are the kinds of client that it is about; if these are not all, the sentence
+    says so.
+
+    An invariant (``ALWAYS``) defines some of the methods of ``TRIGGERS``, each of which returns a
+    ``Finding`` or None. If it is about a state (not about a change), it also defines ``full``,
+    which judges the world as it stands and must agree with the triggers; ``relies_on`` names what
+    ``full`` takes from the shadow model nevertheless. With ``needs_data_plane`` it watches only
+    worlds that have one; with ``judges_mixed`` it holds for a consumer group with classic members
+    too, and when a group is converted.
+
+    A liveness property (``EVENTUALLY``) defines ``late``; a reachability goal (``SOMETIMES``) has
+    ``counters``, one of which must be above 0 (``goal`` makes one).
+
+    A property reads the shadow model and never writes to it. What it has to remember itself stands
+    in private attributes, and nobody else reads them.
+    """
+
+    id: ClassVar[str]
+    sentence: ClassVar[str]
+    clauses: ClassVar[tuple[str, ...]] = ()
+    violated_by: ClassVar[tuple[str, ...]] = ()
+    kind: ClassVar[Kind] = Kind.ALWAYS
+    client_kinds: ClassVar[tuple[str, ...]] = CLIENT_KINDS
+    interest: ClassVar[Interest] = Interest()
+    needs_data_plane: ClassVar[bool] = False
+    judges_mixed: ClassVar[bool] = False
+    relies_on: ClassVar[tuple[str, ...]] = ()
+    deadline: ClassVar[Deadline] = Deadline.SETTLED
+    counters: ClassVar[tuple[str, ...]] = ()
+    only_with: ClassVar[str | None] = None
+    """Of a goal: a counter without which a sweep has nothing to do with it."""
+
+    def __init__(self, model: ShadowModel) -> None:
+        self.model = model
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Look at the whole world as it stands; None is all right."""
+        return None
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterable[Late]:
+        """What has not come about; asked when the ``deadline`` has passed."""
+        raise NotImplementedError(f"{type(self).__name__} is no liveness property")
+
+    @classmethod
+    def is_met(cls, coverage: Mapping[str, int]) -> bool:
+        """Whether a goal was reached, or was not to be expected. ``coverage`` counts what the runs
+        of a sweep have visited (``Checker.coverage`` and the simulator's own, added up)."""
+        if cls.only_with is not None and not coverage.get(cls.only_with, 0):
+            return True
+        return any(coverage.get(name, 0) > 0 for name in cls.counters)
+
+    @classmethod
+    def applies_to(cls, semantics: Semantics) -> bool:
+        """Whether these semantics have what the property is about; else nobody is asked."""
+        return True
+
+    @classmethod
+    def triggers(cls) -> tuple[str, ...]:
+        """The triggers that this class listens to."""
+        return tuple(name for name in TRIGGERS if hasattr(cls, name))
+
+    @classmethod
+    def judges_states(cls) -> bool:
+        """Whether the property can be checked on a still picture of the world."""
+        return cls.full is not Property.full
+
+
+def goal(
+    property_id: str, sentence: str, *counters: str, only_with: str | None = None
+) -> type[Property]:
+    """A reachability goal: a large sweep must have visited one of the ``counters``."""
+    members = {
+        "__doc__": sentence,
+        "id": property_id,
+        "sentence": sentence,
+        "kind": Kind.SOMETIMES,
+        "counters": counters,
+        "only_with": only_with,
+    }
+    return type("Goal", (Property,), members)
+
+
+def first_among_living(
+    view: WorldView, judge: Callable[[str, GroupMember], Finding | None]
+) -> Finding | None:
+    """What is wrong with the first living client with which anything is: by name and member."""
+    for name, client in view.clients().items():
+        if client.is_alive:
+            finding = judge(name, client.member)
+            if finding is not None:
+                return finding
+    return None

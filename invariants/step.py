@@ -1,0 +1,245 @@
+"""What an invariant sees: one group of a world through narrow views, and each step as it happens.
+
+The simulator fills in one ``Step`` per atomic change, *after* the change is complete (records are
+appended and replayed, timers are armed, indices are up to date), and shows it to the checker. A
+step object is reused; a checker copies what it wants to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Protocol
+
+from rebalance_sim.protocol.clients import GroupMember
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import TimerCommand, TimerKey
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = [
+    "ClientView",
+    "IntakeView",
+    "ShardView",
+    "Step",
+    "StepKind",
+    "WorldView",
+    "shard_of",
+]
+
+
+class StepKind(StrEnum):
+    """The kinds of atomic change, with the fields of ``Step`` that each fills in.
+
+    A value is the name used in traces. ``index`` and ``at_ms`` are always set.
+    """
+
+    COORDINATOR_REQUEST = "coordinator.request"
+    """A shard handled a request: shard, request, response, records, timers, operation. There is no
+    response if the request is parked, or answered by a completion."""
+    COORDINATOR_TIMER = "coordinator.timer"
+    """A shard's timer fired: shard, event (its TimerKey), records, timers."""
+    COORDINATOR_LOADED = "coordinator.loaded"
+    """A shard finished loading and is active: shard, timers."""
+    COORDINATOR_UNLOADED = "coordinator.unloaded"
+    """A shard gave up, crashed, or could not load: shard, detail."""
+    LOG_COMMITTED = "log.committed"
+    """The high watermark of a leader advanced: shard (of the leader)."""
+    LOG_TRUNCATED = "log.truncated"
+    """A replica lost a tail that was not committed: shard (of that replica). Of an active shard: it
+    could not write a batch, and its memory is back where the log ends."""
+    RESPONSE_RELEASED = "response.released"
+    """A broker let an answer go: shard, request, response, operation."""
+    CLIENT_EVENT = "client.event"
+    """A member machine took an event: client, event, effects."""
+    CLIENT_STARTED = "client.started"
+    """A new process, also after a restart: client."""
+    CLIENT_CRASHED = "client.crashed"
+    """A process is gone without a word: client."""
+    METADATA_CHANGED = "metadata.changed"
+    """A shard took a new metadata image: shard (one step for each shard), timers."""
+    FAULT = "fault"
+    """A fault began or ended: fault (its value), detail (which of the two, in words)."""
+    CONFIG_CHANGED = "config.changed"
+    """A shard took altered settings: shard."""
+    ADMIN_RETURNED = "admin.returned"
+    """An administrator's client is done with a request: request, response (None: it gave up)."""
+    COORDINATOR_WRITTEN = "coordinator.written"
+    """What hung on a commit has happened, or on the failure of one: shard, event (the value that
+    the coordinator gave, which has a ``group_id``), records, timers, detail (the error, or empty).
+    """
+    COORDINATOR_ESCAPED = "coordinator.escaped"
+    """An exception escaped from a handler of the coordinator, and hard state is as before: shard,
+    detail (the exception), and what was handled: request (whose sender is answered
+    UNKNOWN_SERVER_ERROR), or event (the TimerKey of a timer, which is ignored; the value that hung
+    on a commit; None where topics or settings changed, or the log was loaded)."""
+
+
+class ShardView(Protocol):
+    """One coordinator shard on one broker. Its log may hold records of other groups, too.
+
+    Offsets count records from 0. Above the high watermark the log has one record per offset; below
+    it compaction may have removed some.
+    """
+
+    name: str
+    coordinator: GroupCoordinator
+    is_active: bool
+    leader_epoch: int
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        ...
+
+    @property
+    def high_watermark(self) -> int:
+        """Everything below this offset is committed, as far as this replica knows."""
+        ...
+
+    @property
+    def armed_timers(self) -> Mapping[TimerKey, Any]:
+        """Timers that are armed, by key."""
+        ...
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """The settings that its broker has heard of, whatever the coordinator makes of them."""
+        ...
+
+    def log_records(self) -> Sequence[Record]:
+        """Every record of this replica's log, in offset order."""
+        ...
+
+
+class IntakeView(Protocol):
+    """The records of one client process, in a world with a data plane.
+
+    An offset stands behind the last record of which something is said. None: the client has no
+    position in this partition.
+    """
+
+    @property
+    def longest_batch_ms(self) -> int:
+        """How long the application has stayed away from ``poll`` for a batch, at most; 0 if that
+        was never longer than from one poll to the next."""
+        ...
+
+    def fetched_offset(self, partition: TopicPartition) -> int | None:
+        """What has come from the leader."""
+        ...
+
+    def handed_out_offset(self, partition: TopicPartition) -> int | None:
+        """What ``poll`` has returned."""
+        ...
+
+    def processed_offset(self, partition: TopicPartition) -> int | None:
+        """What the application is done with."""
+        ...
+
+    def group_processed_offset(self, partition: TopicPartition) -> int | None:
+        """The furthest that any process has come, dead or alive; None if there was none."""
+        ...
+
+    def log_end_offset(self, partition: TopicPartition) -> int:
+        """What has been produced."""
+        ...
+
+
+class ClientView(Protocol):
+    """One client process; a restart is a new incarnation with a new member machine.
+
+    ``metadata_max_age_ms`` is how often a classic client looks for changed topics. ``intake`` is
+    None in a world without a data plane.
+    """
+
+    name: str
+    incarnation: int
+    member: GroupMember
+    is_alive: bool
+
+    @property
+    def metadata_max_age_ms(self) -> int:
+        """``metadata.max.age.ms``."""
+        ...
+
+    @property
+    def intake(self) -> IntakeView | None:
+        """The records that it takes."""
+        ...
+
+
+class WorldView(Protocol):
+    """Everything an invariant may look at: one group, its clients, the shards of its partition."""
+
+    group_id: str
+    config: CoordinatorConfig
+    semantics: Semantics
+
+    @property
+    def has_data_plane(self) -> bool:
+        """Whether clients fetch, buffer and process records."""
+        ...
+
+    @property
+    def now_ms(self) -> int:
+        """Simulated time."""
+        ...
+
+    def acting_shard(self) -> ShardView | None:
+        """The active shard with the highest leader epoch; None while nobody serves the group."""
+        ...
+
+    def clients(self) -> Mapping[str, ClientView]:
+        """Client name -> its present process, in ascending name."""
+        ...
+
+
+class Step:
+    """One atomic change. Fields that do not apply to a kind are None or empty.
+
+    ``operation`` numbers the requests of a shard; the release of an answer carries the number of
+    the request that it answers. 0: an answer that no coordinator made.
+    """
+
+    __slots__ = (
+        "at_ms",
+        "client",
+        "detail",
+        "effects",
+        "event",
+        "fault",
+        "index",
+        "kind",
+        "operation",
+        "records",
+        "request",
+        "response",
+        "shard",
+        "timers",
+    )
+
+    def __init__(self) -> None:
+        self.index = 0
+        self.at_ms = 0
+        self.kind = StepKind.FAULT
+        self.shard: ShardView | None = None
+        self.operation = 0
+        self.request: Any = None
+        self.response: Any = None
+        self.records: tuple[Record, ...] = ()
+        self.timers: tuple[TimerCommand, ...] = ()
+        self.client: ClientView | None = None
+        self.event: Any = None
+        self.effects: tuple[Any, ...] = ()
+        self.fault: Any = None
+        self.detail = ""
+
+
+def shard_of(step: Step) -> ShardView:
+    """The shard of a step whose kind has one. Raises ValueError if the host left it out."""
+    if step.shard is None:
+        raise ValueError(f"a step of kind {step.kind} must name its shard")
+    return step.shard
