@@ -23,6 +23,7 @@ from rebalance_sim.protocol.assignors.server import (
     java_hash_map_order,
 )
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
@@ -164,13 +165,12 @@ def _chosen_ids(trace: BrokerTrace) -> list[str]:
 
 def _as_on_a_broker(semantics: Semantics, guess: _Guess) -> Semantics:
     """Ties that a real broker breaks by the order of its hash maps are broken the same way."""
-    rules = {
+    ties = {
         "assignors": {**DEFAULT_ASSIGNORS, "uniform": UniformAssignor(order=java_hash_map_order)},
         "first_member": lambda self, member_ids: java_hash_map_order(member_ids)[0],
         "first_converted": lambda self, ids: sorted(ids)[guess.leader % len(ids)],
     }
-    coordinator = type("ReplayRules", (semantics.coordinator,), rules)
-    return replace(semantics, coordinator=coordinator)
+    return semantics.changed_by(type("ReplayRules", (MigrationRules,), ties))
 
 
 class _Replay:

@@ -30,17 +30,11 @@ from rebalance_sim.protocol.consumer.client_side.computation import (
     ComputationStep,
 )
 from rebalance_sim.protocol.consumer.reconciliation import TRANSITIONS, Effect, Situation
-from rebalance_sim.protocol.defects.coordinator_defects import COORDINATOR_DEFECTS
-from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
-from rebalance_sim.protocol.defects.server_assignor_defects import RANGE_DEFECTS, UNIFORM_DEFECTS
-from rebalance_sim.protocol.defects.streams_defects import STREAMS_DEFECTS
+from rebalance_sim.protocol.defects import DEFECTS, Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
-from rebalance_sim.protocol.versions.kip_848 import Kip848Rules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
-from rebalance_sim.scenarios.defects import DEFECTS, Defect
 from rebalance_sim.scenarios.result import OUTCOMES
 from rebalance_sim.sim.faults.faults import Fault
 
@@ -49,17 +43,12 @@ __all__ = ["PAGES", "regenerate"]
 PAGES = tuple(Path(__file__).parent / name for name in ("protocol.md", "scenarios.md"))
 
 _RULES: Mapping[str, type[MigrationRules]] = {
-    "kafka-4.3": MigrationRules,
-    "kafka-4.1": Kafka41Rules,
-    "kip-848": Kip848Rules,
+    name.removesuffix("-clean"): semantics.coordinator
+    for name, semantics in sorted(SEMANTICS.items(), key=lambda item: len(item[1].changes))
+    if f"{name}-clean" not in SEMANTICS
 }
-_DEFECTS: Mapping[str, type] = {
-    **COORDINATOR_DEFECTS,
-    **MEMBER_DEFECTS,
-    **UNIFORM_DEFECTS,
-    **RANGE_DEFECTS,
-    **STREAMS_DEFECTS,
-}
+"""The rules of each version without its shipped defects, those that change least first."""
+
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -187,8 +176,8 @@ def defect_table() -> str:
     rows = [
         (
             name,
-            ", ".join(v for v, semantics in SEMANTICS.items() if name in semantics.shipped_defects),
-            "see [findings.md](findings.md)" if name.startswith("sim-") else _of_defect(name),
+            ", ".join(version for version in _RULES if name in SEMANTICS[version].shipped_defects),
+            DEFECTS[name].title if name in DEFECTS else "see [findings.md](findings.md)",
         )
         for name in names
     ]
@@ -225,10 +214,6 @@ def _shows_as(defect: Defect) -> str:
     if defect.measured:
         return f"`{defect.measured}` grows"
     return ", ".join(defect.properties)
-
-
-def _of_defect(name: str) -> str:
-    return _summaries([_DEFECTS[name]])[0].removeprefix(f"{name}: ")
 
 
 _PARTS: Mapping[str, Callable[[], str]] = {

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebalance_sim.protocol.defects import DEFECTS
     from rebalance_sim.protocol.hosting.offsets_topic import partition_for
     from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
     from rebalance_sim.scenarios.case_studies import replay as replay_case_study
     from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
     from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED_PROTOCOLS
-    from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
+    from rebalance_sim.scenarios.defects import defect_scenario
     from rebalance_sim.scenarios.errors import ScenarioError
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.ownership import (
@@ -90,7 +91,7 @@ __all__ = [
 _PUBLIC = {
     "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
     "scenarios.compare": ("DEFAULT_PROTOCOLS", "with_protocol"),
-    "scenarios.defects": ("DEFECTS", "defect_scenario"),
+    "scenarios.defects": ("defect_scenario",),
     "scenarios.errors": ("ScenarioError",),
     "scenarios.generate.generator": ("generate",),
     "scenarios.ownership": ("OwnershipInterval", "OwnershipTrace", "ownership_intervals"),
@@ -101,6 +102,7 @@ _PUBLIC = {
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
     "scenarios.series": ("metrics_frame",),
     "scenarios.shrinking.shrink": ("shrink",),
+    "protocol.defects": ("DEFECTS",),
     "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.injector": ("fault_kind",),
     "sim.trace": ("FullTrace",),

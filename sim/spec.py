@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
-from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import semantics_named
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.admin.admin_events import ADMIN, AdminRequest, OffsetsList
 from rebalance_sim.sim.admin.settings import configs_ever_in_force
@@ -251,11 +251,9 @@ class WorldSpec:
         _not_empty(self, "group_id")
         _at_least(self, 1, "duration_ms")
         _at_least(self, 0, "quiet_period_ms")
-        if self.semantics not in SEMANTICS:
-            known = ", ".join(SEMANTICS)
-            raise ValueError(f"semantics {self.semantics!r} is not known; known are: {known}")
-        _, of_brokers = split_defects(SEMANTICS[self.semantics], self.defects)
-        if self.config.group_coordinator_append_linger_ms and broker_rules(of_brokers).reads_newest:
+        semantics = semantics_named(self.semantics).with_defects(*self.defects)
+        forgets_committed = semantics.rules(BrokerRules).reads_newest
+        if self.config.group_coordinator_append_linger_ms and forgets_committed:
             raise ValueError(
                 "defects: mut-reads-uncommitted forgets what is committed, and a batch that fails "
                 "goes back to that: set config.group_coordinator_append_linger_ms to 0"
@@ -264,7 +262,7 @@ class WorldSpec:
             _at_least(self, 1, "admin_interval_ms")
         _unique("topics", (topic.name for topic in self.topics))
         _unique("clients", (client.name for client in self.clients))
-        has_client_assignors = SEMANTICS[self.semantics].coordinator.has_client_assignors
+        has_client_assignors = semantics.coordinator.has_client_assignors
         for client in self.clients:
             if client.start_ms >= self.duration_ms:
                 raise ValueError(

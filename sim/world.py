@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rebalance_sim.invariants.step import WorldView
-from rebalance_sim.protocol.hosting.broker_rules import broker_rules, split_defects
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import semantics_named
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.admin.settings import SettingsAdmin
@@ -86,13 +86,13 @@ class World:
         is_over_budget: Callable[[], bool] | None = None,
         metrics_interval_ms: int | None = None,
     ) -> None:
-        semantics, of_brokers = split_defects(SEMANTICS[spec.semantics], spec.defects)
+        semantics = semantics_named(spec.semantics).with_defects(*spec.defects)
         self._partitions: dict[str, int] = {}
         self.spec = spec
         self.group_id = spec.group_ids[0]
         self.config = spec.config
         self.semantics = semantics
-        self.broker_rules = broker_rules(of_brokers)
+        self.broker_rules = semantics.rules(BrokerRules)()
         self.clock = Clock()
         self.streams = Streams(spec.seed)
         self.trace = Trace() if trace is None else trace

@@ -4,7 +4,7 @@
 - ``events``, ``effects``: what the host tells the machine, and what the machine wants.
 - ``config``: the settings of a consumer.
 - ``states``: the states and the one table of legal changes.
-- ``rules``, ``defects``: the decisions in which versions and defects differ.
+- ``member_rules``: the decisions in which versions and defects differ.
 - ``computing``: a target for the whole group, where the group has client-side assignors.
 
 Source of all rules: docs/reference/consumer-client.md; of the last one, coordinator §12.

@@ -8,9 +8,15 @@ version overrides some of them (``protocol/versions``), and so does a defect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
-from rebalance_sim.protocol.assignors.server import DEFAULT_ASSIGNORS, Assignor, SubscriptionType
+from rebalance_sim.protocol.assignors.server import (
+    DEFAULT_ASSIGNORS,
+    Assignor,
+    RangeAssignor,
+    SubscriptionType,
+    UniformAssignor,
+)
 from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -25,8 +31,6 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["ConsumerGroupRules", "Joiner", "TopicIds"]
 
 TopicIds = Callable[[Iterable[str]], frozenset[str]]
 """Names -> ids of the topics that exist under them."""
@@ -88,6 +92,13 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """A log may begin with any record, and hold tombstones of what it no longer names (KAFKA-17306,
     coordinator §9.3)."""
 
+    promotes_on_release = False
+    """What a member gives up passes to its next owner at once, and not at that one's next heartbeat
+    (coordinator §13)."""
+
+    parts: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {
+        "assignors": (UniformAssignor, RangeAssignor)
+    }
     assignors: Mapping[str, Assignor] = DEFAULT_ASSIGNORS
     ownership = OwnershipRules()
 

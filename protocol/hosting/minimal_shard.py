@@ -18,7 +18,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKey,
     Token,
 )
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
+from rebalance_sim.protocol.runtime.rule_set import CORRECT_RULES, RuleSet
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
@@ -37,7 +37,7 @@ class Shard:
         self,
         *,
         config: CoordinatorConfig,
-        semantics: Semantics = DEFAULT_SEMANTICS,
+        semantics: RuleSet = CORRECT_RULES,
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
         compile_regex: CompileRegex = no_regex_engine,

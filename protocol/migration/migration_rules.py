@@ -1,5 +1,4 @@
-"""The decisions about groups with members of both protocols in which
-versions or defects differ.
+"""The decisions about groups with members of both protocols in which versions or defects differ.
 
 Source: classic §7.
 """
@@ -12,8 +11,6 @@ from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
-
-__all__ = ["MigrationRules"]
 
 
 class MigrationRules(ConsumerGroupRules, ClassicGroupRules):

@@ -28,6 +28,7 @@ from rebalance_sim.protocol.consumer.timer_expiry import fired
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
 from rebalance_sim.protocol.consumer.validation import validate_heartbeat
 from rebalance_sim.protocol.migration.classic_router import ClassicRequests
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.migration.upgrade import upgrade
 from rebalance_sim.protocol.runtime.coordinator_config import (
     ConfigsInForce,
@@ -47,8 +48,8 @@ from rebalance_sim.protocol.runtime.outcome import (
 )
 from rebalance_sim.protocol.runtime.reads import ReadRequest, Reads
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
+from rebalance_sim.protocol.runtime.rule_set import CORRECT_RULES, RuleSet
 from rebalance_sim.protocol.runtime.timeline import Timeline
-from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupPrepareAssignmentRequest,
@@ -105,7 +106,7 @@ class GroupCoordinator:
         *,
         config: CoordinatorConfig,
         new_member_id: Callable[[], str],
-        semantics: Semantics = DEFAULT_SEMANTICS,
+        semantics: RuleSet = CORRECT_RULES,
         image: MetadataImage = EMPTY_IMAGE,
         compile_regex: CompileRegex = no_regex_engine,
         keeps_history: bool = False,
@@ -114,7 +115,7 @@ class GroupCoordinator:
         self.semantics = semantics
         self._context = CoordinatorContext(
             configs=ConfigsInForce(broker=config, groups=group_configs),
-            rules=semantics.coordinator(),
+            rules=semantics.rules(MigrationRules)(),
             image=image,
             new_member_id=new_member_id,
             compile_regex=compile_regex,

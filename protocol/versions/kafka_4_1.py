@@ -1,7 +1,4 @@
-"""What Apache Kafka 4.1 does otherwise than the clean rules.
-
-Source: coordinator §16, classic §7.4, §7.8.
-"""
+"""Apache Kafka 4.1, where it differs from 4.3 (coordinator §16; classic §7.4, §7.8)."""
 
 from __future__ import annotations
 
@@ -10,11 +7,13 @@ from collections.abc import Mapping
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions import kafka_4_3
+from rebalance_sim.protocol.versions.version import Version
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
-class Kafka41Rules(MigrationRules):
-    """Apache Kafka 4.1 without its known defects (coordinator §16)."""
+class Kafka41(MigrationRules):
+    """The coordinator of 4.1."""
 
     initial_group_epoch = 0
     writes_assignment_epochs = False
@@ -41,3 +40,18 @@ class Kafka41Rules(MigrationRules):
     ) -> bool:
         """Only for what this join itself has changed."""
         return is_changed
+
+
+VERSION = Version(
+    name="kafka-4.1",
+    changes=(Kafka41,),
+    shipped_defects=(
+        *kafka_4_3.VERSION.shipped_defects,
+        "KAFKA-19233",
+        "KAFKA-19431",
+        "KAFKA-20066",
+        "KAFKA-20640",
+        "KAFKA-20332",
+        "KAFKA-19813",
+    ),
+)

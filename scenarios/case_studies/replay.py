@@ -25,10 +25,11 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.timer_keys import sync_key
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
-from rebalance_sim.protocol.versions.kip_848 import Kip848Rules, LazyKip848Rules
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.kip_848 import LazyPromotion
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -113,7 +114,7 @@ class CaseStudyReplay:
         self._returning = {s.member for s in case.steps if s.action == "rejoin_upgraded"}
         self.shard = Shard(
             config=CoordinatorConfig(group_consumer_assignors=(_ASSIGNOR,)),
-            semantics=replace(SEMANTICS["kip-848"], coordinator=_rules(promotion, self.assignor)),
+            semantics=_semantics(promotion, self.assignor),
             image=image_of(self._topics),
         )
         if case.initial.members:
@@ -355,9 +356,10 @@ class _ScriptedAssignor:
         return self.script
 
 
-def _rules(promotion: Promotion, assignor: Assignor) -> type[Kip848Rules]:
-    base = Kip848Rules if promotion is Promotion.EAGER else LazyKip848Rules
-    return type("ScriptedRules", (base,), {"assignors": {_ASSIGNOR: assignor}})
+def _semantics(promotion: Promotion, assignor: Assignor) -> Semantics:
+    scripted = type("ScriptedRules", (MigrationRules,), {"assignors": {_ASSIGNOR: assignor}})
+    text = SEMANTICS["kip-848"].changed_by(scripted)
+    return text if promotion is Promotion.EAGER else text.changed_by(LazyPromotion)
 
 
 def _shown(value: object) -> str:

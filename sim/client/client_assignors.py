@@ -59,7 +59,7 @@ def make_assignors(
 
 def _make_streams(name: str, spec: ClientAssignorsSpec, semantics: Semantics) -> StreamsAssignor:
     streams = spec.streams or StreamsSpec()
-    return semantics.streams(
+    return semantics.rules(StreamsAssignor)(
         process_id=streams.process_id or name,
         client_tags=streams.client_tags,
         topology_hash=streams.topology_hash,

@@ -3,14 +3,12 @@ the rules of the semantics. Which kinds there are stands in ``protocol.clients.k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from rebalance_sim.protocol.assignors.classic import ClassicAssignor
-from rebalance_sim.protocol.clients import GroupMember, MemberRules
+from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
-from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
-from rebalance_sim.protocol.clients.kinds import CLASSIC, KINDS, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.spec import ClientSpec
@@ -40,12 +38,11 @@ def make_member(
         uses_topic_ids=spec.uses_topic_ids and semantics.coordinator.takes_topic_ids_of_offsets,
         **settings(spec, kind, semantics),
     )
-    rules = {MemberRules: semantics.member, ClassicMemberRules: semantics.classic_member}
     return kind.make(
         NewMember(
             config=config,
             member_id=member_id,
-            rules=None if kind.rules is None else rules.get(kind.rules, kind.rules),
+            rules=None if kind.rules is None else semantics.rules(kind.rules),
             jitter=jitter,
             now_ms=now_ms,
         )
@@ -66,13 +63,9 @@ def _consumer_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics)
 
 
 def _classic_settings(spec: ClientSpec, kind: ClientKind, semantics: Semantics) -> dict[str, Any]:
-    with_defects: Mapping[str, Mapping[str, ClassicAssignor]] = {
-        CLASSIC: semantics.classic_assignors,
-        LIBRDKAFKA_CLASSIC: semantics.librdkafka_assignors,
-    }
-    assignors = with_defects.get(kind.name, kind.assignors)
+    assignors = (kind.assignors[name] for name in spec.assignors)
     return {
-        "assignors": tuple(assignors[name] for name in spec.assignors),
+        "assignors": tuple(semantics.rules(type(assignor))() for assignor in assignors),
         "session_timeout_ms": spec.session_timeout_ms,
         "heartbeat_interval_ms": spec.heartbeat_interval_ms,
     }

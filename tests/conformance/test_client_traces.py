@@ -23,7 +23,7 @@ from rebalance_sim.conformance.client_replay import (
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import ConsumerMember
-from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 FOLDER = Path(__file__).parents[2] / "conformance" / "traces" / "clients"
 JAVA = sorted((FOLDER / "java").glob("*.json"))
@@ -167,7 +167,9 @@ def test_a_member_with_a_defect_does_not_pass_for_the_real_client(
 ) -> None:
     class Defective(ConsumerMember):
         def __init__(self, **arguments: Any) -> None:
-            super().__init__(**{**arguments, "rules": MEMBER_DEFECTS[name]})
+            super().__init__(
+                **{**arguments, "rules": SEMANTICS["kafka-4.3-clean"].with_defects(name).member}
+            )
 
     path = FOLDER / "java" / f"{trace}.json"
     assert replay(path).is_met

@@ -7,13 +7,13 @@ records come back as short strings that can be written down in a case.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from peer import show, tps
 
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
@@ -80,9 +80,7 @@ class Context:
         base = SEMANTICS[version]
         self.mocks = {name: Prepared(name) for name in assignors}
         self.mock = self.mocks[assignors[0]]
-        rules = type(
-            base.coordinator.__name__, (base.coordinator,), {"assignors": dict(self.mocks)}
-        )
+        rules = type("PreparedRules", (MigrationRules,), {"assignors": dict(self.mocks)})
         names = dict(word.split(":") for word in topics.split())
         self.shard = Shard(
             config=CoordinatorConfig(
@@ -94,7 +92,7 @@ class Context:
                     **config,
                 }
             ),
-            semantics=replace(base, coordinator=rules),
+            semantics=base.changed_by(rules),
             image=MetadataImage(
                 (Topic(topic_id=n, name=n, partition_count=int(c)) for n, c in names.items()),
                 version=1,

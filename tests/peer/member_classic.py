@@ -38,7 +38,11 @@ from rebalance_sim.protocol.clients import (
     Tick,
     Unsubscribe,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic import (
+    ClassicConsumer,
+    ClassicConsumerConfig,
+    ClassicMemberRules,
+)
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatResponse,
@@ -86,7 +90,7 @@ class Member:
                     **settings,
                 },
             ),
-            rules=SEMANTICS["kafka-4.3"].classic_member,
+            rules=SEMANTICS["kafka-4.3"].rules(ClassicMemberRules),
             now_ms=0,
         )
         self.all = []

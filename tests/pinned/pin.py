@@ -12,8 +12,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.scenarios import PROFILES, Scenario, generate, run
-from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.scenario import load_scenario
 
 PINNED = Path(__file__).with_name("pinned.json")

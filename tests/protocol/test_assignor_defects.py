@@ -21,18 +21,17 @@ from assignor_builders import (
 )
 
 from rebalance_sim.protocol.assignors.server import (
+    DEFAULT_ASSIGNORS,
     Assignor,
     PartitionAssignorError,
     RangeAssignor,
     UniformAssignor,
     java_hash_map_order,
 )
-from rebalance_sim.protocol.defects.server_assignor_defects import (
-    FailsOnEmptySubscription,
-    MovesExtraToFirst,
-    StickyRange,
-    assignors_with_defects,
-)
+from rebalance_sim.protocol.defects.kafka_16930 import FailsOnEmptySubscription
+from rebalance_sim.protocol.defects.kafka_16944 import StickyRange
+from rebalance_sim.protocol.defects.kafka_18688 import MovesExtraToFirst
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
 def test_kafka_18688_moves_partitions_on_unchanged_input() -> None:
@@ -136,7 +135,8 @@ def test_sticky_range_hands_back_unchanged_sets_and_knows_its_topics() -> None:
 
 
 def test_defects_of_one_assignor_combine() -> None:
-    assignors = assignors_with_defects(["KAFKA-18688", "KAFKA-16930", "KAFKA-16944"])
+    names = ("KAFKA-18688", "KAFKA-16930", "KAFKA-16944")
+    assignors = SEMANTICS["kafka-4.3"].with_defects(*names).coordinator.assignors
     assert list(assignors) == ["uniform", "range"]
     uniform = assignors["uniform"]
     assert isinstance(uniform, MovesExtraToFirst)
@@ -149,12 +149,10 @@ def test_defects_of_one_assignor_combine() -> None:
 
 
 def test_without_defects_the_assignors_are_the_plain_ones() -> None:
-    assignors = assignors_with_defects([], order=java_hash_map_order)
+    clean = SEMANTICS["kafka-4.3-clean"]
+    assert clean.coordinator.assignors is DEFAULT_ASSIGNORS
+    assert clean.rules(UniformAssignor) is UniformAssignor
+    assert clean.with_defects("mut-early-grant").rules(RangeAssignor) is RangeAssignor
+    in_order = clean.with_defects("KAFKA-16930").rules(UniformAssignor)(order=java_hash_map_order)
     spec = group({"A": member("foo"), "B2": member("foo")})
-    assert targets(A="foo[1]", B2="foo[0]") == assign(assignors["uniform"], spec, {"foo": 2})
-    assert not isinstance(assignors["range"], StickyRange)
-
-
-def test_an_unknown_defect_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="KAFKA-1 is not a defect of an assignor"):
-        assignors_with_defects(["KAFKA-18688", "KAFKA-1"])
+    assert targets(A="foo[1]", B2="foo[0]") == assign(in_order, spec, {"foo": 2})

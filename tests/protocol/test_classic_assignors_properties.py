@@ -18,7 +18,8 @@ from rebalance_sim.protocol.assignors.classic import (
     EndlessAssignmentError,
 )
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition, ungrouped
-from rebalance_sim.protocol.defects.classic_assignor_defects import assignors_with_defects
+from rebalance_sim.protocol.assignors.classic.sticky import CooperativeStickyAssignor
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
 checked = settings(max_examples=60, deadline=None)
@@ -257,15 +258,20 @@ def test_a_partition_of_a_member_that_missed_a_round_stays_with_it() -> None:
     assert shares(result) == {"Z": [("t", 0)], "B": [("t", 1)], "C": [("t", 2)]}
 
 
+def with_defect(name: str) -> ClassicAssignor:
+    """The cooperative assignor with a defect."""
+    return SEMANTICS["kafka-4.3"].with_defects(name).rules(CooperativeStickyAssignor)()
+
+
 def test_kafka_14639_gives_it_to_somebody_else_at_once() -> None:
-    defective = assignors_with_defects(["KAFKA-14639"])["cooperative-sticky"]
+    defective = with_defect("KAFKA-14639")
     result = defective.assign(partition_counts={"t": 3}, members=lagging_owner())
     assert shares(result) == {"Z": [("t", 2)], "B": [("t", 1)], "C": [("t", 0)]}
 
 
 def test_librdkafka_4783_does_not_come_to_an_end() -> None:
     """Nobody can relieve a, so it never gets even; b and c pass one partition to and fro."""
-    defective = assignors_with_defects(["librdkafka-4783"])["cooperative-sticky"]
+    defective = with_defect("librdkafka-4783")
     topics = {"a": ("x", "y"), "b": ("y",), "c": ("y",)}
     members = [Client(name, subs, None).claim(COOPERATIVE) for name, subs in topics.items()]
     counts = {"x": 3, "y": 1}
@@ -273,8 +279,3 @@ def test_librdkafka_4783_does_not_come_to_an_end() -> None:
     assert sorted(map(len, shares(result).values())) == [0, 1, 3]
     with pytest.raises(EndlessAssignmentError):
         defective.assign(partition_counts=counts, members=members)
-
-
-def test_an_unknown_defect_is_refused() -> None:
-    with pytest.raises(ValueError, match="KAFKA-1 is not a defect"):
-        assignors_with_defects(["KAFKA-1"])

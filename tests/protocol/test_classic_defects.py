@@ -13,15 +13,11 @@ import pytest
 from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscription
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import MemberRules
-from rebalance_sim.protocol.defects.classic_group_defects import CLASSIC_DEFECTS
-from rebalance_sim.protocol.defects.migration_defects import MIGRATION_DEFECTS
-from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.records import OffsetCommit, Record
 
-CLEAN = Semantics(name="clean", coordinator=MigrationRules, member=MemberRules)
+CLEAN = SEMANTICS["kafka-4.3-clean"]
 
 History = Callable[[Semantics], Any]
 
@@ -191,10 +187,6 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "KAFKA-20254": (load_of_offsets_that_outlived_a_classic_group, "1 groups", "the load fails"),
 }
 """Name -> history, what comes of it by the clean rules, what comes of it with the defect."""
-
-
-def test_every_defect_has_its_history() -> None:
-    assert set(HISTORIES) == {*CLASSIC_DEFECTS, *MIGRATION_DEFECTS, *LOAD_DEFECTS}
 
 
 @pytest.mark.parametrize("name", HISTORIES)

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from assignment_builders import REBALANCE_TIMEOUT_MS, ComputingBench, assigned, computing, offer
 
-from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
-from rebalance_sim.protocol.defects.client_side_defects import CLIENT_SIDE_DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 
 CLEAN = SEMANTICS["kip-848"]
@@ -116,19 +114,8 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 """Name -> history, what comes of it by the clean rules, what comes of it with the mutant."""
 
 
-def test_every_mutant_has_its_history() -> None:
-    assert set(HISTORIES) == set(CLIENT_SIDE_DEFECTS)
-
-
 @pytest.mark.parametrize("name", HISTORIES)
 def test_the_mutant_shows_with_its_switch_and_not_without(name: str) -> None:
     history, right, wrong = HISTORIES[name]
     assert history(CLEAN) == right
     assert history(CLEAN.with_defects(name)) == wrong
-
-
-@pytest.mark.parametrize("name", HISTORIES)
-def test_a_mutant_replaces_rules_that_there_are(name: str) -> None:
-    replaced = {n for n in vars(CLIENT_SIDE_DEFECTS[name]) if not n.startswith("_")}
-    assert replaced
-    assert replaced <= set(dir(ClientSideRules))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from coordinator_builders import (
     FIRST_EPOCH,
@@ -14,7 +12,6 @@ from coordinator_builders import (
     parts,
 )
 
-from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 GREATER = (
@@ -83,7 +80,7 @@ def test_a_full_group_takes_nobody_else_but_serves_its_members(version: str) -> 
 def test_a_static_member_finds_its_seat_taken_only_by_the_shipped_defect() -> None:
     """KAFKA-20601 (coordinator D11): the clean rules look for the predecessor first."""
     shipped = SEMANTICS["kafka-4.3"]
-    clean = replace(shipped, coordinator=MigrationRules)
+    clean = SEMANTICS["kafka-4.3-clean"]
     for semantics, is_refused in ((shipped, True), (clean, False)):
         bench = Bench(semantics, group_consumer_max_size=1)
         bench.join("A", instance_id="i")

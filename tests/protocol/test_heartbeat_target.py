@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused
 
 from rebalance_sim.protocol.assignors.server import RangeAssignor, UniformAssignor
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
@@ -49,8 +49,7 @@ class VotingBench(Bench):
 
 def with_assignors(assignors: dict[str, Any]) -> Any:
     version = SEMANTICS["kafka-4.3"]
-    rules = type("Rules", (version.coordinator,), {"assignors": assignors})
-    return replace(version, coordinator=rules)
+    return version.changed_by(type("Rules", (MigrationRules,), {"assignors": assignors}))
 
 
 # -- 5.3 the vote --------------------------------------------------------------------------

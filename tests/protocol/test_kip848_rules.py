@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused, parts
 
 from rebalance_sim.protocol.assignors.server import UniformAssignor
-from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41Rules
-from rebalance_sim.protocol.versions.kip_848 import LazyKip848Rules
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.kip_848 import LazyPromotion
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 
 EAGER = SEMANTICS["kip-848"]
-LAZY = replace(EAGER, coordinator=LazyKip848Rules)
+LAZY = EAGER.changed_by(LazyPromotion)
 
 either_promotion = pytest.mark.parametrize("semantics", [EAGER, LAZY], ids=["eager", "lazy"])
 
@@ -53,8 +51,8 @@ def test_row_10_the_coordinator_computes_the_target_by_itself() -> None:
 
 def test_row_10_a_computation_that_fails_is_tried_again() -> None:
     assignors: dict[str, object] = {"uniform": FailingAssignor()}
-    rules = type("Rules", (EAGER.coordinator,), {"assignors": assignors})
-    bench = Bench(replace(EAGER, coordinator=rules))
+    rules = type("Rules", (MigrationRules,), {"assignors": assignors})
+    bench = Bench(EAGER.changed_by(rules))
     bench.join("A")
     bench.wait(0)
     assert bench.epochs == (1, 0)
@@ -196,7 +194,7 @@ def test_row_13_the_epoch_stays_while_a_second_revocation_follows() -> None:
     bench.wait(0)
     bench.beat("A", owned="foo[0,1]")
     assert bench.view("A") == "1/1 UNREVOKED foo-0 (foo-1)"
-    by_4_1 = Kafka41Rules().revoking_epoch(bench.member("A"))
+    by_4_1 = SEMANTICS["kafka-4.1"].coordinator().revoking_epoch(bench.member("A"))
     assert by_4_1 == 2
 
 

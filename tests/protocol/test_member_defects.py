@@ -29,7 +29,7 @@ from rebalance_sim.protocol.clients import (
     Tick,
     Unsubscribe,
 )
-from rebalance_sim.protocol.defects.member_defects import MEMBER_DEFECTS
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
@@ -404,15 +404,16 @@ STORIES: dict[str, tuple[Telling, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(MEMBER_DEFECTS))
+@pytest.mark.parametrize("name", STORIES)
 def test_a_defect_changes_the_behaviour_it_is_named_for(name: str) -> None:
     telling, by_the_rules, with_the_defect = STORIES[name]
     assert telling(MemberRules) == by_the_rules
-    assert telling(MEMBER_DEFECTS[name]) == with_the_defect
+    assert telling(SEMANTICS["kafka-4.3-clean"].with_defects(name).member) == with_the_defect
 
 
 def test_every_defect_has_a_story() -> None:
-    assert sorted(STORIES) == sorted(MEMBER_DEFECTS)
+    of_members = {d.id for d in DEFECTS.values() if MemberRules in d.rules[0].__bases__}
+    assert set(STORIES) == of_members
 
 
 def test_defects_can_be_combined_and_keep_their_behaviour() -> None:
@@ -455,6 +456,6 @@ def test_the_default_rules_override_nothing() -> None:
 
 def test_the_shipped_member_has_the_defects_that_its_version_names_and_no_other() -> None:
     shipped = SEMANTICS["kafka-4.3"]
-    of_members = [name for name in shipped.shipped_defects if name in MEMBER_DEFECTS]
+    of_members = [name for name in shipped.shipped_defects if name in STORIES]
     assert of_members == ["sim-lost-pattern-withdrawal"]
     assert pattern_field_after_a_lost_withdrawal(shipped.member) == ["", None]

@@ -1,11 +1,11 @@
 """Client assignors of the classic protocol: pure functions that the leader of a group runs.
 
-- ``interface``: what an assignor is given and what it hands back. Start reading there.
-- ``range_assignor``, ``round_robin``: the simple ones.
-- ``sticky``: the two sticky ones; ``claims`` settles who may keep what, ``sticky_identical`` and
-  ``sticky_general`` balance groups with equal and with different subscriptions.
-- ``librdkafka``: the cooperative one as librdkafka computes it.
-- ``defects``: what real ones got wrong.
+- ``classic_assignor``: the interface. Start reading there.
+- ``classic_range``, ``classic_round_robin``: the simple ones.
+- ``sticky``: the two sticky ones of the Java client; ``claims`` settles who may keep what,
+  ``sticky_identical`` and ``sticky_general`` balance groups with equal and with different
+  subscriptions.
+- ``librdkafka_sticky``: the cooperative one as librdkafka computes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
 )
 from rebalance_sim.protocol.assignors.classic.classic_range import ClassicRangeAssignor
 from rebalance_sim.protocol.assignors.classic.classic_round_robin import RoundRobinAssignor
-from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import (
+    LibrdkafkaCooperativeStickyAssignor,
+)
 from rebalance_sim.protocol.assignors.classic.sticky import (
     CooperativeStickyAssignor,
     StickyAssignor,
@@ -47,4 +49,16 @@ CLASSIC_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
         )
     }
 )
-"""Name -> assignor, for ``partition.assignment.strategy``."""
+"""Name -> assignor, for ``partition.assignment.strategy`` of the Java client."""
+
+LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
+    {
+        assignor.name: assignor
+        for assignor in (
+            ClassicRangeAssignor(),
+            RoundRobinAssignor(),
+            LibrdkafkaCooperativeStickyAssignor(),
+        )
+    }
+)
+"""The same, as far as librdkafka has them."""

@@ -10,24 +10,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Mapping
 
-from rebalance_sim.protocol.assignors.classic.claims import Claim, Claims
-from rebalance_sim.protocol.assignors.classic.classic_assignor import (
-    ClassicAssignor,
-    NamedPartition,
-)
-from rebalance_sim.protocol.assignors.classic.classic_range import ClassicRangeAssignor
-from rebalance_sim.protocol.assignors.classic.classic_round_robin import RoundRobinAssignor
-from rebalance_sim.protocol.assignors.classic.sticky import (
-    CooperativeStickyAssignor,
-    StickyAssignor,
-)
+from rebalance_sim.protocol.assignors.classic.claims import Claims
+from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
+from rebalance_sim.protocol.assignors.classic.sticky import Shares, StickyRules, without
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
-from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
-
-__all__ = ["LIBRDKAFKA_ASSIGNORS", "LibrdkafkaCooperativeStickyAssignor"]
 
 
 class _HeaviestFirst(GeneralBalancing):
@@ -62,33 +50,14 @@ class _HeaviestFirst(GeneralBalancing):
         return order + [p for p in self.partitions if p not in self.holder]
 
 
-class LibrdkafkaCooperativeStickyAssignor(CooperativeStickyAssignor):
+class LibrdkafkaCooperativeStickyAssignor(StickyRules):
     """``cooperative-sticky``: claims come from user data; who owns what still, from metadata."""
 
+    name = "cooperative-sticky"
+    supports_cooperative = True
     balances_equals_alike = True
     balancing = _HeaviestFirst
 
-    def user_data(
-        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
-    ) -> Hashable | None:
-        """See ``ClassicAssignor.user_data``; the same as for ``sticky``."""
-        return StickyAssignor.user_data(
-            self, last_assigned=last_assigned, last_generation_id=last_generation_id
-        )
-
-    def claim_of(self, subscription: Subscription) -> Claim:
-        """What one member claims: what it was given last."""
-        return StickyAssignor.claim_of(self, subscription)
-
-
-LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    {
-        assignor.name: assignor
-        for assignor in (
-            ClassicRangeAssignor(),
-            RoundRobinAssignor(),
-            LibrdkafkaCooperativeStickyAssignor(),
-        )
-    }
-)
-"""Name -> assignor, as far as librdkafka has them."""
+    def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
+        """What is transferring stays with nobody until its old owner has given it up."""
+        return without(transferring, shares)

@@ -21,8 +21,6 @@ from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalan
 from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
-__all__ = ["CooperativeStickyAssignor", "CooperativeUserData", "StickyAssignor", "StickyUserData"]
-
 Shares = Mapping[str, Collection[NamedPartition]]
 
 
@@ -39,10 +37,10 @@ class CooperativeUserData(NamedTuple):
     generation_id: int
 
 
-class StickyAssignor:
-    """``sticky``: claims come from user data, and take effect at once."""
+class StickyRules:
+    """Balance and claims: the latter come from user data, and take effect at once."""
 
-    name = "sticky"
+    name: str
     supports_cooperative = False
     balances_equals_alike = False  # whether equal subscriptions have no algorithm of their own
     balancing: type[GeneralBalancing] = GeneralBalancing
@@ -92,6 +90,12 @@ class StickyAssignor:
         return shares
 
 
+class StickyAssignor(StickyRules):
+    """``sticky`` of the Java client."""
+
+    name = "sticky"
+
+
 class CooperativeStickyAssignor(StickyAssignor):
     """``cooperative-sticky``: claims are what members own, and nobody gets what another has."""
 
@@ -114,10 +118,15 @@ class CooperativeStickyAssignor(StickyAssignor):
 
     def handed_out(self, shares: Shares, transferring: Collection[NamedPartition]) -> Shares:
         """What is transferring stays with nobody until its old owner has given it up."""
-        return {
-            member_id: [partition for partition in share if partition not in transferring]
-            for member_id, share in shares.items()
-        }
+        return without(transferring, shares)
+
+
+def without(transferring: Collection[NamedPartition], shares: Shares) -> Shares:
+    """The shares of cooperative members in the generation in which partitions change hands."""
+    return {
+        member_id: [partition for partition in share if partition not in transferring]
+        for member_id, share in shares.items()
+    }
 
 
 def _changing_hands(members: Sequence[ClaimingMember], shares: Shares) -> frozenset[NamedPartition]:

@@ -6,7 +6,7 @@
 - ``reactions``: the one table of errors.
 - ``rebalance``, ``prepare``, ``joining``, ``heartbeats``, ``commits``, ``search``, ``closing``,
   ``topics``: its parts.
-- ``rules``, ``defects``: the decisions in which defects differ.
+- ``classic_member_rules``: the decisions in which defects differ.
 
 What it has in common with the consumer protocol of the same client comes from ``protocol.clients``.
 Source of all rules: classic §3, §4, §6.

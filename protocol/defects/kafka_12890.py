@@ -1,0 +1,22 @@
+"""KAFKA-12890: Nothing but the sessions bounds the wait for SyncGroups, and heartbeats keep
+sessions alive."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class NoSyncDeadline(ClassicGroupRules):
+    has_sync_deadline = False
+
+
+DEFECT = Defect(
+    id="KAFKA-12890",
+    title="Group stuck in CompletingRebalance",
+    component="coordinator",
+    source="apache/kafka#10863",
+    versions="2.7 - 2.8.0; fixed in 3.0.0 and the 2.8 line",
+    rules=(NoSyncDeadline,),
+    properties=("defects L1", "defects L2"),
+)

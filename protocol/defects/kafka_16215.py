@@ -1,0 +1,23 @@
+"""KAFKA-16215: An error answer does not clear the mark of a request in flight."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class StuckInFlight(MemberRules):
+    def stays_in_flight_after_error(self) -> bool:
+        """No heartbeat is sent any more, urgent ones included."""
+        return True
+
+
+DEFECT = Defect(
+    id="KAFKA-16215",
+    title="Client stops heartbeating after an error response",
+    component="client",
+    source="apache/kafka#15311",
+    versions="3.7.0; fixed in 3.8.0 (also KAFKA-16178)",
+    rules=(StuckInFlight,),
+    properties=("defects L1", "defects L2"),
+)

@@ -1,0 +1,23 @@
+"""KAFKA-16460: Partitions are marked for revocation only after the commit."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class CommitThenMark(MemberRules):
+    def stops_fetching_before_commit(self) -> bool:
+        """Records are delivered while the commit is under way."""
+        return False
+
+
+DEFECT = Defect(
+    id="KAFKA-16460",
+    title="Partitions are marked for revocation only after the commit",
+    component="client",
+    source="KAFKA-16460",
+    versions="before November 2024",
+    rules=(CommitThenMark,),
+    properties=("defects S4",),
+)

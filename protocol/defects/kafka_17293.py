@@ -1,0 +1,24 @@
+"""KAFKA-17293: A connection lost with a heartbeat in flight starts no search."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class KeepsDeadCoordinator(MemberRules):
+    def disconnect_loses_coordinator(self) -> bool:
+        """Only commits and offset fetches notice."""
+        return False
+
+
+DEFECT = Defect(
+    id="KAFKA-17293",
+    title="Client keeps heartbeating to a dead coordinator",
+    component="client",
+    source="apache/kafka#16844",
+    versions="3.7 - 3.9; fixed in 4.0",
+    rules=(KeepsDeadCoordinator,),
+    properties=("defects L4", "defects L1"),
+    measured="session_timeouts",
+)

@@ -1,0 +1,22 @@
+"""KAFKA-18160: After a failed assigned callback the partition is never fetched."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class MutePartition(MemberRules):
+    def clears_flag_of_all_assigned(self) -> bool:
+        """Only what the second attempt added is freed, and that is nothing."""
+        return False
+
+
+DEFECT = Defect(
+    id="KAFKA-18160",
+    title="Partition is never fetched after a failed assigned callback",
+    component="client",
+    source="KAFKA-18160",
+    rules=(MutePartition,),
+    properties=("defects L2",),
+)

@@ -1,0 +1,23 @@
+"""KAFKA-18641: With auto-commit, reconciliation and interval commits do not wait for a poll."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class ReconcilesAnytime(MemberRules):
+    def acts_outside_poll(self) -> bool:
+        """Positions of records that are returned, but not processed, are committed."""
+        return True
+
+
+DEFECT = Defect(
+    id="KAFKA-18641",
+    title="Reconciliation and automatic commits do not wait for a poll",
+    component="client",
+    source="KAFKA-18641",
+    versions="before 2025",
+    rules=(ReconcilesAnytime,),
+    properties=("defects S4",),
+)

@@ -1,0 +1,26 @@
+"""KAFKA-18688: The extra partitions belong to the first members in order.
+
+A balanced target whose extras sit elsewhere is changed for nothing. Does not show when members
+join in ascending id.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.assignors.server.uniform import UniformAssignor
+from rebalance_sim.protocol.assignors.server.uniform_homogeneous import extra_goes_to_first
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class MovesExtraToFirst(UniformAssignor):
+    takes_extra = staticmethod(extra_goes_to_first)
+
+
+DEFECT = Defect(
+    id="KAFKA-18688",
+    title="Balanced assignment is reshuffled",
+    component="assignor",
+    source="KAFKA-18688",
+    versions="4.0 (uniform, homogeneous); fixed in 4.0.x/4.1",
+    rules=(MovesExtraToFirst,),
+    properties=("defects S8", "defects L7"),
+)

@@ -1,0 +1,22 @@
+"""KAFKA-18931: Session timers not armed after load."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class NoSessionTimersAfterLoad(ConsumerGroupRules):
+    def arms_session_timers_on_load(self) -> bool:
+        return False
+
+
+DEFECT = Defect(
+    id="KAFKA-18931",
+    title="Session timers not armed after load",
+    component="broker",
+    source="KAFKA-18931",
+    versions="4.0 share groups; fixed in 4.1 (consumer groups arm them since the first release)",
+    rules=(NoSessionTimersAfterLoad,),
+    properties=("defects L3", "defects L2"),
+)

@@ -1,0 +1,32 @@
+"""KAFKA-19431: The stored target and assignment are used as they are, whatever the member
+subscribes to by now."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class KeepsUnsubscribedTopics(ConsumerGroupRules):
+    def target_in_force(
+        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition]:
+        return target
+
+    def gives_up(
+        self, member: Member, subscribed_topic_ids: frozenset[str]
+    ) -> frozenset[TopicPartition] | None:
+        return None
+
+
+DEFECT = Defect(
+    id="KAFKA-19431",
+    title="Assignment keeps topics the member has unsubscribed from",
+    component="coordinator",
+    source="apache/kafka#20055",
+    versions="3.7 - 4.1; fixed in 4.2",
+    rules=(KeepsUnsubscribedTopics,),
+    properties=("defects S6", "defects L1"),
+)

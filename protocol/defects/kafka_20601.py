@@ -1,0 +1,23 @@
+"""KAFKA-20601: The size limit is checked before a static predecessor is looked for."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules, Joiner
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class CapacityBeforeReplacement(ConsumerGroupRules):
+    def is_refused_for_size(self, group: ConsumerGroup, request: Joiner, max_size: int) -> bool:
+        return len(group.members) >= max_size and request.member_id not in group.members
+
+
+DEFECT = Defect(
+    id="KAFKA-20601",
+    title="Returning static member refused because the group is full",
+    component="coordinator",
+    source="apache/kafka#22356",
+    versions="4.0 - 4.3.1; fixed on the 4.3 and 4.4 lines after that (backport to 4.2 proposed)",
+    rules=(CapacityBeforeReplacement,),
+    properties=("defects L1", "defects L2"),
+)

@@ -1,0 +1,28 @@
+"""librdkafka-4783: A partition goes from the fuller member to the other, and back again."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.assignors.classic.sticky import StickyRules
+from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class _RestlessBalancing(GeneralBalancing):
+    def is_worth_moving(self, holder: str, other: str) -> bool:
+        return len(self.shares[holder]) > len(self.shares[other])
+
+
+class MovesForEver(StickyRules):
+    balancing = _RestlessBalancing
+
+
+DEFECT = Defect(
+    id="librdkafka-4783",
+    title="Sticky reassignment never terminates",
+    component="assignor",
+    source="confluentinc/librdkafka#4783",
+    versions="librdkafka 1.6.0 - 2.6.0; fixed in 2.6.1",
+    rules=(MovesForEver,),
+    properties=("defects L1",),
+    measured="member_rebalance_ms_max",
+)

@@ -1,0 +1,23 @@
+"""mut-ack-before-stop: The reduced set is reported first, commit and callback come later."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.defects.kafka_16460 import CommitThenMark
+
+
+class AcknowledgesBeforeStop(MemberRules):
+    def acknowledges_on_receipt(self) -> bool:
+        """The reconciliation begins with its end."""
+        return True
+
+
+DEFECT = Defect(
+    id="mut-ack-before-stop",
+    title="Acknowledge first, stop later",
+    component="client",
+    source="mutant",
+    rules=(CommitThenMark, AcknowledgesBeforeStop),
+    properties=("defects S1", "defects S4"),
+)

@@ -1,0 +1,21 @@
+"""mut-asks-everybody: Whoever sends a heartbeat is told to compute."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class AsksEverybody(ClientSideRules):
+    def is_asked_to_compute(self, chosen_id: str, member_id: str) -> bool:
+        return True
+
+
+DEFECT = Defect(
+    id="mut-asks-everybody",
+    title="Every member is told to compute",
+    component="coordinator",
+    source="KIP-848",
+    rules=(AsksEverybody,),
+    properties=("defects L7",),
+)

@@ -1,0 +1,22 @@
+"""mut-client-ack-before-apply: The ack overtakes the taking over of the new set."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class AcknowledgesBeforeApply(MemberRules):
+    def acknowledges_before_assigned_callback(self) -> bool:
+        """STABLE, with the old set still assigned."""
+        return True
+
+
+DEFECT = Defect(
+    id="mut-client-ack-before-apply",
+    title="The ack overtakes the taking over of the new set",
+    component="client",
+    source="mutant",
+    rules=(AcknowledgesBeforeApply,),
+    properties=("client C7",),
+)

@@ -1,0 +1,22 @@
+"""mut-client-commits-released: Automatic commits still hold partitions that were given up."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class CommitsReleased(MemberRules):
+    def forgets_released_positions(self) -> bool:
+        """Their last positions are kept."""
+        return False
+
+
+DEFECT = Defect(
+    id="mut-client-commits-released",
+    title="Automatic commits still hold partitions that were given up",
+    component="client",
+    source="mutant",
+    rules=(CommitsReleased,),
+    properties=("client C24", "defects S4"),
+)

@@ -1,0 +1,22 @@
+"""mut-client-hears-every-answer: The assignor's callback runs with every answer."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class HearsEveryAnswer(MemberRules):
+    def reports_assignment_once(self) -> bool:
+        """An epoch is heard of again and again."""
+        return False
+
+
+DEFECT = Defect(
+    id="mut-client-hears-every-answer",
+    title="The assignor's callback runs with every answer",
+    component="client",
+    source="KIP-848",
+    rules=(HearsEveryAnswer,),
+    properties=("client C13",),
+)

@@ -1,0 +1,22 @@
+"""mut-client-keeps-identity-on-fence: A fenced member goes on signing its commits."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class KeepsIdentityOnFence(MemberRules):
+    def keeps_identity_on_fence(self) -> bool:
+        """With the epoch that was fenced."""
+        return True
+
+
+DEFECT = Defect(
+    id="mut-client-keeps-identity-on-fence",
+    title="A fenced member goes on signing its commits",
+    component="client",
+    source="mutant",
+    rules=(KeepsIdentityOnFence,),
+    properties=("client C4",),
+)

@@ -1,0 +1,22 @@
+"""mut-client-keeps-sent-fields: After a failure the next heartbeat repeats nothing."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class KeepsSentFields(MemberRules):
+    def resets_sent_fields_on_failure(self) -> bool:
+        """What got lost stays lost."""
+        return False
+
+
+DEFECT = Defect(
+    id="mut-client-keeps-sent-fields",
+    title="After a failure the next heartbeat repeats nothing",
+    component="client",
+    source="mutant",
+    rules=(KeepsSentFields,),
+    properties=("client C18",),
+)

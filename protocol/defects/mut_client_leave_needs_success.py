@@ -1,0 +1,23 @@
+"""mut-client-leave-needs-success: A failed leave heartbeat does not complete ``unsubscribe`` or
+``close``."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class LeaveNeedsSuccess(MemberRules):
+    def failure_completes_leave(self) -> bool:
+        """They wait for their timeout."""
+        return False
+
+
+DEFECT = Defect(
+    id="mut-client-leave-needs-success",
+    title="A failed leave heartbeat does not complete ``unsubscribe`` or ``close``",
+    component="client",
+    source="mutant",
+    rules=(LeaveNeedsSuccess,),
+    properties=("client C28",),
+)

@@ -1,0 +1,22 @@
+"""mut-client-rejoins-before-lost: A fenced member joins again before its partitions are lost."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class RejoinsBeforeLost(MemberRules):
+    def rejoins_before_lost_callback(self) -> bool:
+        """The callback comes later, if the application polls."""
+        return True
+
+
+DEFECT = Defect(
+    id="mut-client-rejoins-before-lost",
+    title="A fenced member joins again before its partitions are given up",
+    component="client",
+    source="mutant",
+    rules=(RejoinsBeforeLost,),
+    properties=("client C6", "client C9"),
+)

@@ -1,0 +1,24 @@
+"""mut-client-revokes-on-fence: OnPartitionsRevoked, instead of onPartitionsLost, runs after a
+fence."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class RevokesOnFence(MemberRules):
+    def callback_of_loss(self) -> CallbackKind:
+        """The member has no identity to commit with."""
+        return CallbackKind.REVOKED
+
+
+DEFECT = Defect(
+    id="mut-client-revokes-on-fence",
+    title="OnPartitionsRevoked, instead of onPartitionsLost, runs after a fence",
+    component="client",
+    source="mutant",
+    rules=(RevokesOnFence,),
+    properties=("client C14",),
+)

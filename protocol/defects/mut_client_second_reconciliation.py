@@ -1,0 +1,22 @@
+"""mut-client-second-reconciliation: A new target starts another reconciliation beside the first."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class SecondReconciliation(MemberRules):
+    def starts_second_reconciliation(self) -> bool:
+        """Both run to their ends."""
+        return True
+
+
+DEFECT = Defect(
+    id="mut-client-second-reconciliation",
+    title="A new target starts a second reconciliation beside the first",
+    component="client",
+    source="mutant",
+    rules=(SecondReconciliation,),
+    properties=("client C8",),
+)

@@ -1,0 +1,19 @@
+"""mut-fetch-no-fence: Offsets are shown to a member at whatever epoch."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class FetchesUnfenced(ConsumerGroupRules):
+    checks_epoch_of_fetch = False
+
+
+DEFECT = Defect(
+    id="mut-fetch-no-fence",
+    title="Offset fetch answered at any epoch",
+    component="coordinator",
+    source="mutant",
+    rules=(FetchesUnfenced,),
+)

@@ -1,0 +1,20 @@
+"""mut-reads-uncommitted: Describe and list show what is not committed yet."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+
+
+class ReadsUncommitted(BrokerRules):
+    reads_newest = True
+
+
+DEFECT = Defect(
+    id="mut-reads-uncommitted",
+    title="Describe and list show what is not committed yet",
+    component="broker",
+    source="mutant",
+    rules=(ReadsUncommitted,),
+    properties=("defects S5",),
+)

@@ -1,0 +1,27 @@
+"""mut-streams-moves-cold: Balance comes before state."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
+from rebalance_sim.protocol.assignors.client_side.streams_placement import Placement
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class _ColdPlacement(Placement):
+    def runner_of(self, task: TopicPartition, wanted: str, holder: str | None) -> str:
+        return wanted
+
+
+class MovesCold(StreamsAssignor):
+    placement = _ColdPlacement
+
+
+DEFECT = Defect(
+    id="mut-streams-moves-cold",
+    title="A task moves to a member without its state",
+    component="assignor",
+    source="KIP-848",
+    rules=(MovesCold,),
+    properties=("defects S8",),
+)

@@ -1,0 +1,30 @@
+"""mut-streams-standby-beside-active: Another member of the same process counts as apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
+from rebalance_sim.protocol.assignors.client_side.streams_placement import Placement
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class _CarelessPlacement(Placement):
+    def standby_candidates(self, task: TopicPartition, placed: Iterable[str]) -> list[str]:
+        taken = {*placed}
+        return [m for m in super().standby_candidates(task, ()) if m not in taken]
+
+
+class StandbyBesideActive(StreamsAssignor):
+    placement = _CarelessPlacement
+
+
+DEFECT = Defect(
+    id="mut-streams-standby-beside-active",
+    title="A standby is kept in the process that runs the task",
+    component="assignor",
+    source="KIP-848",
+    rules=(StandbyBesideActive,),
+    properties=("defects S8",),
+)

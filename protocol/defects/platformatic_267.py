@@ -1,0 +1,23 @@
+"""platformatic-267: STALE_MEMBER_EPOCH on an offset fetch leads to the reset policy."""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class StaleMeansNoOffset(MemberRules):
+    def takes_stale_epoch_for_no_offset(self) -> bool:
+        """Records are skipped, or read again."""
+        return True
+
+
+DEFECT = Defect(
+    id="platformatic-267",
+    title='STALE_MEMBER_EPOCH on offset fetch treated as "no committed offset"',
+    component="client",
+    source="platformatic/kafka#267",
+    versions="@platformatic/kafka 1.30.0 (issue open in 2026)",
+    rules=(StaleMeansNoOffset,),
+    properties=("defects S4",),
+)

@@ -1,0 +1,20 @@
+"""A version of the protocol: what it changes in correct rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """A table of differences from the correct rules, which are those of the newest version.
+
+    ``changes`` are classes that derive from the rules class they change: an attribute with another
+    value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/`` that the
+    release has; ``known_issues`` are names of what goes wrong by these rules without any defect.
+    """
+
+    name: str
+    changes: tuple[type, ...] = ()
+    shipped_defects: tuple[str, ...] = ()
+    known_issues: tuple[str, ...] = ()

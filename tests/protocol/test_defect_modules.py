@@ -1,0 +1,56 @@
+"""What every module of ``protocol/defects`` has to be."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pytest
+
+from rebalance_sim.protocol import defects
+from rebalance_sim.protocol.defects import DEFECTS, Defect
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, semantics_named
+
+
+def test_each_module_declares_one_defect_and_is_named_by_its_id() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(defects.__path__)}
+    ids = {defect_id.lower().replace("-", "_") for defect_id in DEFECTS}
+    assert modules - {"defect", "_shared"} == ids
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_a_defect_replaces_rules_that_there_are(name: str) -> None:
+    for rule in DEFECTS[name].rules:
+        (base,) = rule.__bases__
+        replaced = {n for n in vars(rule) if not n.startswith("_")}
+        assert replaced
+        assert replaced <= set(dir(base))
+        assert base not in {other for one in DEFECTS.values() for other in one.rules}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_what_is_known_of_a_defect_is_complete(name: str) -> None:
+    defect = DEFECTS[name]
+    assert defect.title and defect.source
+    assert bool(defect.versions) <= (not name.startswith("mut-"))
+
+
+def test_a_defect_of_no_component_or_without_rules_is_refused() -> None:
+    known = {"id": "X-1", "title": "wrong", "source": "somewhere"}
+    with pytest.raises(ValueError, match=r"X-1: no component 'moon'; known: coordinator"):
+        Defect(component="moon", rules=(MigrationRules,), **known)
+    with pytest.raises(ValueError, match="X-1: replaces no rule"):
+        Defect(component="client", rules=(), **known)
+
+
+def test_shipped_versions_are_there_without_their_defects() -> None:
+    for name in ("kafka-4.3", "kafka-4.1"):
+        shipped, clean = SEMANTICS[name], SEMANTICS[f"{name}-clean"]
+        assert shipped.shipped_defects and not clean.shipped_defects
+        assert clean.shipped_with(*shipped.shipped_defects).changes == shipped.changes
+    assert SEMANTICS["kafka-4.3-clean"].coordinator is MigrationRules
+
+
+def test_unknown_semantics_are_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"no semantics 'kafka-4\.3-clan'; did you mean"):
+        semantics_named("kafka-4.3-clan")
