@@ -251,7 +251,11 @@ class WorldSpec:
         _not_empty(self, "group_id")
         _at_least(self, 1, "duration_ms")
         _at_least(self, 0, "quiet_period_ms")
-        semantics = semantics_named(self.semantics).with_defects(*self.defects)
+        semantics = semantics_named(self.semantics)
+        try:
+            semantics = semantics.with_defects(*self.defects)
+        except ValueError as error:
+            raise ValueError(f"defects: {error}") from None
         forgets_committed = semantics.rules(BrokerRules).reads_newest
         if self.config.group_coordinator_append_linger_ms and forgets_committed:
             raise ValueError(
