@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.values import LocalAssignment
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.topics import TopicPartition
 

@@ -3,8 +3,8 @@ fence."""
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
 
