@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import psutil
 
-from rebalance_sim.spark import Progress, SeedRange, sweep
-from rebalance_sim.spark.driver import BACKENDS
+from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.spark import BACKENDS, Progress, SeedRange, SweepOptions, sweep
 from rebalance_sim.spark.runner import run_seed
 
 SAMPLE_S = 0.2
@@ -71,7 +71,7 @@ def main() -> None:
 def time_bare_loop(profile: str, seeds: SeedRange) -> float:
     started_s = perf_counter()
     for seed in range(seeds.first, seeds.end):
-        run_seed(profile, seed)
+        run_seed(Variant(profile), seed)
     return perf_counter() - started_s
 
 
@@ -88,8 +88,8 @@ def time_sweep(profile: str, seeds: SeedRange, backend: str) -> Round:
             profile=profile,
             seeds=seeds,
             out=Path(folder) / "out",
-            backend=backend,
-            metrics_seeds=0,  # the bare loop keeps no series either
+            # The bare loop keeps no series either.
+            options=SweepOptions(backend=backend, metrics_seeds=0),
             on_progress=on_progress,
         )
         ended_s = perf_counter()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance_sim.cli.errors import BadInput
-from rebalance_sim.cli.options import with_semantics
+from rebalance_sim.cli.options import variant_of
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
@@ -42,6 +42,6 @@ def choose(
             )
         return Choice(scenario=load_scenario(path), words=str(path))
     if path is None and profile is not None and seed is not None:
-        profile = with_semantics(profile, semantics)
-        return Choice(scenario=generate(profile, seed), words=f"--profile {profile} --seed {seed}")
+        variant = variant_of(profile, semantics)
+        return Choice(scenario=generate(variant, seed), words=f"--profile {variant} --seed {seed}")
     raise BadInput(f"{command}: give either a scenario file, or both --profile and --seed")

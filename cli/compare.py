@@ -19,17 +19,17 @@ from rebalance_sim.cli.options import (
     SemanticsName,
     SparkSetting,
     TimeLimit,
-    with_semantics,
+    limits_of,
+    spark_settings,
+    variant_of,
 )
 from rebalance_sim.cli.output import say
-from rebalance_sim.cli.sweep import limits_of, progress_bar, spark_settings
+from rebalance_sim.cli.sweep import progress_bar
 from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
-from rebalance_sim.spark import Limits
+from rebalance_sim.spark import Limits, SweepOptions
 
 if TYPE_CHECKING:
     from rebalance_sim.spark import ComparisonSummary
-
-__all__ = ["compare"]
 
 FAILURES_SHOWN = 5
 _DEFAULTS = Limits()
@@ -62,18 +62,21 @@ def compare(
     """
     from rebalance_sim.spark import compare as run_comparison
 
+    options = SweepOptions(
+        backend=backend,
+        master=master,
+        batch_size=batch,
+        limits=limits_of(time_limit_s, memory_limit_mib),
+        spark_settings=spark_settings(conf),
+    )
     with progress_bar("comparison") as on_progress:
         summary = run_comparison(
-            profile=with_semantics(profile, semantics),
+            profile=variant_of(profile, semantics),
             seeds=seeds,
             out=out,
             protocols=tuple(name for name in protocols.replace(" ", "").split(",") if name),
             base=base,
-            backend=backend,
-            master=master,
-            batch_size=batch,
-            limits=limits_of(time_limit_s, memory_limit_mib),
-            spark_settings=spark_settings(conf or []),
+            options=options,
             timeline_seed=timeline_seed,
             on_progress=on_progress,
         )
@@ -87,7 +90,7 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
 
     plan, throughput = summary.plan, summary.throughput
     yield (
-        f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.profile} passed under "
+        f"{summary.seeds_compared:,} of {len(plan.seeds):,} seeds of {plan.base} passed under "
         f"all {len(plan.protocols)} protocols and are compared"
     )
     for name, counts in summary.outcomes.items():

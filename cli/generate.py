@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rebalance_sim.cli.exit_codes import OK
-from rebalance_sim.cli.options import ProfileName, Seed, SemanticsName, with_semantics
+from rebalance_sim.cli.options import ProfileName, Seed, SemanticsName, variant_of
 from rebalance_sim.cli.output import say
 
 __all__ = ["generate"]
@@ -14,6 +14,6 @@ def generate(profile: ProfileName, seed: Seed, semantics: SemanticsName = None) 
     from rebalance_sim.scenarios.generate.generator import generate as generate_scenario
     from rebalance_sim.scenarios.scenario import dump_scenario
 
-    scenario = generate_scenario(with_semantics(profile, semantics), seed)
+    scenario = generate_scenario(variant_of(profile, semantics), seed)
     say(dump_scenario(scenario).rstrip("\n"))
     return OK

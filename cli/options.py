@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rebalance_sim.scenarios.compare import label_of, split_label
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.spark import Limits
 
-__all__ = [
-    "Backend",
-    "Batch",
-    "Master",
-    "MemoryLimit",
-    "OptionalProfile",
-    "OptionalSeed",
-    "Out",
-    "ProfileName",
-    "ScenarioFile",
-    "Seed",
-    "SemanticsName",
-    "SparkSetting",
-    "TimeLimit",
-    "with_semantics",
-]
-
+HARD_LIMIT_FACTOR = 2
 _SEED_MAX = 2**63 - 1
 
 ScenarioFile = Annotated[
@@ -57,9 +44,27 @@ TimeLimit = Annotated[float, typer.Option(help="Wall seconds after which a run i
 MemoryLimit = Annotated[int, typer.Option(help="MiB that a run may need on top of its worker.")]
 
 
-def with_semantics(profile: str, semantics: str | None) -> str:
-    """The profile for another version: its name and that of the version around an @."""
-    if semantics is None:
-        return profile
-    name, protocol = split_label(profile)
-    return label_of(f"{name}@{semantics}", protocol)
+def variant_of(profile: str, semantics: str | None) -> Variant:
+    """What ``--profile`` and ``--semantics`` name. Raises ScenarioError."""
+    variant = Variant.of(profile)
+    return variant if semantics is None else replace(variant, semantics=semantics)
+
+
+def spark_settings(pairs: list[str] | None) -> dict[str, str]:
+    """What ``--conf`` says, by name. Raises BadInput."""
+    settings = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise BadInput(f"--conf {pair!r}: write spark.name=value")
+        settings[name] = value
+    return settings
+
+
+def limits_of(time_limit_s: float, memory_limit_mib: int) -> Limits:
+    """The limits of one run, as a command line gives them."""
+    return Limits(
+        soft_s=time_limit_s,
+        hard_s=HARD_LIMIT_FACTOR * time_limit_s,
+        memory_mib=memory_limit_mib,
+    )

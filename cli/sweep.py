@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.options import (
     Backend,
@@ -22,18 +21,17 @@ from rebalance_sim.cli.options import (
     SemanticsName,
     SparkSetting,
     TimeLimit,
-    with_semantics,
+    limits_of,
+    spark_settings,
+    variant_of,
 )
 from rebalance_sim.cli.output import say, stderr
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
-from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits
+from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits, SweepOptions
 
 if TYPE_CHECKING:
     from rebalance_sim.spark import Progress, SweepSummary
 
-__all__ = ["limits_of", "progress_bar", "spark_settings", "sweep"]
-
-HARD_LIMIT_FACTOR = 2
 FINDINGS_SHOWN = 10
 FAILURES_SHOWN = 5
 _DEFAULTS = Limits()
@@ -74,45 +72,28 @@ def sweep(
 
     if runner != DEFAULT_RUNNER:
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is
+    options = SweepOptions(
+        backend=backend,
+        master=master,
+        batch_size=batch,
+        runner=runner,
+        limits=limits_of(time_limit_s, memory_limit_mib),
+        spark_settings=spark_settings(conf),
+        metrics_interval_ms=metrics_interval_ms,
+        metrics_seeds=0 if no_metrics else metrics_seeds,
+        traces=traces,
+    )
     with progress_bar("sweep") as on_progress:
         summary = run_sweep(
-            profile=with_semantics(profile, semantics),
+            profile=variant_of(profile, semantics),
             seeds=seeds,
             out=out,
-            backend=backend,
-            master=master,
-            batch_size=batch,
-            runner=runner,
-            limits=limits_of(time_limit_s, memory_limit_mib),
-            spark_settings=spark_settings(conf or []),
-            metrics_interval_ms=metrics_interval_ms,
-            metrics_seeds=0 if no_metrics else metrics_seeds,
-            traces=traces,
+            options=options,
             on_progress=on_progress,
         )
     for line in _describe(summary):
         say(line)
     return OK if summary.passed else FOUND
-
-
-def limits_of(time_limit_s: float, memory_limit_mib: int) -> Limits:
-    """The limits of one run, as a command line gives them."""
-    return Limits(
-        soft_s=time_limit_s,
-        hard_s=HARD_LIMIT_FACTOR * time_limit_s,
-        memory_mib=memory_limit_mib,
-    )
-
-
-def spark_settings(pairs: list[str]) -> dict[str, str]:
-    """What ``--conf`` says, by name. Raises BadInput."""
-    settings = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name.startswith("spark."):
-            raise BadInput(f"--conf {pair!r}: write spark.name=value")
-        settings[name] = value
-    return settings
 
 
 @contextmanager
@@ -141,7 +122,7 @@ def progress_bar(task_name: str) -> Iterator[Callable[[Progress], None]]:
 def _describe(summary: SweepSummary) -> Iterator[str]:
     throughput = summary.throughput
     total = len(summary.plan.seeds)
-    yield f"{total:,} seeds of {summary.plan.profile}: " + ", ".join(
+    yield f"{total:,} seeds of {summary.plan.base}: " + ", ".join(
         f"{count:,} {name}" for name, count in summary.outcomes.items()
     )
     yield f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours"

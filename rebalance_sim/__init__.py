@@ -44,9 +44,10 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
+    from rebalance_sim.scenarios.variant import Variant
     from rebalance_sim.sim.faults.injector import fault_kind
     from rebalance_sim.sim.trace import FullTrace
-    from rebalance_sim.spark import read_comparison, read_metrics, sweep
+    from rebalance_sim.spark import SweepOptions, read_comparison, read_metrics, sweep
 
 __version__ = "0.2.0"
 
@@ -63,6 +64,8 @@ __all__ = [
     "RunResult",
     "Scenario",
     "ScenarioError",
+    "SweepOptions",
+    "Variant",
     "ViolationRow",
     "__version__",
     "compare",
@@ -106,7 +109,8 @@ _PUBLIC = {
     "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.injector": ("fault_kind",),
     "sim.trace": ("FullTrace",),
-    "spark": ("read_comparison", "read_metrics", "sweep"),
+    "scenarios.variant": ("Variant",),
+    "spark": ("SweepOptions", "read_comparison", "read_metrics", "sweep"),
 }
 _HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in names} | {
     "COMPARED_PROTOCOLS": ("scenarios.compare", "PROTOCOLS"),
@@ -117,8 +121,8 @@ _HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in 
 def compare(**options: Any) -> pd.DataFrame:
     """Run seeds under several protocols; a row for each metric and protocol.
 
-    Options are those of ``rebalance_sim.spark.compare``: ``profile``, ``seeds``, ``out``,
-    ``protocols``, ``base``, ``backend`` and more. The report stands in ``out``.
+    Arguments are those of ``rebalance_sim.spark.compare``: ``profile``, ``seeds``, ``out``,
+    ``protocols``, ``base``, ``options`` and more. The report stands in ``out``.
     """
     from rebalance_sim import spark
 

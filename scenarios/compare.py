@@ -40,15 +40,10 @@ __all__ = [
     "DEFAULT_PROTOCOLS",
     "PROTOCOLS",
     "ComparedProtocol",
-    "label_of",
-    "split_label",
     "with_protocol",
 ]
 
 _METADATA_MAX_AGE_MS = 10_000
-
-_MARK = "+"
-"""Between a profile and a protocol: ``faulty+consumer-range``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +156,8 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     )
     return replace(
         scenario,
-        name=label_of(scenario.name, protocol),
-        profile=label_of(scenario.profile, protocol) if scenario.profile else "",
+        name=f"{scenario.name}+{protocol}",
+        profile=f"{scenario.profile}+{protocol}" if scenario.profile else "",
         world=world,
     )
 
@@ -178,15 +173,3 @@ def _without_migration(fault: Fault) -> Fault:
         clients=fault.clients,
         graceful=fault.graceful,
     )
-
-
-def label_of(profile: str, protocol: str) -> str:
-    """How a profile is called whose clients all speak one protocol; the profile's own name if
-    ``protocol`` is empty."""
-    return f"{profile}{_MARK}{protocol}" if protocol else profile
-
-
-def split_label(label: str) -> tuple[str, str]:
-    """The profile and the protocol of such a name; no protocol is the empty string."""
-    profile, _, protocol = label.partition(_MARK)
-    return profile, protocol

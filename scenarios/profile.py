@@ -226,6 +226,17 @@ class Profile:
                 place="semantics",
             )
 
+    def simulating(self, version: str) -> Profile:
+        """The same for another version. Raises ScenarioError for an unknown version, and for one
+        without client-side assignors if these are what the profile is about."""
+        if version not in SEMANTICS:
+            raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
+        features = self.features
+        if features.client_assignors < 1.0 and not has_client_assignors(version):
+            features = replace(features, client_assignors=0.0)  # It was for other versions only.
+        name = f"{self.name}@{version}"
+        return replace(self, name=name, semantics=(version,), features=features)
+
 
 def has_client_assignors(semantics: str) -> bool:
     """Whether members may compute targets under these semantics. (A name that is not known is
@@ -236,25 +247,11 @@ def has_client_assignors(semantics: str) -> bool:
 
 @functools.cache
 def load_profile(name: str) -> Profile:
-    """The profile of this name; ``faulty@kafka-4.1`` is ``faulty`` for another version.
-
-    Raises ScenarioError if there is no such profile, or no such version.
-    """
-    base, at, version = name.partition("@")
-    if base not in PROFILES:
-        raise ScenarioError(f"no profile {base!r}; {did_you_mean(base, PROFILES)}")
-    text = (files("rebalance_sim.scenarios") / "profiles" / f"{base}.toml").read_text(
-        encoding="utf-8"
-    )
-    profile = parse_profile(text)
-    if not at:
-        return profile
-    if version not in SEMANTICS:
-        raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
-    features = profile.features
-    if features.client_assignors < 1.0 and not has_client_assignors(version):
-        features = replace(features, client_assignors=0.0)  # It was for other versions only.
-    return replace(profile, name=name, semantics=(version,), features=features)
+    """The profile of this name. Raises ScenarioError if there is none."""
+    if name not in PROFILES:
+        raise ScenarioError(f"no profile {name!r}; {did_you_mean(name, PROFILES)}")
+    file = files("rebalance_sim.scenarios") / "profiles" / f"{name}.toml"
+    return parse_profile(file.read_text(encoding="utf-8"))
 
 
 def parse_profile(text: str) -> Profile:

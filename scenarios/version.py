@@ -23,10 +23,13 @@ _SUFFIXES = (".py", ".toml")
 def code_version() -> str:
     """Twelve hexadecimal digits; equal for equal sources, on any machine."""
     digest = hashlib.blake2b(digest_size=6)
+    root = files("rebalance_sim")
+    sources = [("re2_engine.py", root / "re2_engine.py")]
     for package in _PACKAGES:
-        for name, source in _sources(files(f"rebalance_sim.{package}"), package):
-            digest.update(f"{name}\n".encode())
-            digest.update(source.read_bytes())
+        sources += _sources(root / package, package)
+    for name, source in sources:
+        digest.update(f"{name}\n".encode())
+        digest.update(source.read_bytes())
     return digest.hexdigest()
 
 

@@ -13,15 +13,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rebalance_sim.spark.driver import BACKENDS, Progress, sweep
+    from rebalance_sim.spark.driver import Progress, sweep
     from rebalance_sim.spark.errors import SparkSetupError, SweepError, SweepInterrupted
-    from rebalance_sim.spark.plan import METRICS_SEEDS, SeedRange, SweepPlan
+    from rebalance_sim.spark.options import BACKENDS, METRICS_SEEDS, TRACES, SweepOptions
+    from rebalance_sim.spark.plan import SeedRange, SweepPlan
     from rebalance_sim.spark.reports.comparison import ComparisonSummary, compare, read_comparison
     from rebalance_sim.spark.reports.report import SweepSummary, summarise
     from rebalance_sim.spark.runner import DEFAULT_RUNNER
     from rebalance_sim.spark.store.results import read_metrics, read_plan, read_table
     from rebalance_sim.spark.supervised import Limits
-    from rebalance_sim.spark.traces import TRACES
 
 __all__ = [
     "BACKENDS",
@@ -35,6 +35,7 @@ __all__ = [
     "SparkSetupError",
     "SweepError",
     "SweepInterrupted",
+    "SweepOptions",
     "SweepPlan",
     "SweepSummary",
     "compare",
@@ -49,14 +50,14 @@ __all__ = [
 # Loaded on first use: a worker needs neither pandas nor matplotlib to run a batch.
 _HOMES = {
     "rebalance_sim.spark.reports.comparison": ("ComparisonSummary", "compare", "read_comparison"),
-    "rebalance_sim.spark.driver": ("BACKENDS", "Progress", "sweep"),
+    "rebalance_sim.spark.driver": ("Progress", "sweep"),
     "rebalance_sim.spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
-    "rebalance_sim.spark.plan": ("METRICS_SEEDS", "SeedRange", "SweepPlan"),
+    "rebalance_sim.spark.options": ("BACKENDS", "METRICS_SEEDS", "TRACES", "SweepOptions"),
+    "rebalance_sim.spark.plan": ("SeedRange", "SweepPlan"),
     "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise"),
     "rebalance_sim.spark.store.results": ("read_metrics", "read_plan", "read_table"),
     "rebalance_sim.spark.runner": ("DEFAULT_RUNNER",),
     "rebalance_sim.spark.supervised": ("Limits",),
-    "rebalance_sim.spark.traces": ("TRACES",),
 }
 
 

@@ -67,19 +67,19 @@ def seed_body(
     can_sample = takes(runner, "metrics_interval_ms")
 
     def body(unit: Unit) -> SeedRows:
-        profile, seed = unit
+        variant, seed = unit
         interval_ms = interval_of(seed) if can_sample else None
         options = {} if interval_ms is None else {"metrics_interval_ms": interval_ms}
-        result = runner(profile, seed, **options)
-        run = run_row(result)
+        result = runner(variant, seed, **options)
+        run = run_row(unit, result)
         if result.outcome in ("violation", "stuck"):
-            again = runner(profile, seed)
+            again = runner(variant, seed)
             if again.digest != result.digest:
                 run["outcome"] = "nondeterministic"
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         elif result.outcome == "error" and result.reason.startswith("MemoryError"):
             run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
-        return SeedRows(run, violation_rows(result), result.samples)
+        return SeedRows(run, violation_rows(unit, result), result.samples)
 
     return body
 
@@ -93,13 +93,7 @@ def _rows_of(attempt: Attempt) -> SeedRows:
     if not attempt.failure:
         rows: SeedRows = attempt.result
         return rows
-    row = failure_row(
-        seed=attempt.unit.seed,
-        profile=attempt.unit.profile,
-        outcome=attempt.failure,
-        reason=attempt.reason,
-    )
-    return SeedRows(row, [])
+    return SeedRows(failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason), [])
 
 
 _is_prepared = False

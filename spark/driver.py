@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
 
-from rebalance_sim.scenarios.compare import label_of
-from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.batch import seed_body
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
-from rebalance_sim.spark.plan import METRICS_SEEDS, SeedRange, SweepPlan, Unit
+from rebalance_sim.spark.options import SweepOptions
+from rebalance_sim.spark.plan import SeedRange, SweepPlan, Unit
 from rebalance_sim.spark.reports.report import SweepSummary, summarise, write_report
 from rebalance_sim.spark.runner import DEFAULT_RUNNER, load_runner
 from rebalance_sim.spark.shipping import code_digest, packages_of
 from rebalance_sim.spark.store.results import ResultFolder, read_table
-from rebalance_sim.spark.supervised import Limits, supervised
-from rebalance_sim.spark.traces import TRACES, trace_failures
+from rebalance_sim.spark.supervised import supervised
+from rebalance_sim.spark.traces import trace_failures
 
-__all__ = ["BACKENDS", "CarriedOut", "Progress", "carry_out", "sweep"]
-
-BACKENDS = ("spark", "pool")
+DEFAULTS = SweepOptions()
 
 # A batch should last seconds: long beside the 13 ms that a task costs, short beside the sweep.
 BATCH_TARGET_S = 3.0
@@ -41,51 +39,29 @@ class Progress:
     note: str = ""
 
 
+OnProgress = Callable[[Progress], None]
+
+
+def ignore(progress: Progress) -> None:
+    """Show nobody how far a sweep is."""
+
+
 def sweep(
     *,
-    profile: str,
+    profile: Variant | str,
     seeds: SeedRange | str | tuple[int, int],
     out: Path | str,
-    backend: str = "spark",
-    master: str | None = None,
-    batch_size: int | None = None,
-    runner: str = DEFAULT_RUNNER,
-    limits: Limits | None = None,
-    spark_settings: Mapping[str, str] | None = None,
-    processes: int | None = None,
-    metrics_interval_ms: int = DEFAULT_INTERVAL_MS,
-    metrics_seeds: int = METRICS_SEEDS,
-    traces: int = TRACES,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    options: SweepOptions = DEFAULTS,
+    on_progress: OnProgress = ignore,
 ) -> SweepSummary:
-    """Run every seed of ``seeds`` (``"0:2000"``, end not included) under ``profile``.
+    """Run every seed of ``seeds`` (``"0:2000"``, end not included) of a profile, or a variant.
 
     Results go to the folder ``out``; if it holds the same sweep, unfinished, the rest is run.
-    ``master`` is a Spark master URL (default: all cores of this machine). ``batch_size`` is the
-    number of seeds per task (default: measured, so that a task lasts a few seconds). ``runner``
-    names the function that runs a seed, ``processes`` is the size of the pool of backend "pool".
-    ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
-    ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
-    once more for a trace of every step.
     Raises SweepError (one clear line), scenarios.ScenarioError for an unknown profile, and
     SweepInterrupted on Ctrl-C.
     """
-    done = carry_out(
-        profile=profile,
-        seeds=seeds,
-        out=out,
-        backend=backend,
-        master=master,
-        batch_size=batch_size,
-        runner=runner,
-        limits=limits,
-        spark_settings=spark_settings,
-        processes=processes,
-        metrics_interval_ms=metrics_interval_ms,
-        metrics_seeds=metrics_seeds,
-        traces=traces,
-        on_progress=on_progress,
-    )
+    variants = (Variant.of(profile),)
+    done = carry_out(variants, seeds, out, options, on_progress=on_progress)
     summary = summarise(done.path, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s)
     write_report(done.path, summary)
     return summary
@@ -102,49 +78,28 @@ class CarriedOut:
 
 
 def carry_out(
-    *,
-    profile: str,
+    variants: tuple[Variant, ...],
     seeds: SeedRange | str | tuple[int, int],
     out: Path | str,
-    protocols: tuple[str, ...] = (),
-    backend: str = "spark",
-    master: str | None = None,
-    batch_size: int | None = None,
-    runner: str = DEFAULT_RUNNER,
-    limits: Limits | None = None,
-    spark_settings: Mapping[str, str] | None = None,
-    processes: int | None = None,
-    metrics_interval_ms: int = DEFAULT_INTERVAL_MS,
-    metrics_seeds: int = 0,
-    traces: int = 0,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    options: SweepOptions,
+    *,
+    on_progress: OnProgress,
 ) -> CarriedOut:
-    """Run what is not done yet of a sweep, or with ``protocols`` of a comparison.
+    """Run what is not done yet of a sweep, or of a comparison with several variants.
 
-    Arguments and errors are those of ``sweep``.
+    Errors are those of ``sweep``.
     """
-    if backend not in BACKENDS:
-        raise SweepError(f"backend {backend!r}: choose one of {', '.join(BACKENDS)}")
     seed_range = SeedRange.of(seeds)
-    for protocol in protocols or ("",):
-        _check_profile(label_of(profile, protocol), seed_range.first, runner)
+    if options.runner == DEFAULT_RUNNER:
+        from rebalance_sim.scenarios.generate.generator import generate
+
+        for variant in variants:  # Raises ScenarioError; what other runners take is theirs to say.
+            generate(variant, seed_range.first)
     folder = ResultFolder(Path(out).absolute())
     begun = folder.plan()
     is_complete = begun is not None and len(folder.batches_done()) == begun.batch_count
-    run_batches = (
-        None if is_complete else _backend(backend, master, spark_settings or {}, processes)
-    )
-    plan = _plan(
-        profile=profile,
-        seeds=seed_range,
-        batch_size=batch_size,
-        runner=runner,
-        limits=limits or Limits(),
-        metrics_interval_ms=metrics_interval_ms,
-        metrics_seeds=metrics_seeds,
-        protocols=protocols,
-        begun=begun,
-    )
+    run_batches = None if is_complete else _backend(options)
+    plan = _plan(variants, seed_range, options, begun)
     todo = sorted(set(range(plan.batch_count)) - folder.batches_done())
     folder.create(plan)
 
@@ -159,14 +114,14 @@ def carry_out(
         )
 
     started_s = monotonic()
-    what = "comparison" if protocols else "sweep"
+    what = "comparison" if plan.protocols else "sweep"
     report_progress(f"{what} {plan.sweep_id}: {len(todo)} of {plan.batch_count} batches to run")
     try:
         if run_batches is not None:
             run_batches(todo, plan=plan, out=folder.path, report_progress=report_progress)
         report_progress()
         _check_complete(folder.path, plan)
-        trace_failures(folder, plan, count=traces)
+        trace_failures(folder, plan, count=options.traces)
     except KeyboardInterrupt:
         raise SweepInterrupted(
             batches_done=len(folder.batches_done()), batches_planned=plan.batch_count
@@ -177,57 +132,38 @@ def carry_out(
     )
 
 
-def _check_profile(profile: str, seed: int, runner: str) -> None:
-    """Raise ScenarioError if there is no such profile; what a runner of one's own takes is its."""
-    if runner == DEFAULT_RUNNER:
-        from rebalance_sim.scenarios.generate.generator import generate
-
-        generate(profile, seed)
-
-
-def _backend(
-    backend: str, master: str | None, settings: Mapping[str, str], processes: int | None
-) -> Callable[..., None]:
+def _backend(options: SweepOptions) -> Callable[..., None]:
     """What runs batches. Raises SparkSetupError while nothing has been written yet."""
-    if backend == "pool":
+    if options.backend == "pool":
         from rebalance_sim.spark.pool import run_on_pool
 
-        return partial(run_on_pool, processes=processes)
+        return partial(run_on_pool, processes=options.processes)
     from rebalance_sim.spark.job import run_on_spark
     from rebalance_sim.spark.session import check_setup
 
-    return partial(run_on_spark, setup=check_setup(master), settings=settings)
+    setup = check_setup(options.master)
+    return partial(run_on_spark, setup=setup, settings=options.spark_settings)
 
 
 def _plan(
-    *,
-    profile: str,
+    variants: tuple[Variant, ...],
     seeds: SeedRange,
-    batch_size: int | None,
-    runner: str,
-    limits: Limits,
-    metrics_interval_ms: int,
-    metrics_seeds: int,
-    protocols: tuple[str, ...],
+    options: SweepOptions,
     begun: SweepPlan | None,
 ) -> SweepPlan:
     """The plan of these options. Raises SweepError if the folder has ``begun`` with another one."""
+    batch_size = options.batch_size
     if batch_size is None:
-        batch_size = (
-            begun.batch_size
-            if begun
-            else _measured_batch_size(profile, protocols, seeds, runner, limits)
-        )
+        batch_size = begun.batch_size if begun else _measured_batch_size(variants, seeds, options)
     plan = SweepPlan(
-        profile=profile,
+        variants=variants,
         seeds=seeds,
         batch_size=batch_size,
-        runner=runner,
-        code_digest=code_digest(packages_of(runner)),
-        limits=limits,
-        metrics_interval_ms=metrics_interval_ms,
-        metrics_seeds=metrics_seeds,
-        protocols=protocols,
+        runner=options.runner,
+        code_digest=code_digest(packages_of(options.runner)),
+        limits=options.limits,
+        metrics_interval_ms=options.metrics_interval_ms,
+        metrics_seeds=options.metrics_seeds,
     )
     differences = begun.differences(plan) if begun else []
     if differences:
@@ -239,25 +175,24 @@ def _plan(
 
 
 def _measured_batch_size(
-    profile: str, protocols: tuple[str, ...], seeds: SeedRange, runner: str, limits: Limits
+    variants: tuple[Variant, ...], seeds: SeedRange, options: SweepOptions
 ) -> int:
     """Run the first seeds, for one task's time at most, and round to a 1-2-5 step.
 
     The steps keep the size the same from one measurement to the next, as a rule.
     """
-    body = seed_body(load_runner(runner))
-    labels = [label_of(profile, protocol) for protocol in protocols or ("",)]
+    body = seed_body(load_runner(options.runner))
     last = min(seeds.end, seeds.first + PROBE_SEEDS)
-    probe = [Unit(label, seed) for seed in range(seeds.first, last) for label in labels]
+    probe = [Unit(variant, seed) for seed in range(seeds.first, last) for variant in variants]
     started_s = monotonic()
     count = 0
-    attempts = supervised(body, probe, limits)
+    attempts = supervised(body, probe, options.limits)
     for _ in attempts:
         count += 1
         if monotonic() - started_s > BATCH_TARGET_S:
             break
     attempts.close()
-    fitting = BATCH_TARGET_S * count / len(labels) / (monotonic() - started_s)
+    fitting = BATCH_TARGET_S * count / len(variants) / (monotonic() - started_s)
     ceiling = min(fitting, len(seeds) / BATCHES_AT_LEAST)
     return max((step for step in BATCH_STEPS if step <= ceiling), default=1)
 
@@ -266,7 +201,7 @@ def _check_complete(out: Path, plan: SweepPlan) -> None:
     """Every planned run has exactly one row."""
     found = read_table(out, "runs").column("seed").to_pylist()
     planned = range(plan.seeds.first, plan.seeds.end)
-    if found != [seed for seed in planned for _ in plan.labels]:
+    if found != [seed for seed in planned for _ in plan.variants]:
         raise SweepError(
             f"{out} has {len(found)} rows with {len(set(found))} seeds, {len(plan.seeds)} were "
             "planned: delete the file of the damaged batch in runs/ and run the sweep again"

@@ -13,18 +13,14 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rebalance_sim.scenarios.compare import label_of
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.options import METRICS_SEEDS
 from rebalance_sim.spark.supervised import Limits
 
-__all__ = ["METRICS_SEEDS", "SeedRange", "SweepPlan", "Unit"]
-
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 SEED_MAX = 2**63 - 1
-METRICS_SEEDS = 100
-"""As many seeds keep their series unless told otherwise: enough for a mean over time with a band,
-and some megabytes, however long the sweep."""
 BATCH_SIZE_MAX = 100_000
 
 
@@ -67,9 +63,9 @@ class SeedRange:
 
 
 class Unit(NamedTuple):
-    """One run: a profile, as ``scenarios.generate.generator`` takes it, and a seed."""
+    """One run: what its scenario is generated for, and from which seed."""
 
-    profile: str
+    variant: Variant
     seed: int
 
 
@@ -79,13 +75,13 @@ class SweepPlan:
 
     ``code_digest`` covers the source of what runs a scenario; ``python`` is the minor version,
     because the standard library's samplers may change with it. ``metrics_seeds`` seeds at most,
-    evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``protocols``:
-    each seed is run once for each of them (``scenarios.compare``), all in the same batch; none in
-    a sweep that compares nothing. Raises SweepError on a batch size outside 1 .. 100,000, an
-    interval below 1, a negative number of seeds, or a protocol that is named twice.
+    evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``variants``:
+    each seed is run once for each of them, all in the same batch; a comparison has one for each
+    protocol, a sweep has a single one. Raises SweepError on a batch size outside 1 .. 100,000, an
+    interval below 1, a negative number of seeds, or a variant that is named twice.
     """
 
-    profile: str
+    variants: tuple[Variant, ...]
     seeds: SeedRange
     batch_size: int
     runner: str
@@ -93,7 +89,6 @@ class SweepPlan:
     limits: Limits
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
-    protocols: tuple[str, ...] = ()
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 
@@ -109,8 +104,8 @@ class SweepPlan:
             )
         if self.metrics_seeds < 0:
             raise SweepError(f"metrics of {self.metrics_seeds} seeds: give 0 or more")
-        if len(set(self.protocols)) != len(self.protocols):
-            raise SweepError(f"protocols {', '.join(self.protocols)}: name each of them once")
+        if len(set(self.variants)) != len(self.variants):
+            raise SweepError(f"{', '.join(map(str, self.variants))}: name each of them once")
 
     @property
     def sweep_id(self) -> str:
@@ -128,13 +123,20 @@ class SweepPlan:
         return range(first, min(first + self.batch_size, self.seeds.end))
 
     @property
-    def labels(self) -> tuple[str, ...]:
-        """The profiles that each seed is run with: one for each protocol, or just the profile."""
-        return tuple(label_of(self.profile, protocol) for protocol in self.protocols or ("",))
+    def base(self) -> Variant:
+        """What the variants have in common: profile and version."""
+        return self.variants[0].speaking("")
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """What is compared; empty in a sweep that compares nothing."""
+        return tuple(variant.protocol for variant in self.variants if variant.protocol)
 
     def batch_units(self, index: int) -> list[Unit]:
-        """The runs of batch ``index``: by ascending seed, and all protocols of one together."""
-        return [Unit(label, seed) for seed in self.batch_seeds(index) for label in self.labels]
+        """The runs of batch ``index``: by ascending seed, and all variants of one together."""
+        return [
+            Unit(variant, seed) for seed in self.batch_seeds(index) for variant in self.variants
+        ]
 
     def metrics_interval_of(self, seed: int) -> int | None:
         """How often this seed is sampled, in simulated milliseconds; None for not at all."""
@@ -156,15 +158,20 @@ class SweepPlan:
                 raise SweepError(f"written with layout {values['layout']}, not {LAYOUT_VERSION}")
             del values["sweep_id"]
             seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
-            protocols = tuple(values.pop("protocols"))
-            return cls(seeds=seeds, limits=limits, protocols=protocols, **values)
+            variants = tuple(Variant(**variant) for variant in values.pop("variants"))
+            return cls(seeds=seeds, limits=limits, variants=variants, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise SweepError(f"not the plan of a sweep ({problem})") from problem
 
     def differences(self, other: SweepPlan) -> list[str]:
         """Where two plans differ, as ``name mine, not other's``."""
         return [
-            f"{field.name} {getattr(self, field.name)}, not {getattr(other, field.name)}"
+            f"{field.name} {_text(getattr(self, field.name))}, "
+            f"not {_text(getattr(other, field.name))}"
             for field in fields(self)
             if getattr(self, field.name) != getattr(other, field.name)
         ]
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

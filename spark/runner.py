@@ -1,6 +1,6 @@
 """From a seed to a result, by a name that can be sent to another process.
 
-A runner is a function ``(profile, seed) -> RunResult`` named ``"module:function"``. The default one
+A runner is a function ``(variant, seed) -> RunResult`` named ``"module:function"``. The default one
 generates the scenario and runs it; a sweep may name another, such as one that runs the scenarios
 of a researcher's own package. One that also takes ``metrics_interval_ms`` can be sampled, one that
 takes ``trace`` can be traced.
@@ -16,6 +16,7 @@ from rebalance_sim.spark.errors import SweepError
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.result import RunResult
+    from rebalance_sim.scenarios.variant import Variant
     from rebalance_sim.sim.trace import Trace
 
 __all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed", "takes"]
@@ -26,22 +27,22 @@ DEFAULT_RUNNER = "rebalance_sim.spark.runner:run_seed"
 class Runner(Protocol):
     """What runs a seed. ``options``: those that it ``takes``, of the two named above."""
 
-    def __call__(self, profile: str, seed: int, /, **options: Any) -> RunResult:
-        """The result of a seed, a function of profile and seed alone."""
+    def __call__(self, variant: Variant, seed: int, /, **options: Any) -> RunResult:
+        """The result of a seed, a function of variant and seed alone."""
 
 
 def run_seed(
-    profile: str,
+    variant: Variant,
     seed: int,
     *,
     metrics_interval_ms: int | None = None,
     trace: Trace | None = None,
 ) -> RunResult:
-    """Generate the scenario of ``(profile, seed)`` and run it."""
+    """Generate the scenario of ``(variant, seed)`` and run it."""
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.runner import run
 
-    return run(generate(profile, seed), trace=trace, metrics_interval_ms=metrics_interval_ms)
+    return run(generate(variant, seed), trace=trace, metrics_interval_ms=metrics_interval_ms)
 
 
 def takes(runner: Runner, option: str) -> bool:

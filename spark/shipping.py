@@ -23,7 +23,7 @@ __all__ = ["build_zip", "code_digest", "packages_of", "shipped_packages"]
 
 # What a row of results depends on, apart from the runner.
 _LAYERS = tuple(
-    f"rebalance_sim.{layer}" for layer in ("protocol", "invariants", "sim", "scenarios")
+    f"rebalance_sim.{name}" for name in ("re2_engine", "protocol", "invariants", "sim", "scenarios")
 )
 _OWN = "rebalance_sim.spark"
 

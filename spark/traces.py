@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.runner import Runner, load_runner, takes
 from rebalance_sim.spark.store.results import TRACE_FOLDER, ResultFolder, read_table
 from rebalance_sim.spark.supervised import supervised
 
-__all__ = ["TRACES", "trace_failures", "traces_in"]
-
-TRACES = 5
-"""As many traces as a sweep keeps unless told otherwise: some hundred kilobytes each."""
+__all__ = ["trace_failures", "traces_in"]
 
 TRACED_OUTCOMES = ("violation", "stuck", "error")
 
@@ -40,7 +38,7 @@ def trace_failures(folder: ResultFolder, plan: SweepPlan, *, count: int) -> None
     present = traces_in(folder.path)
     chosen = list(dict.fromkeys((*_first_of_each_property(folder.path, digests), *digests)))
     todo = [seed for seed in chosen[:count] if seed not in present]
-    for attempt in supervised(_body(runner, plan.profile), todo, plan.limits):
+    for attempt in supervised(_body(runner, plan.base), todo, plan.limits):
         if not attempt.failure and attempt.result.digest == digests[attempt.unit]:
             folder.write_trace(f"seed-{attempt.unit}.jsonl.gz", attempt.result.data)
 
@@ -55,12 +53,12 @@ def traces_in(path: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _body(runner: Runner, profile: str) -> Callable[[int], _Traced]:
+def _body(runner: Runner, variant: Variant) -> Callable[[int], _Traced]:
     from rebalance_sim.sim.trace import FullTrace
 
     def body(seed: int) -> _Traced:
         trace = FullTrace()
-        result = runner(profile, seed, trace=trace)
+        result = runner(variant, seed, trace=trace)
         text = "".join(line + "\n" for line in trace.lines)
         # No time of day in the file: equal traces are equal bytes.
         return _Traced(result.digest, gzip.compress(text.encode(), mtime=0))

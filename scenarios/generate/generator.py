@@ -14,7 +14,7 @@ from typing import Any
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.scenarios.compare import split_label, with_protocol
+from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.generate.classic_clients import (
     ClassicSetup,
     may_rebalance_as_one,
@@ -28,6 +28,7 @@ from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
 from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.faults.faults import BrokerConfigChange, Fault, GroupConfigChange
 from rebalance_sim.sim.spec import (
     BrokerSpec,
@@ -66,15 +67,17 @@ _WARM_UP_MS = 60_000
 """For the last copies of a Streams application: each that catches up asks for a new target."""
 
 
-def generate(profile: str, seed: int) -> Scenario:
-    """The scenario of this profile and seed; always the same one for the same code.
+def generate(variant: Variant | str, seed: int) -> Scenario:
+    """The scenario of this variant, or profile, and seed; always the same one for the same code.
 
-    ``faulty+consumer-range`` is ``faulty`` with clients that all speak that protocol
-    (``compare.with_protocol``). Raises ScenarioError for an unknown profile, or protocol.
+    Raises ScenarioError for an unknown profile, version or protocol.
     """
-    name, protocol = split_label(profile)
-    scenario = generate_from(load_profile(name), seed)
-    return with_protocol(scenario, protocol) if protocol else scenario
+    variant = Variant.of(variant)
+    profile = load_profile(variant.profile)
+    if variant.semantics:
+        profile = profile.simulating(variant.semantics)
+    scenario = generate_from(profile, seed)
+    return with_protocol(scenario, variant.protocol) if variant.protocol else scenario
 
 
 def generate_from(profile: Profile, seed: int) -> Scenario:

@@ -9,38 +9,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, PROTOCOLS, label_of
+from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, PROTOCOLS
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.spark.driver import Progress, carry_out
+from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.spark.driver import DEFAULTS, OnProgress, carry_out, ignore
 from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.options import SweepOptions
 from rebalance_sim.spark.plan import SeedRange, SweepPlan
 from rebalance_sim.spark.reports.intervals import median_of
 from rebalance_sim.spark.reports.report import Throughput, entries
 from rebalance_sim.spark.store.results import read_plan, read_table
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, PASSING
-
-if TYPE_CHECKING:
-    from rebalance_sim.spark.supervised import Limits
-
-__all__ = [
-    "COMPARED",
-    "ComparedMetric",
-    "ComparisonSummary",
-    "Estimate",
-    "compare",
-    "read_comparison",
-    "summarise_comparison",
-]
 
 REPORT_FILE = "report.md"
 TABLE_FILE = "comparison.parquet"
@@ -144,7 +133,7 @@ class ComparisonSummary:
 
     def replay_command(self, seed: int, protocol: str) -> str:
         """What to type to see one run again."""
-        return f"rebalance-sim run --profile {label_of(self.plan.profile, protocol)} --seed {seed}"
+        return f"rebalance-sim run --profile {self.plan.base.speaking(protocol)} --seed {seed}"
 
     def frame(self) -> pd.DataFrame:
         """The estimates as a pandas frame, one row for each metric and protocol."""
@@ -153,26 +142,22 @@ class ComparisonSummary:
 
 def compare(
     *,
-    profile: str,
+    profile: Variant | str,
     seeds: SeedRange | str | tuple[int, int],
     out: Path | str,
     protocols: Sequence[str] = DEFAULT_PROTOCOLS,
     base: str | None = None,
-    backend: str = "spark",
-    master: str | None = None,
-    batch_size: int | None = None,
-    limits: Limits | None = None,
-    spark_settings: Mapping[str, str] | None = None,
-    processes: int | None = None,
+    options: SweepOptions = DEFAULTS,
     timeline_seed: int | None = None,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_progress: OnProgress = ignore,
 ) -> ComparisonSummary:
     """Run every seed of ``seeds`` under each of ``protocols`` and hold them against ``base``.
 
     ``base`` is one of the protocols, the first unless another is named. Everything else is as in
-    ``spark.sweep``: results in ``out``, where an unfinished comparison goes on. ``timeline_seed``:
-    whose ownership over time the report draws; a telling one without it. Raises SweepError and
-    ScenarioError (one clear line), and SweepInterrupted on Ctrl-C.
+    ``spark.sweep``: results in ``out``, where an unfinished comparison goes on; neither series nor
+    traces are kept. ``timeline_seed``: whose ownership over time the report draws; one whose
+    protocols differ without it. Raises SweepError and ScenarioError (one clear line), and
+    SweepInterrupted on Ctrl-C.
     """
     from rebalance_sim.spark.reports.comparison_report import write_comparison_report
 
@@ -180,19 +165,9 @@ def compare(
     seed_range = SeedRange.of(seeds)
     if timeline_seed is not None and timeline_seed not in seed_range:
         raise SweepError(f"timeline seed {timeline_seed}: give one of the seeds {seed_range}")
-    done = carry_out(
-        profile=profile,
-        protocols=chosen,
-        seeds=seed_range,
-        out=out,
-        backend=backend,
-        master=master,
-        batch_size=batch_size,
-        limits=limits,
-        spark_settings=spark_settings,
-        processes=processes,
-        on_progress=on_progress,
-    )
+    variants = tuple(Variant.of(profile).speaking(protocol) for protocol in chosen)
+    options = replace(options, metrics_seeds=0, traces=0)
+    done = carry_out(variants, seed_range, out, options, on_progress=on_progress)
     summary = summarise_comparison(
         done.path, base=base, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s
     )

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from rebalance_sim.scenarios import generate, run
-from rebalance_sim.scenarios.compare import label_of
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
@@ -101,7 +100,7 @@ def _timeline(summary: ComparisonSummary, seed: int) -> Figure:
     until_ms = 1
     fault_times: list[int] = []
     for name in summary.plan.protocols:
-        scenario = generate(label_of(summary.plan.profile, name), seed)
+        scenario = generate(summary.plan.base.speaking(name), seed)
         trace = OwnershipTrace()
         end_ms = run(scenario, trace=trace).simulated_ms
         rows = trace.intervals(end_ms)

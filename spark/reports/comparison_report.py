@@ -73,7 +73,7 @@ def _median(estimate: Estimate) -> str:
 
 def _page(summary: ComparisonSummary, timeline: Timeline | None) -> Iterator[str]:
     plan = summary.plan
-    yield f"# Protocols compared under `{plan.profile}`, seeds {plan.seeds}"
+    yield f"# Protocols compared under `{plan.base}`, seeds {plan.seeds}"
     yield ""
     yield (
         f"Comparison `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}. "

@@ -94,7 +94,7 @@ class SweepSummary:
         """What to type to see that seed again."""
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
-        return f"rebalance-sim run --profile {self.plan.profile} --seed {seed}"
+        return f"rebalance-sim run --profile {self.plan.base} --seed {seed}"
 
     def trace_command(self, seed: int) -> str | None:
         """What to type to read its trace along; None if there is none."""
@@ -233,7 +233,7 @@ def _failures(runs: pa.Table) -> tuple[tuple[int, str, str], ...]:
 
 def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
     plan, throughput = summary.plan, summary.throughput
-    yield f"# Sweep of `{plan.profile}`, seeds {plan.seeds}"
+    yield f"# Sweep of `{plan.base}`, seeds {plan.seeds}"
     yield ""
     yield (
         f"Sweep `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}, "

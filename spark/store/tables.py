@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from rebalance_sim.scenarios.compare import split_label
 from rebalance_sim.scenarios.result import OUTCOMES as RUN_OUTCOMES
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.sim.observe.sampling import MetricSample
@@ -68,6 +67,7 @@ _PROTOCOL = _column(
 _IDENTITY = (
     _column("seed", pa.int64(), "seed of the run"),
     _column("profile", pa.string(), "profile that the scenario was generated from"),
+    _column("semantics", pa.string(), "version instead of the profile's own; empty: its own"),
     _PROTOCOL,
     _verdict_column("scenario_hash", pa.string(), "hash of the scenario value"),
     _verdict_column("code_version", pa.string(), "version of the simulator"),
@@ -161,14 +161,10 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 }
 
 
-def run_row(result: RunResult) -> dict[str, Any]:
+def run_row(unit: Unit, result: RunResult) -> dict[str, Any]:
     """The row of ``runs`` for a run that gave a verdict."""
     return {
-        "seed": result.seed,
-        "profile": result.profile,
-        "protocol": split_label(result.profile)[1],
-        "scenario_hash": result.scenario_hash,
-        "code_version": result.code_version,
+        **_identity(unit, result),
         "outcome": result.outcome,
         "reason": result.reason,
         "steps": result.steps,
@@ -182,11 +178,10 @@ def run_row(result: RunResult) -> dict[str, Any]:
     }
 
 
-def failure_row(*, seed: int, profile: str, outcome: str, reason: str) -> dict[str, Any]:
+def failure_row(unit: Unit, *, outcome: str, reason: str) -> dict[str, Any]:
     """The row of ``runs`` for a run that ended without a result."""
     values: dict[str, Any] = dict.fromkeys(RUNS.names)
-    values |= {"seed": seed, "profile": profile, "protocol": split_label(profile)[1]}
-    values |= {"outcome": outcome, "reason": reason}
+    values |= {**_identity(unit), "outcome": outcome, "reason": reason}
     return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
 
 
@@ -194,22 +189,18 @@ def timing_row(unit: Unit, *, batch: int, wall_ms: float, worker: str) -> dict[s
     """The row of ``timing`` for any run."""
     return {
         "seed": unit.seed,
-        "protocol": split_label(unit.profile)[1],
+        "protocol": unit.variant.protocol,
         "batch": batch,
         "wall_ms": wall_ms,
         "worker": worker,
     }
 
 
-def violation_rows(result: RunResult) -> list[dict[str, Any]]:
+def violation_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
     """The rows of ``violations`` for one run, in the order in which they happened."""
     return [
         {
-            "seed": result.seed,
-            "profile": result.profile,
-            "protocol": split_label(result.profile)[1],
-            "scenario_hash": result.scenario_hash,
-            "code_version": result.code_version,
+            **_identity(unit, result),
             "property": violation.property,
             "sentence": violation.sentence,
             "group_id": violation.group_id,
@@ -220,6 +211,18 @@ def violation_rows(result: RunResult) -> list[dict[str, Any]]:
         }
         for violation in result.violations
     ]
+
+
+def _identity(unit: Unit, result: RunResult | None = None) -> dict[str, Any]:
+    """What says which run a row is about."""
+    return {
+        "seed": unit.seed,
+        "profile": unit.variant.profile,
+        "semantics": unit.variant.semantics,
+        "protocol": unit.variant.protocol,
+        "scenario_hash": result and result.scenario_hash,
+        "code_version": result and result.code_version,
+    }
 
 
 def metrics_table(run: Mapping[str, Any], samples: Sequence[MetricSample]) -> pa.Table:

@@ -11,9 +11,10 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios import Scenario, ScenarioError, generate, run
 from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED
-from rebalance_sim.scenarios.compare import label_of, split_label, with_protocol
+from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.ownership import OwnershipTrace
 from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.faults.faults import ClientBounce, RollingMigration
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
@@ -40,7 +41,7 @@ def a_world(*clients: ClientSpec, semantics: str = "kafka-4.3") -> Scenario:
 def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> None:
     for seed in SEEDS:
         before = generate(profile, seed).world
-        after = generate(label_of(profile, protocol), seed).world
+        after = generate(Variant(profile, protocol=protocol), seed).world
         same = replace(after, clients=before.clients, config=before.config, data_plane=True)
         assert same == replace(before, data_plane=True)
         for one, other in zip(before.clients, after.clients, strict=True):
@@ -59,7 +60,7 @@ def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> N
         found = []
         for name in (protocol, PROTOCOLS[0]):
             trace = OwnershipTrace()
-            scenario = generate(label_of("calm", name), seed)
+            scenario = generate(f"calm+{name}", seed)
             run(scenario, trace=trace)
             found.append(trace.fault_times)
         assert found[0] == found[1]
@@ -92,8 +93,8 @@ def test_each_actor_draws_the_same_numbers_for_each_concern(
     """One protocol may draw more often than another, and nobody notices but its own stream."""
     monkeypatch.setattr("rebalance_sim.sim.streams.Random", RecordedRandom)
     for seed in SEEDS[:4]:
-        base = draws_of(generate(label_of("faulty", PROTOCOLS[0]), seed))
-        other = draws_of(generate(label_of("faulty", protocol), seed))
+        base = draws_of(generate(f"faulty+{PROTOCOLS[0]}", seed))
+        other = draws_of(generate(f"faulty+{protocol}", seed))
         assert {name.split("/")[0] for name in base} >= {"latency", "callback", "bootstrap"}
         for name in base.keys() & other.keys():
             count = min(len(base[name]), len(other[name]))
@@ -171,12 +172,6 @@ def test_a_compared_scenario_says_what_it_is_and_survives_its_file() -> None:
     assert scenario.profile == "faulty@kafka-4.1+consumer-range"
     assert scenario.name == "faulty@kafka-4.1-3+consumer-range"
     assert parse_scenario(dump_scenario(scenario)) == scenario
-
-
-def test_labels_come_apart_as_they_were_put_together() -> None:
-    assert split_label(label_of("faulty", "consumer-range")) == ("faulty", "consumer-range")
-    assert split_label("faulty") == ("faulty", "")
-    assert label_of("faulty", "") == "faulty"
 
 
 def test_an_unknown_protocol_is_named_with_what_was_meant() -> None:

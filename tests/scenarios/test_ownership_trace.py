@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rebalance_sim.scenarios import generate
-from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, label_of
+from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.sim.faults.faults import TopicDelete, TopicRecreate
@@ -30,7 +30,7 @@ def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
     """Time that is owned is all there is, but for what nobody owned; twice where two did."""
     tried = 0
     for seed in range(12):
-        profile = label_of("faulty", protocol)
+        profile = f"faulty+{protocol}"
         faults = generate(profile, seed).world.faults
         if any(isinstance(fault, TopicDelete | TopicRecreate) for fault in faults):
             continue
@@ -45,7 +45,7 @@ def test_intervals_add_up_to_what_the_metrics_say(protocol: str) -> None:
 
 
 def test_a_picture_has_a_row_for_each_run_on_one_axis_of_time() -> None:
-    runs = {name: a_run(label_of("calm", name), 3)[1] for name in ("eager", "consumer-range")}
+    runs = {name: a_run(f"calm+{name}", 3)[1] for name in ("eager", "consumer-range")}
     figure = plot_ownership_of(runs, until_ms=20_000, fault_times=[1_500, 9_000])
     assert [axes.get_title(loc="left") for axes in figure.axes] == list(runs)
     for axes, intervals in zip(figure.axes, runs.values(), strict=True):

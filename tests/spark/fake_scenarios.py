@@ -17,12 +17,14 @@ from typing import Any
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult, ViolationRow
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.sim.trace import FullTrace
 
 
-def run_seed(profile: str, seed: int) -> RunResult:
+def run_seed(variant: Variant, seed: int) -> RunResult:
     """What becomes of a seed: see the branches."""
+    profile = variant.profile
     extra: dict[str, Any] = {}
     if profile == "mixed":
         extra = _mixed(seed)
@@ -49,14 +51,14 @@ def run_seed(profile: str, seed: int) -> RunResult:
 
 
 def run_observed(
-    profile: str,
+    variant: Variant,
     seed: int,
     *,
     metrics_interval_ms: int | None = None,
     trace: FullTrace | None = None,
 ) -> RunResult:
     """The same, for whoever wants samples or a trace."""
-    result = run_seed(profile, seed)
+    result = run_seed(variant, seed)
     if trace is not None:
         trace.lines.append(json.dumps({"step": 1, "at_ms": 17, "kind": "fault", "detail": "fake"}))
     if metrics_interval_ms is None:
@@ -73,9 +75,9 @@ def run_observed(
     )
 
 
-def run_two_properties(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+def run_two_properties(variant: Variant, seed: int, *, trace: FullTrace | None = None) -> RunResult:
     """From seed 50 on, it is another property that is violated."""
-    result = run_observed(profile, seed, trace=trace)
+    result = run_observed(variant, seed, trace=trace)
     violated = tuple(
         dataclasses.replace(row, property="log.other") if seed >= 50 else row
         for row in result.violations
@@ -83,18 +85,18 @@ def run_two_properties(profile: str, seed: int, *, trace: FullTrace | None = Non
     return dataclasses.replace(result, violations=violated)
 
 
-def run_moody(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+def run_moody(variant: Variant, seed: int, *, trace: FullTrace | None = None) -> RunResult:
     """The same twice, as in a batch, but another way when it is traced."""
-    result = run_seed(profile, seed)
+    result = run_seed(variant, seed)
     if trace is None:
         return dataclasses.replace(result, outcome="ok" if seed % 5 else "violation")
     return dataclasses.replace(result, digest="another")
 
 
-def run_defect(profile: str, seed: int, *, trace: FullTrace | None = None) -> RunResult:
+def run_defect(variant: Variant, seed: int, *, trace: FullTrace | None = None) -> RunResult:
     """The simulator, with a defect that violates a property, whatever the seed."""
     result = run(defect_scenario("mut-early-grant"), trace=trace)
-    return dataclasses.replace(result, seed=seed, profile=profile)
+    return dataclasses.replace(result, seed=seed, profile=str(variant))
 
 
 def _mixed(seed: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from sample_plans import with_options
 
 import rebalance_sim
 from rebalance_sim.scenarios import ScenarioError, generate, run
@@ -18,7 +19,7 @@ from rebalance_sim.spark import (
     read_table,
     sweep,
 )
-from rebalance_sim.spark.driver import BACKENDS
+from rebalance_sim.spark.options import BACKENDS
 from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import COMPARISON, to_table
@@ -28,7 +29,7 @@ PROTOCOLS = ("consumer-uniform", "consumer-range")
 
 def a_comparison(out: Path, backend: str = "pool", **options: object) -> ComparisonSummary:
     values = {"profile": "calm", "seeds": "0:8", "batch_size": 3, "protocols": PROTOCOLS}
-    return compare(out=out, backend=backend, **{**values, **options})  # type: ignore[arg-type]
+    return compare(**with_options(out=out, backend=backend, **{**values, **options}))
 
 
 @pytest.fixture(scope="module")
@@ -178,9 +179,17 @@ def test_a_missing_batch_is_run_again_to_the_same_bytes(tmp_path: Path) -> None:
 def test_a_comparison_and_a_sweep_do_not_share_a_folder(
     finished: tuple[Path, ComparisonSummary], tmp_path: Path
 ) -> None:
-    with pytest.raises(SweepError, match=r"another sweep.*protocols"):
-        sweep(profile="calm", seeds="0:8", batch_size=3, out=finished[0], backend="pool")
-    sweep(profile="calm", seeds="0:2", batch_size=3, out=tmp_path / "out", backend="pool")
+    with pytest.raises(SweepError, match=r"another sweep.*variants"):
+        sweep(
+            **with_options(
+                profile="calm", seeds="0:8", batch_size=3, out=finished[0], backend="pool"
+            )
+        )
+    sweep(
+        **with_options(
+            profile="calm", seeds="0:2", batch_size=3, out=tmp_path / "out", backend="pool"
+        )
+    )
     with pytest.raises(SweepError, match="nothing is compared"):
         summarise_comparison(tmp_path / "out")
 
@@ -219,7 +228,11 @@ def test_both_backends_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_facade_gives_the_table_as_a_frame(tmp_path: Path) -> None:
     frame = rebalance_sim.compare(
-        profile="calm", seeds="0:2", out=tmp_path / "out", protocols=PROTOCOLS, backend="pool"
+        profile="calm",
+        seeds="0:2",
+        out=tmp_path / "out",
+        protocols=PROTOCOLS,
+        options=rebalance_sim.SweepOptions(backend="pool"),
     )
     assert list(frame.columns) == COMPARISON.names
     assert frame.equals(rebalance_sim.read_comparison(tmp_path / "out"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_sweep import finish_slow_sweep, start_slow_sweep
 
-from rebalance_sim.spark import read_table, sweep
+from rebalance_sim.spark import SweepOptions, read_table, sweep
 from rebalance_sim.spark.reports.report import summarise
 
 SEEDS = "0:400"
@@ -25,7 +25,12 @@ def test_every_scenario_of_a_large_sweep_gets_a_verdict_that_repeats(tmp_path: P
     first = sweep(profile="faulty", seeds=SEEDS, out=tmp_path / "spark")
     assert sum(first.outcomes.values()) == 400
     assert not NOT_ABOUT_THE_PROTOCOL & set(first.outcomes)
-    again = sweep(profile="faulty", seeds="100:160", out=tmp_path / "pool", backend="pool")
+    again = sweep(
+        profile="faulty",
+        seeds="100:160",
+        out=tmp_path / "pool",
+        options=SweepOptions(backend="pool"),
+    )
     digests = read_table(tmp_path / "spark", "runs").column("digest").to_pylist()
     assert read_table(tmp_path / "pool", "runs").column("digest").to_pylist() == digests[100:160]
     assert again.outcomes.keys() <= first.outcomes.keys()

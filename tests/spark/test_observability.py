@@ -10,8 +10,10 @@ from pathlib import Path
 import fake_scenarios
 import pytest
 from fake_scenarios import run_seed
+from sample_plans import with_options
 
 import rebalance_sim
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SweepError, SweepSummary, read_metrics, read_table, sweep
 
 OBSERVED = "fake_scenarios:run_observed"
@@ -20,7 +22,7 @@ OBSERVED = "fake_scenarios:run_observed"
 def a_sweep(out: Path, **options: object) -> SweepSummary:
     values: dict[str, object] = {"profile": "mixed", "seeds": "0:60", "batch_size": 7}
     values |= {"runner": OBSERVED, "backend": "pool", "limits": Limits(soft_s=20, hard_s=40)}
-    return sweep(out=out, **(values | options))  # type: ignore[arg-type]
+    return sweep(**with_options(out=out, **(values | options)))
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -52,6 +54,7 @@ def test_rows_of_the_table_name_their_run(tmp_path: Path) -> None:
     assert row == {
         "seed": 0,
         "profile": "mixed",
+        "semantics": "",
         "protocol": "",
         "scenario_hash": "5ce9a210",
         "code_version": "test",
@@ -181,6 +184,7 @@ def test_the_trace_of_a_sweep_is_that_of_the_run(tmp_path: Path) -> None:
 
 
 def test_the_fakes_fail_as_these_tests_expect() -> None:
-    assert [s for s in range(20) if run_seed("mixed", s).outcome == "violation"] == [3, 13]
-    assert [s for s in range(20) if run_seed("mixed", s).outcome == "stuck"] == [9, 19]
-    assert fake_scenarios.run_two_properties("mixed", 53).violations[0].property == "log.other"
+    assert [s for s in range(20) if run_seed(Variant("mixed"), s).outcome == "violation"] == [3, 13]
+    assert [s for s in range(20) if run_seed(Variant("mixed"), s).outcome == "stuck"] == [9, 19]
+    [row, *_] = fake_scenarios.run_two_properties(Variant("mixed"), 53).violations
+    assert row.property == "log.other"

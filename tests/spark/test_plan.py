@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SeedRange, SweepError, SweepPlan
 
 
@@ -41,32 +42,39 @@ def test_a_malformed_or_reversed_range_is_refused_with_an_example(text: str) -> 
         SeedRange.parse(text)
 
 
-@pytest.mark.parametrize("protocols", [(), ("consumer-uniform", "consumer-range")])
+def compared(*protocols: str) -> tuple[Variant, ...]:
+    return tuple(Variant("faulty", protocol=protocol) for protocol in protocols)
+
+
+@pytest.mark.parametrize("protocols", [("",), ("consumer-uniform", "consumer-range")])
 def test_a_plan_survives_its_file(protocols: tuple[str, ...]) -> None:
-    plan = replace(a_plan(), protocols=protocols)
+    plan = replace(a_plan(), variants=compared(*protocols))
     assert SweepPlan.from_json(plan.to_json()) == plan
 
 
 def test_all_protocols_of_a_seed_are_in_one_batch() -> None:
-    plan = replace(a_plan(5, 8, 2), protocols=("consumer-range", "consumer-uniform"))
+    plan = replace(a_plan(5, 8, 2), variants=compared("consumer-range", "consumer-uniform"))
     assert [plan.batch_units(index) for index in range(plan.batch_count)] == [
         [
-            ("faulty+consumer-range", 5),
-            ("faulty+consumer-uniform", 5),
-            ("faulty+consumer-range", 6),
-            ("faulty+consumer-uniform", 6),
+            (Variant("faulty", protocol="consumer-range"), 5),
+            (Variant("faulty", protocol="consumer-uniform"), 5),
+            (Variant("faulty", protocol="consumer-range"), 6),
+            (Variant("faulty", protocol="consumer-uniform"), 6),
         ],
-        [("faulty+consumer-range", 7), ("faulty+consumer-uniform", 7)],
+        [
+            (Variant("faulty", protocol="consumer-range"), 7),
+            (Variant("faulty", protocol="consumer-uniform"), 7),
+        ],
     ]
 
 
 def test_a_sweep_runs_each_seed_once_under_the_profile_itself() -> None:
-    assert a_plan(5, 7, 2).batch_units(0) == [("faulty", 5), ("faulty", 6)]
+    assert a_plan(5, 7, 2).batch_units(0) == [(Variant("faulty"), 5), (Variant("faulty"), 6)]
 
 
 def test_a_protocol_that_is_named_twice_is_refused() -> None:
     with pytest.raises(SweepError, match="name each of them once"):
-        replace(a_plan(), protocols=("consumer-range", "consumer-range"))
+        replace(a_plan(), variants=compared("eager", "eager"))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"layout": 1}', '{"layout": 99}'])
@@ -78,7 +86,7 @@ def test_a_file_that_is_no_plan_is_refused(text: str) -> None:
 def test_the_sweep_id_changes_with_every_part_of_the_plan() -> None:
     plan = a_plan()
     others = [
-        replace(plan, profile="calm"),
+        replace(plan, variants=(Variant("calm"),)),
         replace(plan, seeds=SeedRange(0, 2001)),
         replace(plan, batch_size=50),
         replace(plan, runner="mine:run"),
@@ -87,7 +95,7 @@ def test_the_sweep_id_changes_with_every_part_of_the_plan() -> None:
         replace(plan, python="3.99"),
         replace(plan, metrics_interval_ms=500),
         replace(plan, metrics_seeds=7),
-        replace(plan, protocols=("consumer-uniform", "consumer-range")),
+        replace(plan, variants=compared("consumer-uniform", "consumer-range")),
     ]
     assert len({plan.sweep_id, *(other.sweep_id for other in others)}) == len(others) + 1
     assert a_plan().sweep_id == plan.sweep_id

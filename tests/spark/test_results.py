@@ -11,7 +11,9 @@ import fake_scenarios
 import pytest
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import SweepError, read_plan, read_table
+from rebalance_sim.spark.plan import Unit
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import SCHEMAS, failure_row, run_row, to_table, violation_rows
 
@@ -23,13 +25,17 @@ def folder(tmp_path: Path) -> ResultFolder:
     return folder
 
 
+def units_of(*seeds: int) -> list[Unit]:
+    return [Unit(Variant("mixed"), seed) for seed in seeds]
+
+
 def rows_of(*seeds: int) -> list[dict[str, object]]:
-    return [run_row(fake_scenarios.run_seed("mixed", seed)) for seed in seeds]
+    return [run_row(unit, fake_scenarios.run_seed(*unit)) for unit in units_of(*seeds)]
 
 
 def write_batch(folder: ResultFolder, index: int, *seeds: int) -> None:
-    results = [fake_scenarios.run_seed("mixed", seed) for seed in seeds]
-    violated = [row for result in results for row in violation_rows(result)]
+    results = [(unit, fake_scenarios.run_seed(*unit)) for unit in units_of(*seeds)]
+    violated = [row for unit, result in results for row in violation_rows(unit, result)]
     folder.write("violations", index, to_table("violations", violated))
     folder.write("runs", index, to_table("runs", rows_of(*seeds)))
 
@@ -71,7 +77,7 @@ def test_equal_rows_are_equal_files(folder: ResultFolder, tmp_path: Path) -> Non
 
 
 def test_a_run_without_a_verdict_has_a_row_too() -> None:
-    row = failure_row(seed=5, profile="faulty", outcome="crash", reason="signal 9")
+    row = failure_row(Unit(Variant("faulty"), 5), outcome="crash", reason="signal 9")
     [back] = to_table("runs", [row]).to_pylist()
     assert back == row
     assert back["digest"] is None and back["coverage"] == []

@@ -17,7 +17,7 @@ FAKE = "fake_scenarios:run_seed"
 
 
 def test_a_runner_of_ones_own_is_part_of_what_decides_the_rows() -> None:
-    names = ("protocol", "invariants", "sim", "scenarios")
+    names = ("re2_engine", "protocol", "invariants", "sim", "scenarios")
     layers = tuple(f"rebalance_sim.{name}" for name in names)
     assert packages_of("rebalance_sim.spark.runner:run_seed") == layers
     assert packages_of(FAKE) == (*layers, "fake_scenarios")

@@ -9,13 +9,14 @@ from pathlib import Path
 import fake_scenarios
 import pytest
 
+from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.supervised import Attempt, Limits, supervised
 
 LIMITS = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
 
 
 def misbehave(seed: int) -> int:
-    fake_scenarios.run_seed("hostile", seed)
+    fake_scenarios.run_seed(Variant("hostile"), seed)
     return seed * 2
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from sample_plans import with_options
 
 from rebalance_sim.spark import (
     DEFAULT_RUNNER,
@@ -23,8 +24,8 @@ from rebalance_sim.spark import (
     read_table,
     sweep,
 )
-from rebalance_sim.spark.driver import BACKENDS
 from rebalance_sim.spark.job import WorkerReport, mismatch
+from rebalance_sim.spark.options import BACKENDS
 
 FAKE = "fake_scenarios:run_seed"
 KNOWN_ISSUE_FILES = Limits(soft_s=1.5, hard_s=3.0, memory_mib=100)
@@ -41,7 +42,7 @@ def backend(request: pytest.FixtureRequest) -> str:
 def a_sweep(out: Path, backend: str = "pool", **options: object) -> SweepSummary:
     values = {"profile": "mixed", "seeds": "0:60", "batch_size": 7, "runner": FAKE}
     values |= {"limits": KNOWN_ISSUE_FILES, **options}
-    return sweep(out=out, backend=backend, **values)  # type: ignore[arg-type]
+    return sweep(**with_options(out=out, backend=backend, **values))
 
 
 def test_every_planned_seed_has_one_row_and_the_summary_counts_them(
@@ -234,10 +235,11 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
 
 SLOW_SWEEP = """
 import sys
-from rebalance_sim.spark import Limits, SweepInterrupted, sweep
+from rebalance_sim.spark import Limits, SweepInterrupted, SweepOptions, sweep
+options = SweepOptions(backend=sys.argv[2], batch_size=4, runner="fake_scenarios:run_seed",
+                       limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100))
 try:
-    sweep(profile="slow", seeds="0:200", out=sys.argv[1], backend=sys.argv[2], batch_size=4,
-          runner="fake_scenarios:run_seed", limits=Limits(soft_s=1.5, hard_s=3.0, memory_mib=100))
+    sweep(profile="slow", seeds="0:200", out=sys.argv[1], options=options)
 except SweepInterrupted as stopped:
     print(stopped)
 """

@@ -1,0 +1,46 @@
+"""What a scenario is generated for: a profile, and what it is run with instead of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from rebalance_sim.scenarios.errors import ScenarioError
+
+_FORM = re.compile(r"(?P<profile>[^@+]+)(@(?P<semantics>[^@+]+))?(\+(?P<protocol>[^@+]+))?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Variant:
+    """A profile, the version that it simulates and the protocol that its clients speak.
+
+    ``semantics``: a version instead of the profile's own. ``protocol``: for all clients, one of
+    ``compare.PROTOCOLS`` instead of what each of them speaks. Empty: nothing is replaced. Its text
+    is ``faulty``, ``faulty@kafka-4.1``, ``faulty+eager`` or ``faulty@kafka-4.1+eager``.
+    """
+
+    profile: str
+    semantics: str = ""
+    protocol: str = ""
+
+    def __str__(self) -> str:
+        semantics = f"@{self.semantics}" if self.semantics else ""
+        protocol = f"+{self.protocol}" if self.protocol else ""
+        return f"{self.profile}{semantics}{protocol}"
+
+    @classmethod
+    def of(cls, variant: Variant | str) -> Variant:
+        """A variant however it is given: as one, or as its text. Raises ScenarioError."""
+        if isinstance(variant, Variant):
+            return variant
+        match = _FORM.fullmatch(variant)
+        if match is None:
+            raise ScenarioError(
+                f"{variant!r} names no profile: write profile, profile@semantics or "
+                "profile+protocol, as in faulty@kafka-4.1+eager"
+            )
+        return cls(**match.groupdict(default=""))
+
+    def speaking(self, protocol: str) -> Variant:
+        """The same with clients that all speak this protocol."""
+        return replace(self, protocol=protocol)

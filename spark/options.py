@@ -1,0 +1,49 @@
+"""How a sweep is carried out, as one value; what is swept is a variant and a range of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.runner import DEFAULT_RUNNER
+from rebalance_sim.spark.supervised import Limits
+
+BACKENDS = ("spark", "pool")
+
+METRICS_SEEDS = 100
+"""As many seeds keep their series unless told otherwise: enough for a mean over time with a band,
+and some megabytes, however long the sweep."""
+
+TRACES = 5
+"""As many traces as a sweep keeps unless told otherwise: some hundred kilobytes each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """Where and how seeds are run, and what is kept of them.
+
+    ``backend``: ``spark``, or ``pool`` for ``processes`` (None: one for each core) on this machine.
+    ``master``: a Spark master URL (None: all cores of this machine), with ``spark_settings``.
+    ``batch_size``: seeds per task (None: measured, so that a task lasts a few seconds). ``runner``:
+    the function that runs a seed, as ``module:function``. ``limits`` are those of one run.
+    ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
+    ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
+    once more for a trace of every step. Raises SweepError for an unknown backend.
+    """
+
+    backend: str = "spark"
+    master: str | None = None
+    spark_settings: Mapping[str, str] = field(default_factory=dict)
+    processes: int | None = None
+    batch_size: int | None = None
+    runner: str = DEFAULT_RUNNER
+    limits: Limits = field(default_factory=Limits)
+    metrics_interval_ms: int = DEFAULT_INTERVAL_MS
+    metrics_seeds: int = METRICS_SEEDS
+    traces: int = TRACES
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise SweepError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
