@@ -190,7 +190,7 @@ def test_missing_batches_alone_are_run_again(tmp_path: Path, backend: str) -> No
 @pytest.mark.parametrize(
     ("option", "value", "named"),
     [
-        ("profile", "slow", "profile mixed, not slow"),
+        ("profile", "slow", "variants mixed, not slow"),
         ("seeds", "0:61", "seeds 0:60, not 0:61"),
         ("batch_size", 8, "batch_size 7, not 8"),
     ],
