@@ -35,12 +35,17 @@ from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
-from rebalance_sim.scenarios.result import OUTCOMES
+from rebalance_sim.scenarios.compare import PROTOCOLS
+from rebalance_sim.scenarios.profile import PROFILES, load_profile
 from rebalance_sim.sim.faults.faults import Fault
+from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 __all__ = ["PAGES", "regenerate"]
 
-PAGES = tuple(Path(__file__).parent / name for name in ("protocol.md", "scenarios.md"))
+PAGES = tuple(
+    Path(__file__).parent / name
+    for name in ("experiments.md", "protocol.md", "results.md", "scenarios.md")
+)
 
 _RULES: Mapping[str, type[MigrationRules]] = {
     name.removesuffix("-clean"): semantics.coordinator
@@ -185,8 +190,31 @@ def defect_table() -> str:
 
 
 def outcome_table() -> str:
-    """How a run may end."""
+    """How a run may end, and what a sweep says of one that did not."""
     return _table(("outcome", "meaning"), [(f"`{n}`", text) for n, text in OUTCOMES.items()])
+
+
+def column_tables() -> str:
+    """The tables of a sweep, and that of a comparison: every column, as its schema has it."""
+    parts = []
+    for kind, schema in {**SCHEMAS, "comparison": COMPARISON}.items():
+        rows = [(f"`{f.name}`", str(f.type), f.metadata[b"doc"].decode()) for f in schema]
+        about = schema.metadata[b"doc"].decode()
+        parts.append(f"### {kind}\n\n{about[0].upper()}{about[1:]}.\n")
+        parts.append(_table(("column", "type", "meaning"), rows))
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def profile_table() -> str:
+    """Every profile, with its own description."""
+    rows = [(f"`{name}`", load_profile(name).description) for name in PROFILES]
+    return _table(("profile", "scenarios"), rows)
+
+
+def compared_table() -> str:
+    """The protocols that can be compared."""
+    rows = [(f"`{protocol.name}`", protocol.title) for protocol in PROTOCOLS.values()]
+    return _table(("protocol", "what all clients speak"), rows)
 
 
 def fault_table() -> str:
@@ -230,6 +258,9 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "method-table": method_table,
     "defect-table": defect_table,
     "outcome-table": outcome_table,
+    "column-tables": column_tables,
+    "profile-table": profile_table,
+    "compared-table": compared_table,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
 }

@@ -1,65 +1,61 @@
-"""What the README says about commands, tables, profiles, versions and packages is so."""
+"""README.md is short; what it and the pages behind it list is all there is."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import pytest
 from typer.main import get_command
 
 from rebalance_sim.cli.main import app
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
-from rebalance_sim.scenarios.profile import PROFILES, load_profile
-from rebalance_sim.spark.store.tables import OUTCOMES, SCHEMAS
+from rebalance_sim.scenarios.compare import PROTOCOLS
+from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = ROOT / "docs"
 LAYERS = ("cli", "spark", "scenarios", "sim", "invariants", "protocol", "conformance")
+MOST_LINES = 150
 
 
-def test_every_command_is_shown_and_every_shown_command_exists() -> None:
-    shown = set(re.findall(r"rebalance-sim ([a-z]+)", README))
-    assert shown == set(get_command(app).commands)  # type: ignore[attr-defined]
+def _page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_every_option_that_is_shown_exists() -> None:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    for line in README.replace("\\\n", " ").splitlines():
-        match = re.search(r"rebalance-sim ([a-z]+)([^`|]*)", line)
-        if match:
-            known = {name for option in commands[match[1]].params for name in option.opts}
-            assert set(re.findall(r"--[a-z-]+", match[2])) <= known | {"--help"}, line
+def _rows(text: str) -> set[str]:
+    """What the tables of a page list: the code in the first cell of each row."""
+    cells = re.findall(r"^\| ([^|]*) \|", text, re.M)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
-@pytest.mark.parametrize("kind", SCHEMAS)
-def test_every_column_stands_in_its_table(kind: str) -> None:
-    schema = SCHEMAS[kind]
-    rows = [f"| `{f.name}` | {f.type} | {f.metadata[b'doc'].decode()} |" for f in schema]
-    head = [f"`{kind}`: {schema.metadata[b'doc'].decode()}", ""]
-    head += ["| column | type | meaning |", "|---|---|---|"]
-    assert "\n".join([*head, *rows]) in README
+def test_the_first_page_is_short_and_leads_to_every_other() -> None:
+    assert len(README.splitlines()) <= MOST_LINES
+    for page in ("getting-started", "experiments", "results", "architecture", "contributing"):
+        assert f"(docs/{page}.md)" in README
 
 
-def test_outcomes_profiles_and_versions_are_listed() -> None:
-    for name, meaning in OUTCOMES.items():
-        assert f"| `{name}` | {meaning} |" in README
-    for name in PROFILES:
-        assert f"| `{name}` | {load_profile(name).description} |" in README
-    for name in SEMANTICS:
-        assert f"| `{name}` |" in README
+def test_every_command_is_listed() -> None:
+    listed = _rows(_page("experiments.md").split("## The commands")[1].split("\n## ")[0])
+    assert listed == set(get_command(app).commands)  # type: ignore[attr-defined]
 
 
-def test_every_package_has_a_line() -> None:
+def test_profiles_versions_and_compared_protocols_are_listed() -> None:
+    assert _rows(_page("experiments.md")) >= {*PROFILES, *SEMANTICS, *PROTOCOLS}
+
+
+def test_every_outcome_and_every_column_is_listed() -> None:
+    page = _page("results.md")
+    assert set(OUTCOMES) <= _rows(page)
+    for kind, schema in {**SCHEMAS, "comparison": COMPARISON}.items():
+        section = page.split(f"### {kind}\n")[1].split("\n##")[0]
+        assert _rows(section) == set(schema.names)
+
+
+def test_every_package_has_a_line_in_the_architecture() -> None:
     folders = [ROOT / layer for layer in LAYERS]
     folders += [path for layer in folders for path in layer.iterdir() if any(path.glob("*.py"))]
+    listed = _rows(_page("architecture.md"))
     for folder in folders:
-        assert f"| `{'.'.join(folder.relative_to(ROOT).parts)}` |" in README
-
-
-def test_every_file_that_is_named_exists() -> None:
-    linked = re.findall(r"\]\(([^)#:]+)\)", README)
-    named = re.findall(r"`((?:docs|scenarios|notebooks|benchmarks|conformance)/[\w./-]*)`", README)
-    assert linked and named
-    for name in (*linked, *named):
-        assert (ROOT / name).exists(), name
+        assert f"{folder.relative_to(ROOT).as_posix()}/" in listed

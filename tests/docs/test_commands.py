@@ -1,0 +1,219 @@
+"""Every command and every seed that the documentation shows does what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pages import PAGES, ROOT, Block, Command, blocks, commands, inline_commands, missing_line
+from typer.main import get_command
+
+from rebalance_sim.cli.main import app
+
+BIN = Path(sys.executable).parent
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    "PYTHONPATH": str(ROOT),
+    "COLUMNS": "200",
+}
+RUN = frozenset({"console", "python"})
+WRITTEN = frozenset({"results", ".venv", ".git"})
+"""Folders that commands write to, or that are not the project's: no links to them."""
+
+MODE = re.compile(r"|slow|parse|\w+\.(py|toml)")
+MANY_SEEDS = 50
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def _shown(page: Path) -> list[Command]:
+    return [c for block in blocks(page) if block.language == "console" for c in commands(block)]
+
+
+WITH_COMMANDS = [page for page in PAGES if any(b.language in RUN for b in blocks(page))]
+INLINE = sorted(
+    {words for page in PAGES for words in inline_commands(page)}
+    - {c.words for page in PAGES for c in _shown(page)}
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that looks like the project's, where commands may write what they like."""
+    for entry in ROOT.iterdir():
+        if entry.name not in WRITTEN:
+            (tmp_path / entry.name).symlink_to(entry)
+    return tmp_path
+
+
+# --- what is shown is run -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=_name)
+def test_the_quick_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) -> None:
+    _run_page(page, checkout, modes={""})
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in WITH_COMMANDS if any(b.mode == "slow" for b in blocks(page))],
+    ids=_name,
+)
+def test_all_commands_of_a_page_print_what_it_shows(page: Path, checkout: Path) -> None:
+    _run_page(page, checkout, modes={"", "slow"})
+
+
+@pytest.mark.parametrize("words", INLINE)
+def test_a_command_in_the_text_is_accepted_and_run_if_it_is_quick(
+    words: str, checkout: Path
+) -> None:
+    _parse(words)
+    if _is_quick(words):
+        (checkout / "results").mkdir()
+        ran = _run(["bash", "-c", words], checkout, expected=None)
+        assert ran.returncode in (0, 1), ran.stderr
+
+
+# --- what is shown is accepted --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=_name)
+def test_the_command_line_accepts_every_command_that_is_shown(page: Path) -> None:
+    for command in _shown(page):
+        for part in re.split(r"[|;]|&&", command.words):
+            if part.strip().startswith("rebalance-sim "):
+                _parse(part.strip())
+            elif part.strip().startswith("make"):
+                _run(["make", "-n", *shlex.split(part, comments=True)[1:]], ROOT)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_commands_stand_in_console_blocks_and_python_is_python(page: Path) -> None:
+    for block in blocks(page):
+        place = f"{_name(page)}:{block.line}"
+        if block.language in ("console", "python"):
+            assert MODE.fullmatch(block.mode), place
+        else:
+            assert not re.search(r"^(\$ )?rebalance-sim ", block.text, re.M), place
+        if block.language == "python":
+            compile(block.text, place, "exec")
+
+
+def test_every_sub_command_is_shown_in_the_documentation() -> None:
+    shown = {
+        name
+        for page in PAGES
+        for c in _shown(page)
+        for name in re.findall(r"^rebalance-sim ([a-z]+)", c.words)
+    }
+    assert shown == set(get_command(app).commands)  # type: ignore[attr-defined]
+
+
+# --- the tools of this test -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "missing"),
+    [
+        (["ok: 3 runs"], "ok: 3 runs\n", None),
+        (["ok: ... runs"], "ok: 12 runs\n", None),
+        (["ok: 3 runs"], "ok: 4 runs\n", "ok: 3 runs"),
+        (["a", "...", "b"], "a\nx\ny\nb\n", None),
+        (["b", "a"], "a\nb\n", "a"),
+        (["digest 0123456789abcdef"], "digest fedcba9876543210\n", None),
+        (["a (b) [c]"], "a (b) [c]\n", None),
+    ],
+)
+def test_output_is_compared_line_by_line(
+    shown: list[str], printed: str, missing: str | None
+) -> None:
+    assert missing_line(shown, printed) == missing
+
+
+def test_a_block_is_taken_apart() -> None:
+    text = "$ one --a \\\n    --b   # exit 1: found\nprinted\n\n$ two\n"
+    one, two = commands(Block(ROOT / "a.md", 3, "console", "slow", text))
+    assert (one.words.split("#")[0].split(), one.exit_code) == (["one", "--a", "--b"], 1)
+    assert (one.output, one.line, one.mode) == (("printed", ""), 3, "slow")
+    assert (two.words, two.exit_code, two.output) == ("two", 0, ())
+
+
+def test_output_before_the_first_command_is_an_error() -> None:
+    with pytest.raises(ValueError, match="begins with no command"):
+        list(commands(Block(ROOT / "a.md", 1, "console", "", "printed\n$ one\n")))
+
+
+# --- helpers --------------------------------------------------------------------------------------
+
+
+def _run_page(page: Path, folder: Path, modes: set[str]) -> None:
+    (folder / "results").mkdir()
+    for block in blocks(page):
+        if "." in block.mode:
+            (folder / block.mode).write_text(block.text, encoding="utf-8")
+        elif block.mode not in modes:
+            continue
+        elif block.language == "python":
+            _run([sys.executable, "-c", block.text], folder)
+        elif block.language == "console":
+            for command in commands(block):
+                _check(command, f"{_name(page)}:{command.line}", folder)
+
+
+def _check(command: Command, place: str, folder: Path) -> None:
+    ran = _run(["bash", "-c", _as_run(command.words)], folder, expected=command.exit_code)
+    missing = missing_line(command.output, ran.stdout)
+    assert missing is None, f"{place}: {missing!r} is not printed:\n{ran.stdout}"
+
+
+def _as_run(words: str) -> str:
+    """``make`` would set up an environment: what it runs in it is run here."""
+    if not words.startswith("make"):
+        return words
+    recipe = _run(["make", "-n", *shlex.split(words, comments=True)[1:]], ROOT).stdout
+    (last,) = [line for line in recipe.splitlines() if line.startswith(".venv/bin/rebalance-sim")]
+    return last.removeprefix(".venv/bin/")
+
+
+def _run(
+    words: list[str], folder: Path, expected: int | None = 0
+) -> subprocess.CompletedProcess[str]:
+    ran = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+    if expected is not None:
+        assert ran.returncode == expected, f"{words}: {ran.returncode}\n{ran.stdout}{ran.stderr}"
+    return ran
+
+
+def _parse(words: str) -> None:
+    """Raises for an unknown sub-command, option or value."""
+    _, name, *arguments = _before_redirection(shlex.split(words, comments=True))
+    if arguments != ["--help"]:
+        get_command(app).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
+
+
+def _before_redirection(words: list[str]) -> Iterator[str]:
+    for word in words:
+        if word in (">", "2>"):
+            return
+        yield word
+
+
+def _is_quick(words: str) -> bool:
+    """Neither many seeds, nor placeholders such as SCENARIO, nor files of somebody else's."""
+    seeds = re.search(r"--seeds (\d+):(\d+)", words)
+    many = seeds is not None and int(seeds[2]) - int(seeds[1]) > MANY_SEEDS
+    files = [word for word in words.split() if re.search(r"\.(toml|jsonl?|gz)$", word)]
+    known = all((ROOT / file).exists() for file in files)
+    is_placeholder = re.search(r"\b[A-Z]{3,}\b(?!-\d)", words) is not None
+    return known and not many and not is_placeholder and "spark://" not in words
