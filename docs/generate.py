@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
 from rebalance_sim.protocol.clients import ComputingState
@@ -37,7 +37,7 @@ from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.profile import PROFILES, load_profile
-from rebalance_sim.sim.faults.faults import Fault
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
 __all__ = ["PAGES", "regenerate"]
@@ -220,7 +220,7 @@ def compared_table() -> str:
 def fault_table() -> str:
     """Every kind of fault, with the first sentence of what it stands for."""
     rows = []
-    for kind in sorted(get_args(Fault), key=kind_of):
+    for kind in Fault.kinds().values():
         sentence = _summaries([kind])[0].replace("``", "`").split(". ")[0].rstrip(".")
         keys = (f"`{f.name}`" for f in dataclasses.fields(kind) if f.name != "at_ms")
         rows.append((f"`{kind_of(kind)}`", sentence, ", ".join(keys)))

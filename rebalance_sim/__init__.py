@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
     from rebalance_sim.scenarios.variant import Variant
-    from rebalance_sim.sim.faults.injector import fault_kind
+    from rebalance_sim.sim.faults.fault import Fault
     from rebalance_sim.sim.trace import FullTrace
     from rebalance_sim.spark import SweepOptions, read_comparison, read_metrics, sweep
 
@@ -57,6 +57,7 @@ __all__ = [
     "DEFAULT_PROTOCOLS",
     "DEFECTS",
     "PROFILES",
+    "Fault",
     "FullTrace",
     "OwnershipInterval",
     "OwnershipTrace",
@@ -71,7 +72,6 @@ __all__ = [
     "compare",
     "defect_scenario",
     "dump_scenario",
-    "fault_kind",
     "generate",
     "load_case_study",
     "load_scenario",
@@ -107,7 +107,7 @@ _PUBLIC = {
     "scenarios.shrinking.shrink": ("shrink",),
     "protocol.defects": ("DEFECTS",),
     "protocol.hosting.offsets_topic": ("partition_for",),
-    "sim.faults.injector": ("fault_kind",),
+    "sim.faults.fault": ("Fault",),
     "sim.trace": ("FullTrace",),
     "scenarios.variant": ("Variant",),
     "spark": ("SweepOptions", "read_comparison", "read_metrics", "sweep"),

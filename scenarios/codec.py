@@ -95,7 +95,10 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 
 def _variants(hint: Any) -> list[type]:
-    """The dataclasses of a union; empty for any other type."""
+    """The dataclasses of a union, or every kind of a base class that has ``kinds``, such as a
+    fault; empty for any other type."""
+    if hasattr(hint, "kinds"):
+        return list(hint.kinds().values())
     if get_origin(hint) not in (Union, types.UnionType):
         return []
     return [
@@ -115,6 +118,8 @@ def _decode(hint: Any, data: object, place: str) -> object:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
         return _decode_union(hint, data, place)
+    if variants := _variants(hint):
+        return _decode_variant(variants, data, place)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _decode_dataclass(hint, data, place)
     if origin is tuple:

@@ -33,7 +33,9 @@ from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.faults.faults import ClientBounce, Fault, RollingMigration
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 
 __all__ = [

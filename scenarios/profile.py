@@ -159,7 +159,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRule:
-    """One kind of fault (``sim.faults.faults``, class name in snake case).
+    """One kind of fault (``Fault.kind``).
 
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length

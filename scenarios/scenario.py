@@ -18,13 +18,11 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.sim.faults.faults import (
-    SubscriptionChange,
-    TopicCreate,
-    TopicDelete,
-    TopicGrow,
-    TopicRecreate,
-)
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import WorldSpec
 
 __all__ = ["Scenario", "dump_scenario", "load_scenario", "parse_scenario"]

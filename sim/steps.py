@@ -8,6 +8,7 @@ from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.observe.coverage import Coverage
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.trace import Trace
@@ -175,8 +176,10 @@ class Steps:
         self._client(StepKind.CLIENT_CRASHED, client)
         self._metrics.on_client_crashed(client)
 
-    def fault(self, fault: object, detail: str) -> None:
-        """A fault began or ended; ``detail`` says which."""
+    def fault(self, fault: Fault, detail: str, *, is_new: bool) -> None:
+        """A fault began or ended, as ``detail`` says; ``is_new``: it has just taken effect."""
+        if is_new:
+            self._coverage.on_fault(fault.kind)
         step = self._kept[StepKind.FAULT.value]
         step.fault = fault
         step.detail = detail

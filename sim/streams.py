@@ -11,9 +11,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from random import Random
 
-from rebalance_sim.sim.spec import DelaySpec
-
-__all__ = ["Streams", "delay_sampler"]
+from rebalance_sim.sim.delays import DelaySpec
 
 _VERSION = "streams-1"
 _TAIL_LIMIT = 20

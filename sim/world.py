@@ -35,7 +35,7 @@ from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
-from rebalance_sim.sim.network.network import Network
+from rebalance_sim.sim.network.network import ADMIN, Network
 from rebalance_sim.sim.observe.coverage import Coverage
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.observe.probes import register_probes
@@ -90,6 +90,7 @@ class World:
         self._partitions: dict[str, int] = {}
         self.spec = spec
         self.group_id = spec.group_ids[0]
+        self.default_group_id = spec.group_id
         self.config = spec.config
         self.semantics = semantics
         self.broker_rules = semantics.rules(BrokerRules)()
@@ -104,9 +105,9 @@ class World:
         self.topic_logs = TopicLogs()
         self.task_stores: dict[tuple[str, str], TaskStore] = {}  # by group and process id
         self.topics = TopicAdmin(self)
-        self.settings = SettingsAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)
         self.controller = Controller(self.clock, spec.brokers, self.streams, spec.config)
+        self.settings = SettingsAdmin(self.controller, spec)
         self.replication_factor = 1
         self.brokers: list[Broker] = []
         for node_id in range(spec.brokers.count):
@@ -116,7 +117,9 @@ class World:
         self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
         self.client_processes = ClientProcesses(self)
-        self.injector = Injector(self)
+        tie_break = self.streams.get("schedule/injector").random
+        self.injector = Injector(self, self.clock, self.steps, tie_break)
+        self.network_names = (*self.client_processes.names, *((ADMIN,) if spec.has_admin else ()))
         self.admin = AdminTasks(self)
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
@@ -156,8 +159,17 @@ class World:
             if not self._run_until(self.spec.duration_ms):
                 return False
             self._is_quiet = True
-            self.injector.heal()
+            self._heal()
         return self._run_until(at_ms)
+
+    def _heal(self) -> None:
+        """The quiet period begins: every fault ends, and whoever is to come back comes back."""
+        self.injector.end_all()
+        for broker in self.brokers:
+            broker.is_stopping = False
+            if not broker.is_alive:
+                broker.restart()
+        self.client_processes.restart_all_due()
 
     def _run_until(self, at_ms: int) -> bool:
         sampler = self.sampler
@@ -238,6 +250,12 @@ class World:
         return all(group.is_stable() for group in self.groups.values())
 
     # --- what the parts of the world ask for ------------------------------------------------------
+
+    def later(
+        self, delay_ms: int, action: Callable[[], object], *, when_quiet: bool = False
+    ) -> None:
+        """Do something after a while (``Injector.later``)."""
+        self.injector.later(delay_ms, action, when_quiet=when_quiet)
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that holds a group."""

@@ -6,7 +6,7 @@ classic §2.10, §3.1, §7.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rebalance_sim.protocol.clients.kinds import (
@@ -17,16 +17,14 @@ from rebalance_sim.protocol.clients.kinds import (
     LIBRDKAFKA_KINDS,
 )
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES, CoordinatorConfig
-from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultTargets, Maker
 from rebalance_sim.scenarios.profile import FaultRule
-from rebalance_sim.sim.faults.faults import Fault, RollingMigration
+from rebalance_sim.sim.client.client_checks import COOPERATIVE
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["CLASSIC_MAKERS", "ClassicSetup", "may_rebalance_as_one", "speaks_classic"]
-
-COOPERATIVE = "cooperative-sticky"
 _EAGER_LISTS = (("range",), ("roundrobin",), ("sticky",), ("range", COOPERATIVE))
 _NAMES = ("range", "roundrobin", "sticky", COOPERATIVE)
 _EAGER_LISTS_OF_LIBRDKAFKA = (
@@ -38,7 +36,6 @@ _EAGER_LISTS_OF_LIBRDKAFKA = (
 _EAGER_NAMES_OF_LIBRDKAFKA = ("range", "roundrobin")
 _LIBRDKAFKA_SHARE = 0.5
 _CLASSIC_SHARE = 0.5
-_COOPERATION_SHARE = 0.3
 _INITIAL_DELAYS_MS = (0, 0, 1_000, 3_000)
 _METADATA_AGES_MS = (1_000, 5_000, 10_000)
 
@@ -144,57 +141,3 @@ class ClassicSetup:
 
 def _group_ids(clients: tuple[ClientSpec, ...]) -> list[str | None]:
     return list(dict.fromkeys(client.group_id for client in clients))
-
-
-# -- rolling deployments -----------------------------------------------------------------------
-
-
-def _team(draw: Draw, targets: FaultTargets) -> tuple[ClientSpec, ...]:
-    """The clients of one group."""
-    group_id = targets.group(draw)
-    return tuple(client for client in targets.clients if client.group_id == group_id)
-
-
-def _roll(
-    draw: Draw,
-    rule: FaultRule,
-    team: tuple[ClientSpec, ...],
-    at_ms: int,
-    kind: str,
-    assignors: tuple[str, ...],
-) -> RollingMigration:
-    return RollingMigration(
-        at_ms=at_ms,
-        to_kind=kind,
-        assignors=assignors,
-        down_ms=draw.between(rule.duration_ms),
-        gap_ms=draw.between(rule.gap_ms),
-        clients=tuple(client.name for client in team),
-        graceful=draw.chance(0.8),
-    )
-
-
-def _rolling_migration(
-    draw: Draw, rule: FaultRule, targets: FaultTargets, at_ms: int
-) -> Iterable[Fault]:
-    team = _team(draw, targets)
-    kind = draw.pick(rule.to_kinds)
-    if kind == CLASSIC and draw.chance(_COOPERATION_SHARE):
-        yield from _cooperation(draw, rule, targets, team, at_ms)
-    else:
-        yield _roll(draw, rule, team, at_ms, kind, team[0].assignors)
-
-
-def _cooperation(
-    draw: Draw, rule: FaultRule, targets: FaultTargets, team: tuple[ClientSpec, ...], at_ms: int
-) -> Iterable[Fault]:
-    """KIP-429: first all learn to rebalance cooperatively, then they forget to do it eagerly."""
-    common = tuple(name for name in team[0].assignors if name != COOPERATIVE)
-    first = _roll(draw, rule, team, at_ms, CLASSIC, (COOPERATIVE, *common))
-    yield first
-    until_ms = at_ms + len(team) * (first.down_ms + first.gap_ms)
-    yield _roll(draw, rule, team, targets.within(until_ms), CLASSIC, (COOPERATIVE,))
-
-
-CLASSIC_MAKERS: Mapping[str, Maker] = {"rolling_migration": _rolling_migration}
-"""Kinds of faults that concern the classic protocol."""

@@ -7,9 +7,9 @@ streams are its own: a scenario without the feature is what it was.
 
 from __future__ import annotations
 
-from rebalance_sim.scenarios.generate.draw import Draw
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.delays import DelaySpec
+from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.streams import Streams
 
 __all__ = ["DrawnAssignors"]

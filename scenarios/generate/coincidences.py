@@ -11,28 +11,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultTargets
 from rebalance_sim.scenarios.profile import CoincidenceRule
-from rebalance_sim.sim.faults.faults import (
-    BrokerConfigChange,
-    CallbackSlowdown,
-    ClientClose,
-    ClientPartition,
-    ClientPause,
-    ConnectionLoss,
-    Direction,
-    Fault,
-    Moment,
-    PollStall,
-    ReplicationSlowdown,
-    SubscriptionChange,
-    TopicGrow,
-)
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.targets import FaultTargets
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
-
-__all__ = ["COINCIDENCES", "draw_coincidences", "draw_takeovers"]
 
 _WARM_UP_MS = 2_000
 _SHORT_MS = (100, 3_000)

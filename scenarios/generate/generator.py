@@ -14,6 +14,7 @@ from typing import Any
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.generate.classic_clients import (
     ClassicSetup,
@@ -22,14 +23,16 @@ from rebalance_sim.scenarios.generate.classic_clients import (
 )
 from rebalance_sim.scenarios.generate.client_assignors import DrawnAssignors
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
-from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.generate.fault_targets import FaultTargets
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
-from rebalance_sim.sim.faults.faults import BrokerConfigChange, Fault, GroupConfigChange
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
+from rebalance_sim.sim.faults.targets import FaultTargets
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,
@@ -103,7 +106,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         offsets_partition_count=brokers.offsets_partition_count,
         duration_ms=duration_ms,
         config=config,
-        semantics=semantics,
+        has_assignment_interval=SEMANTICS[semantics].coordinator.has_assignment_interval,
     )
     faults = draw_faults(
         profile.faults, targets, draw.streams, is_clustered="clustered_faults" in draw.features

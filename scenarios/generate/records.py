@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from rebalance_sim.scenarios.generate.draw import Draw
+from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.streams import Streams
 

@@ -18,7 +18,6 @@ from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.shrinking.delta_debugging import minimal_number, minimal_sublist
 from rebalance_sim.scenarios.shrinking.simplify import (
-    fault_sizes,
     plainer_changes,
     with_clients,
     with_fault_size,
@@ -225,7 +224,7 @@ def _fewer_topics(search: _Search) -> None:
 
 def _smaller_faults(search: _Search) -> None:
     for index, fault in enumerate(search.world.faults):
-        for name, least in fault_sizes(fault):
+        for name, least in fault.sizes():
             _narrow_fault(search, index, name, least)
 
 

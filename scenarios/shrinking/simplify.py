@@ -6,15 +6,13 @@ Each function takes a world and returns another one that says less. Whether it s
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any
 
-from rebalance_sim.protocol.runtime.coordinator_config import GROUP_SETTINGS
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_checks import default_assignors
-from rebalance_sim.sim.faults.faults import Fault, GroupConfigChange, SubscriptionChange
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,
@@ -23,29 +21,6 @@ from rebalance_sim.sim.spec import (
     TopicSpec,
     WorldSpec,
 )
-
-__all__ = [
-    "fault_sizes",
-    "plainer_changes",
-    "with_clients",
-    "with_fault_size",
-    "with_groups",
-    "with_offsets_partitions",
-    "with_partition_count",
-    "with_topics",
-]
-
-T = TypeVar("T")
-
-_LEAST = {
-    "duration_ms": 1,
-    "down_ms": 1,
-    "gap_ms": 0,
-    "factor": 2,
-    "callback_ms": 0,
-    "partition_count": 1,
-}
-"""Sizes of faults that may be narrowed, and how far."""
 
 _CLIENT_SETTINGS = (
     "instance_id",
@@ -72,19 +47,8 @@ def with_clients(world: WorldSpec, clients: tuple[ClientSpec, ...]) -> WorldSpec
     """Only these clients, and no fault that names another. Raises ValueError for none."""
     if not clients:
         raise ValueError("a world without clients cannot fail")
-    names = {client.name for client in clients}
-    faults = []
-    for fault in world.faults:
-        if getattr(fault, "client", None) not in (None, *names):
-            continue
-        named = getattr(fault, "clients", ())
-        if named:
-            kept = tuple(name for name in named if name in names)
-            if not kept:
-                continue
-            fault = _changed(fault, clients=kept)
-        faults.append(fault)
-    return replace(world, clients=clients, faults=tuple(faults))
+    gone = {client.name for client in world.clients} - {client.name for client in clients}
+    return replace(world, clients=clients, faults=_faults_without(world, clients=gone))
 
 
 def with_groups(world: WorldSpec, group_ids: tuple[str, ...]) -> WorldSpec:
@@ -94,8 +58,7 @@ def with_groups(world: WorldSpec, group_ids: tuple[str, ...]) -> WorldSpec:
     """
     kept = with_clients(world, tuple(c for c in world.clients if world.group_of(c) in group_ids))
     gone = set(world.group_ids) - set(group_ids)
-    faults = tuple(fault for fault in kept.faults if getattr(fault, "group", None) not in gone)
-    return replace(kept, faults=faults)
+    return replace(kept, faults=_faults_without(kept, groups=gone))
 
 
 def with_offsets_partitions(world: WorldSpec, count: int) -> WorldSpec:
@@ -103,7 +66,7 @@ def with_offsets_partitions(world: WorldSpec, count: int) -> WorldSpec:
     world's group."""
     brokers = replace(world.brokers, offsets_partition_count=count)
     faults = tuple(
-        _changed(fault, offsets_partition=None)
+        fault.changed(offsets_partition=None)
         if (getattr(fault, "offsets_partition", None) or 0) >= count
         else fault
         for fault in world.faults
@@ -123,16 +86,13 @@ def with_topics(world: WorldSpec, topics: tuple[TopicSpec, ...]) -> WorldSpec:
         replace(client, topics=tuple(t for t in client.topics if t not in gone))
         for client in world.clients
     )
-    faults = []
-    for fault in world.faults:
-        if getattr(fault, "topic", None) in gone:
-            continue
-        subscribed = getattr(fault, "topics", None)
-        if subscribed:
-            kept = tuple(name for name in subscribed if name not in gone)
-            fault = _changed(fault, topics=kept)
-        faults.append(fault)
-    return replace(world, topics=topics, clients=clients, faults=tuple(faults))
+    faults = _faults_without(world, topics=gone)
+    return replace(world, topics=topics, clients=clients, faults=faults)
+
+
+def _faults_without(world: WorldSpec, **gone: Set[str]) -> tuple[Fault, ...]:
+    kept = (fault.without(**gone) for fault in world.faults)
+    return tuple(fault for fault in kept if fault is not None)
 
 
 def with_partition_count(world: WorldSpec, topic: str, count: int) -> WorldSpec:
@@ -143,19 +103,10 @@ def with_partition_count(world: WorldSpec, topic: str, count: int) -> WorldSpec:
     return replace(world, topics=topics)
 
 
-def fault_sizes(fault: Fault) -> Iterator[tuple[str, int]]:
-    """(field, least value) for everything in a fault that can be made smaller."""
-    for field in dataclasses.fields(fault):
-        least = _LEAST.get(field.name)
-        value = getattr(fault, field.name)
-        if least is not None and isinstance(value, int) and value > least:
-            yield field.name, least
-
-
 def with_fault_size(world: WorldSpec, index: int, name: str, value: int) -> WorldSpec:
     """One fault with one of its sizes changed."""
     faults = list(world.faults)
-    faults[index] = _changed(faults[index], **{name: value})
+    faults[index] = faults[index].changed(**{name: value})
     return replace(world, faults=tuple(faults))
 
 
@@ -190,35 +141,8 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
         for plain in _plainer_clients(client):
             yield {"clients": (*clients[:index], plain, *clients[index + 1 :])}
     for index, fault in enumerate(world.faults):
-        if isinstance(fault, SubscriptionChange) and fault.topics:
-            for topics in _plainer_topics(fault.topics, every_topic):
-                plain_fault = replace(fault, topics=topics)
-                yield {"faults": (*world.faults[:index], plain_fault, *world.faults[index + 1 :])}
-        elif isinstance(fault, GroupConfigChange):
-            for plain_change in _plainer_settings(fault):
-                yield {"faults": (*world.faults[:index], plain_change, *world.faults[index + 1 :])}
-        elif getattr(fault, "offsets_partition", None) is not None:
-            of_group = _changed(fault, offsets_partition=None)
-            yield {"faults": (*world.faults[:index], of_group, *world.faults[index + 1 :])}
-
-
-def _plainer_topics(topics: tuple[str, ...], initial: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """One topic less, or none that has to be created first."""
-    if len(topics) > 1:
-        yield from (tuple(t for t in topics if t != name) for name in topics)
-    elif not set(topics) <= set(initial):
-        yield initial
-
-
-def _plainer_settings(change: GroupConfigChange) -> Iterator[GroupConfigChange]:
-    """One setting less, unless it is the only one."""
-    if len(change.changes) < 2:
-        return
-    for setting in GROUP_SETTINGS:
-        if getattr(change, setting.name) is not None:
-            yield _changed(change, **{setting.name: None})
-    for name in change.deletes:
-        yield replace(change, deletes=tuple(other for other in change.deletes if other != name))
+        for simpler in fault.simpler(every_topic):
+            yield {"faults": (*world.faults[:index], simpler, *world.faults[index + 1 :])}
 
 
 def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
@@ -230,7 +154,8 @@ def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:
     )
     for name in _CLIENT_SETTINGS:
         if getattr(client, name) != getattr(usual, name):
-            yield _changed(client, **{name: getattr(usual, name)})
+            changes: dict[str, Any] = {name: getattr(usual, name)}
+            yield replace(client, **changes)
     if client.client_assignors is not None:
         for assignors in _plainer_assignors(client.client_assignors):
             yield replace(client, client_assignors=assignors)
@@ -246,9 +171,3 @@ def _plainer_assignors(spec: ClientAssignorsSpec) -> Iterator[ClientAssignorsSpe
         yield replace(spec, compute=_AT_ONCE)
     if spec.streams not in (None, StreamsSpec()):
         yield replace(spec, streams=StreamsSpec())
-
-
-def _changed(value: T, **changes: Any) -> T:
-    """``replace`` for a value whose fields are known by name only."""
-    plain: Any = value
-    return cast(T, dataclasses.replace(plain, **changes))

@@ -21,8 +21,7 @@ from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpose
-from rebalance_sim.sim.spec import ADMIN
+from rebalance_sim.sim.network.network import ADMIN, Connection, ConnectionState, Purpose
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.world import World

@@ -10,35 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import (
-    NO_MEMBER_EPOCH,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-)
-from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.admin.admin_events import (
-    ADMIN,
-    AdminRequest,
-    GroupDelete,
-    OffsetsAlter,
-    OffsetsDelete,
-    OffsetsList,
-)
 from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from rebalance_sim.sim.network.network import Purpose
+from rebalance_sim.sim.network.network import ADMIN, Purpose
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.world import World
-
-__all__ = ["AdminTasks"]
 
 REQUEST_TIMEOUT_MS = 30_000
 API_TIMEOUT_MS = 60_000
@@ -83,13 +65,9 @@ class AdminTasks:
         self._in_flight: dict[int, _Task] = {}
         self._next_id = 0
 
-    def begin(self, kind: str, event: AdminRequest) -> None:
-        """Start on something; ``kind`` is its name in traces and coverage."""
-        deadline_ms = self._clock.now_ms + API_TIMEOUT_MS
-        self._go_on(_Task(kind, _REQUESTS[type(event)](self._world, event), deadline_ms))
-
     def ask(self, kind: str, request: Any) -> None:
-        """Send any other request to the coordinator of its group, in the same way."""
+        """Send a request to the coordinator of its group; ``kind`` is its name in traces and
+        coverage."""
         self._go_on(_Task(kind, request, self._clock.now_ms + API_TIMEOUT_MS))
 
     # --- sending ----------------------------------------------------------------------------------
@@ -170,55 +148,3 @@ def _first_error(response: Any) -> ErrorCode:
     errors = [error for _, error in sorted(getattr(response, "errors", {}).items()) if error]
     passing = [error for error in errors if error in _RETRIABLE]
     return next(iter(passing or errors), ErrorCode.NONE)
-
-
-# --- requests -----------------------------------------------------------------------------------
-
-
-def _group(world: World, event: Any) -> str:
-    return event.group or world.spec.group_id
-
-
-def _partitions(world: World, event: OffsetsAlter | OffsetsDelete) -> list[TopicPartition]:
-    """Administrators know names: the name stands for the id."""
-    numbers: tuple[int, ...] | range = event.partitions
-    if not numbers:
-        topic = world.controller.metadata.image.by_name.get(event.topic)
-        numbers = range(topic.partition_count if topic else 1)
-    return [TopicPartition(event.topic, number) for number in numbers]
-
-
-def _delete_group(world: World, event: GroupDelete) -> DeleteGroupsRequest:
-    return DeleteGroupsRequest(group_id=_group(world, event))
-
-
-def _delete_offsets(world: World, event: OffsetsDelete) -> OffsetDeleteRequest:
-    return OffsetDeleteRequest(
-        group_id=_group(world, event),
-        partitions=frozenset(_partitions(world, event)),
-        wire_topics={event.topic: event.topic},
-    )
-
-
-def _alter_offsets(world: World, event: OffsetsAlter) -> OffsetCommitRequest:
-    return OffsetCommitRequest(
-        group_id=_group(world, event),
-        member_id="",
-        generation_id_or_member_epoch=NO_MEMBER_EPOCH,
-        offsets=dict.fromkeys(_partitions(world, event), event.offset),
-        wire_topics={event.topic: event.topic},
-    )
-
-
-def _list_offsets(world: World, event: OffsetsList) -> OffsetFetchRequest:
-    return OffsetFetchRequest(
-        group_id=_group(world, event), partitions=None, require_stable=event.require_stable
-    )
-
-
-_REQUESTS: dict[type, Callable[[World, Any], Any]] = {
-    GroupDelete: _delete_group,
-    OffsetsDelete: _delete_offsets,
-    OffsetsAlter: _alter_offsets,
-    OffsetsList: _list_offsets,
-}

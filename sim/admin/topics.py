@@ -9,8 +9,6 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartit
 if TYPE_CHECKING:
     from rebalance_sim.sim.world import World
 
-__all__ = ["TopicAdmin"]
-
 
 class TopicAdmin:
     """Creates, grows and deletes topics. A topic id is name and generation: ``orders:1``."""
@@ -57,6 +55,11 @@ class TopicAdmin:
         self._world.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)
         self._set(image.without_topic(name))
         return True
+
+    def partition_count(self, name: str) -> int | None:
+        """The present number of partitions; None: no such topic."""
+        topic = self._image.by_name.get(name)
+        return None if topic is None else topic.partition_count
 
     @property
     def _image(self) -> MetadataImage:

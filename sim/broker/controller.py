@@ -17,7 +17,7 @@ from rebalance_sim.sim.streams import Streams, delay_sampler
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.broker.broker import Broker
-    from rebalance_sim.sim.spec import BrokerSpec
+    from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 
 __all__ = ["ClusterMetadata", "Controller", "PartitionLeader"]
 
@@ -106,6 +106,16 @@ class Controller:
         if any(has_moved):
             self._publish()
         self.notify(broker)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The topics that were published last."""
+        return self.metadata.image
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """The settings that were published last."""
+        return self.metadata.configs
 
     # --- topics, settings, and telling ------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 
+COOPERATIVE = "cooperative-sticky"
+
 DEFAULT_ASSIGNORS = KINDS[JAVA].default_assignors
 """``partition.assignment.strategy`` as Kafka has it (classic §2.10)."""
 

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rebalance_sim.protocol.clients import CallbackKind
-from rebalance_sim.sim.faults.faults import (
-    CallbackFailure,
-    CallbackSlowdown,
-    ClientPause,
-    Fault,
-    MetadataLag,
-    PollStall,
-)
 from rebalance_sim.sim.network.cluster_requests import MetadataResponse
 
-__all__ = ["ClientConditions"]
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Condition:
+    """What one open window does to a client; two that say the same are still two.
+
+    ``pauses``: the process does not run. ``stalls``: the application stays away from ``poll``.
+    ``metadata_lags``: metadata stay as they are. ``callback_ms``: how long callbacks take.
+    ``callbacks_fail``: they throw. Both are about callbacks of one kind, or (None) of all.
+    """
+
+    pauses: bool = False
+    stalls: bool = False
+    metadata_lags: bool = False
+    callback_ms: int | None = None
+    callbacks_fail: bool = False
+    callback: CallbackKind | None = None
 
 
 class ClientConditions:
@@ -27,30 +35,31 @@ class ClientConditions:
 
     def __init__(self, draw_callback_ms: Callable[[], int]) -> None:
         self._draw_callback_ms = draw_callback_ms
-        self._open: list[Fault] = []
+        self._open: list[Condition] = []
         self._metadata: MetadataResponse | None = None
         self.is_paused = False
         self.is_stalled = False
 
-    def begin(self, fault: Fault) -> None:
-        """The window of a fault opens."""
-        self._open.append(fault)
-        self._refresh()
+    def open(self, condition: Condition) -> Callable[[], None]:
+        """A window opens; the function closes it, if it is not closed already."""
 
-    def end(self, fault: Fault) -> None:
-        """The window of a fault closes; nothing happens if it is closed already."""
-        if fault in self._open:
-            self._open.remove(fault)
-            self._refresh()
+        def close() -> None:
+            if condition in self._open:
+                self._open.remove(condition)
+                self._refresh()
+
+        self._open.append(condition)
+        self._refresh()
+        return close
 
     def on_new_process(self) -> None:
         """A process starts: it runs, and it polls."""
-        self._open = [f for f in self._open if not isinstance(f, ClientPause | PollStall)]
+        self._open = [c for c in self._open if not c.pauses and not c.stalls]
         self._refresh()
 
     def _refresh(self) -> None:
-        self.is_paused = any(isinstance(fault, ClientPause) for fault in self._open)
-        self.is_stalled = any(isinstance(fault, PollStall) for fault in self._open)
+        self.is_paused = any(condition.pauses for condition in self._open)
+        self.is_stalled = any(condition.stalls for condition in self._open)
 
     # --- what a process asks ----------------------------------------------------------------------
 
@@ -59,22 +68,19 @@ class ClientConditions:
         a fault shifts no later draw."""
         usual_ms = self._draw_callback_ms()
         slow = [
-            fault.callback_ms
-            for fault in self._open
-            if isinstance(fault, CallbackSlowdown) and fault.callback in (None, kind)
+            condition.callback_ms
+            for condition in self._open
+            if condition.callback_ms is not None and condition.callback in (None, kind)
         ]
         return max(slow, default=usual_ms)
 
     def callback_fails(self, kind: CallbackKind) -> bool:
         """Whether a callback that ends now throws."""
-        return any(
-            isinstance(fault, CallbackFailure) and fault.callback in (None, kind)
-            for fault in self._open
-        )
+        return any(c.callbacks_fail and c.callback in (None, kind) for c in self._open)
 
     def metadata_seen(self, metadata: MetadataResponse) -> MetadataResponse:
         """What the client takes for the present metadata when it asks now."""
-        lags = any(isinstance(fault, MetadataLag) for fault in self._open)
+        lags = any(condition.metadata_lags for condition in self._open)
         if not lags or self._metadata is None:
             self._metadata = metadata
         return self._metadata

@@ -11,7 +11,7 @@ from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMem
 from rebalance_sim.protocol.clients.kinds import KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
-from rebalance_sim.sim.spec import ClientSpec
+from rebalance_sim.sim.client.client_spec import ClientSpec
 
 
 def make_member(

@@ -54,6 +54,7 @@ from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
 from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
+from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
@@ -64,7 +65,6 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
-from rebalance_sim.sim.spec import ClientSpec, OffsetReset
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.client.client_conditions import ClientConditions

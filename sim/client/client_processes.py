@@ -9,8 +9,8 @@ from rebalance_sim.protocol.clients import Close, MembershipOperation, Subscribe
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.clock import Call
-from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import delay_sampler
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class ClientProcesses:
     def _new_conditions(self, spec: ClientSpec) -> ClientConditions:
         stream = self._world.streams.get(f"callback/{spec.name}")
         return ClientConditions(delay_sampler(spec.callback, stream))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the specification."""
+        return tuple(self._specs)
 
     def schedule_starts(self) -> None:
         """Let every client start at its time."""

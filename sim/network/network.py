@@ -16,14 +16,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_sim.sim.clock import Call, Clock
-from rebalance_sim.sim.faults.faults import Direction, Moment
-from rebalance_sim.sim.spec import NetworkSpec
+from rebalance_sim.sim.network.network_spec import NetworkSpec
 from rebalance_sim.sim.streams import Streams, delay_sampler
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.broker.broker import Broker
 
-__all__ = ["Connection", "ConnectionOwner", "ConnectionState", "Link", "Network", "Pipe", "Purpose"]
+ADMIN = "admin"
+"""Name of the administrators' clients: no other client of a world that has them may have it."""
 
 
 class ConnectionState(Enum):
@@ -39,6 +39,25 @@ class Purpose(Enum):
 
     COORDINATOR = "coordinator"
     BOOTSTRAP = "bootstrap"
+
+
+class Moment(Enum):
+    """When a connection breaks, and therefore what is lost with it."""
+
+    NOW = "now"
+    """At ``at_ms``, with whatever is on its way in either direction."""
+    BEFORE_REQUEST = "before_request"
+    """Just before the next request arrives: the broker never sees it."""
+    BEFORE_RESPONSE = "before_response"
+    """Just before the next answer arrives: the broker has handled what the client never learns."""
+
+
+class Direction(Enum):
+    """Which way no bytes get through."""
+
+    BOTH = "both"
+    TO_BROKER = "to_broker"
+    TO_CLIENT = "to_client"
 
 
 class ConnectionOwner(Protocol):

@@ -16,7 +16,8 @@ from rebalance_sim.scenarios.ownership import OwnershipTrace
 from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
-from rebalance_sim.sim.faults.faults import ClientBounce, RollingMigration
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.world import World
 

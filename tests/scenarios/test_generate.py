@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +16,6 @@ from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.coincidences import COINCIDENCES
-from rebalance_sim.scenarios.generate.faults import FAULT_KINDS
 from rebalance_sim.scenarios.generate.generator import generate, generate_from
 from rebalance_sim.scenarios.profile import (
     PROFILES,
@@ -28,7 +26,10 @@ from rebalance_sim.scenarios.profile import (
     parse_profile,
 )
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.faults.faults import ClientClose, ClientCrash, ClientPause, Fault
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.fault import Fault
 
 SEEDS = range(200)
 
@@ -84,7 +85,7 @@ def test_every_seed_has_its_own_subset_of_faults() -> None:
         for seed in SEEDS
     )
     assert len(subsets) > len(SEEDS) / 2
-    assert max(len(subset) for subset in subsets) < len(FAULT_KINDS)
+    assert max(len(subset) for subset in subsets) < len(Fault.kinds())
 
 
 def test_the_profiles_reach_every_kind_of_fault_between_them() -> None:
@@ -94,11 +95,11 @@ def test_the_profiles_reach_every_kind_of_fault_between_them() -> None:
         for seed in SEEDS
         for fault in generate(profile, seed).world.faults
     }
-    assert seen == set(FAULT_KINDS)
+    assert seen == set(Fault.kinds())
 
 
 def test_every_fault_of_the_world_can_be_asked_for() -> None:
-    assert set(FAULT_KINDS) == {kind_of(kind) for kind in get_args(Fault)}
+    assert list(Fault.kinds()) == sorted(kind_of(kind) for kind in Fault.kinds().values())
 
 
 def test_chaos_has_more_faults_than_faulty_and_faulty_more_than_calm() -> None:

@@ -9,7 +9,7 @@ from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
 from rebalance_sim.scenarios.generate.generator import generate, generate_from
 from rebalance_sim.scenarios.profile import load_profile
-from rebalance_sim.sim.faults.faults import RollingMigration
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec, WorldSpec
 
 SEEDS = range(120)

@@ -8,8 +8,33 @@ from random import Random
 
 from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
 from rebalance_sim.protocol.hosting.error_answers import WriteError
-from rebalance_sim.sim.faults import faults
-from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
+from rebalance_sim.sim.faults.append_failure import AppendFailure
+from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.callback_failure import CallbackFailure
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.metadata_lag import MetadataLag
+from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec, WorldSpec
 
 DURATION_MS = 60_000
@@ -64,7 +89,7 @@ def random_batches_spec(seed: int) -> WorldSpec:
     draw = Random(f"batches-{seed}")
     spec = random_groups_spec(seed)
     failures = tuple(
-        faults.AppendFailure(
+        AppendFailure(
             at_ms=draw.randint(1_000, DURATION_MS - 1),
             duration_ms=draw.choice([1, 500, 5_000]),
             broker=draw.choice([None, 0, 1, 2]),
@@ -97,7 +122,7 @@ def random_migrations_spec(seed: int) -> WorldSpec:
         for client in spec.clients
     )
     rolls = tuple(
-        faults.RollingMigration(
+        RollingMigration(
             at_ms=draw.randint(5_000, DURATION_MS - 1),
             to_kind=draw.choice(["classic", "java", "librdkafka"]),
             assignors=assignors,
@@ -113,9 +138,9 @@ def random_migrations_spec(seed: int) -> WorldSpec:
 def _of_partition(draw: Random, fault: Fault, count: int) -> Fault:
     """A fault that hits a leader may hit that of another partition."""
     match fault:
-        case faults.CoordinatorMove() | faults.ZombieLeader() | faults.LogCompaction():
+        case CoordinatorMove() | ZombieLeader() | LogCompaction():
             return replace(fault, offsets_partition=draw.choice([None, *range(count)]))
-        case faults.BrokerCrash(broker=None) | faults.BrokerIsolation(broker=None):
+        case BrokerCrash(broker=None) | BrokerIsolation(broker=None):
             return replace(fault, offsets_partition=draw.choice([None, *range(count)]))
     return fault
 
@@ -141,51 +166,49 @@ def _fault(draw: Random, clients: list[str], topics: tuple[str, ...]) -> Fault:
     topic = draw.choice(topics)
     down = draw.choice([None, 100, 5_000])
     makers: list[Callable[[], Fault]] = [
-        lambda: faults.ConnectionLoss(at_ms=at, client=client, moment=draw.choice(list(Moment))),
-        lambda: faults.ClientPartition(
+        lambda: ConnectionLoss(at_ms=at, client=client, moment=draw.choice(list(Moment))),
+        lambda: ClientPartition(
             at_ms=at,
             duration_ms=window,
             client=client,
             broker=broker,
             direction=draw.choice(list(Direction)),
         ),
-        lambda: faults.NetworkSlowdown(at_ms=at, duration_ms=window, factor=50, client=client),
-        lambda: faults.BrokerIsolation(at_ms=at, duration_ms=window, broker=broker),
-        lambda: faults.ReplicationSlowdown(at_ms=at, duration_ms=window, factor=1_000),
-        lambda: faults.BrokerCrash(at_ms=at, duration_ms=window, broker=broker),
-        lambda: faults.BrokerBounce(at_ms=at, down_ms=2_000, gap_ms=500),
-        lambda: faults.CoordinatorMove(at_ms=at, keeps_tail=draw.random() < 0.5),
-        lambda: faults.LogCompaction(
+        lambda: NetworkSlowdown(at_ms=at, duration_ms=window, factor=50, client=client),
+        lambda: BrokerIsolation(at_ms=at, duration_ms=window, broker=broker),
+        lambda: ReplicationSlowdown(at_ms=at, duration_ms=window, factor=1_000),
+        lambda: BrokerCrash(at_ms=at, duration_ms=window, broker=broker),
+        lambda: BrokerBounce(at_ms=at, down_ms=2_000, gap_ms=500),
+        lambda: CoordinatorMove(at_ms=at, keeps_tail=draw.random() < 0.5),
+        lambda: LogCompaction(
             at_ms=at,
             broker=broker,
             cleaned_percent=draw.choice([30, 70, 100]),
             drops_tombstones=draw.random() < 0.5,
         ),
-        lambda: faults.ZombieLeader(at_ms=at, duration_ms=window),
-        lambda: faults.ClientCrash(at_ms=at, client=client, down_ms=down),
-        lambda: faults.ClientPause(at_ms=at, duration_ms=window, client=client),
-        lambda: faults.PollStall(at_ms=at, duration_ms=window, client=client),
-        lambda: faults.CallbackSlowdown(
-            at_ms=at, duration_ms=window, client=client, callback_ms=5_000
-        ),
-        lambda: faults.CallbackFailure(
+        lambda: ZombieLeader(at_ms=at, duration_ms=window),
+        lambda: ClientCrash(at_ms=at, client=client, down_ms=down),
+        lambda: ClientPause(at_ms=at, duration_ms=window, client=client),
+        lambda: PollStall(at_ms=at, duration_ms=window, client=client),
+        lambda: CallbackSlowdown(at_ms=at, duration_ms=window, client=client, callback_ms=5_000),
+        lambda: CallbackFailure(
             at_ms=at,
             duration_ms=window,
             client=client,
             callback=draw.choice([None, *CallbackKind]),
         ),
-        lambda: faults.ClientClose(
+        lambda: ClientClose(
             at_ms=at,
             client=client,
             down_ms=down,
             operation=draw.choice(list(MembershipOperation)),
         ),
-        lambda: faults.ClientBounce(at_ms=at, down_ms=1_000, graceful=draw.random() < 0.5),
-        lambda: faults.SubscriptionChange(at_ms=at, client=client, topics=(topic,)),
-        lambda: faults.MetadataLag(at_ms=at, duration_ms=window, client=client),
-        lambda: faults.TopicCreate(at_ms=at, topic="created", partition_count=3),
-        lambda: faults.TopicGrow(at_ms=at, topic=topic, partition_count=9),
-        lambda: faults.TopicDelete(at_ms=at, topic=topic),
-        lambda: faults.TopicRecreate(at_ms=at, topic=topic, partition_count=2, down_ms=1_000),
+        lambda: ClientBounce(at_ms=at, down_ms=1_000, graceful=draw.random() < 0.5),
+        lambda: SubscriptionChange(at_ms=at, client=client, topics=(topic,)),
+        lambda: MetadataLag(at_ms=at, duration_ms=window, client=client),
+        lambda: TopicCreate(at_ms=at, topic="created", partition_count=3),
+        lambda: TopicGrow(at_ms=at, topic=topic, partition_count=9),
+        lambda: TopicDelete(at_ms=at, topic=topic),
+        lambda: TopicRecreate(at_ms=at, topic=topic, partition_count=2, down_ms=1_000),
     ]
     return draw.choice(makers)()

@@ -10,11 +10,22 @@ from worlds import Watched, client, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import OffsetCommit
-from rebalance_sim.sim.faults import faults
-from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
+from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.group_delete import GroupDelete
+from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
+from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
+from rebalance_sim.sim.faults.offsets_list import OffsetsList
+from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import TopicSpec
 
-AWAY = tuple(faults.ClientClose(at_ms=15_000, client=name, down_ms=20_000) for name in ("a", "b"))
+AWAY = tuple(ClientClose(at_ms=15_000, client=name, down_ms=20_000) for name in ("a", "b"))
 """Both clients are gone from 15 s to 35 s."""
 
 
@@ -43,8 +54,8 @@ def offsets(story: Watched, group_id: str = "group") -> dict[tuple[str, int], in
 def test_a_deleted_group_is_gone_after_compaction_and_comes_back_as_a_new_one() -> None:
     planned = (
         *AWAY,
-        faults.GroupDelete(at_ms=20_000),
-        faults.LogCompaction(at_ms=25_000, drops_tombstones=True),
+        GroupDelete(at_ms=20_000),
+        LogCompaction(at_ms=25_000, drops_tombstones=True),
     )
     story = watched(*planned)
     story.advance_to(19_000)
@@ -63,7 +74,7 @@ def test_a_deleted_group_is_gone_after_compaction_and_comes_back_as_a_new_one() 
 
 
 def test_a_group_with_members_is_not_deleted() -> None:
-    story = watched(faults.GroupDelete(at_ms=20_000))
+    story = watched(GroupDelete(at_ms=20_000))
     story.run()
     assert outcomes(story) == ["group_delete: NON_EMPTY_GROUP"]
     assert len(story.group().members) == 2
@@ -72,8 +83,8 @@ def test_a_group_with_members_is_not_deleted() -> None:
 def test_a_deletion_whose_answer_got_lost_is_asked_for_again_and_finds_nothing() -> None:
     planned = (
         *AWAY,
-        faults.ConnectionLoss(at_ms=19_999, client="admin", moment=Moment.BEFORE_RESPONSE),
-        faults.GroupDelete(at_ms=20_000),
+        ConnectionLoss(at_ms=19_999, client="admin", moment=Moment.BEFORE_RESPONSE),
+        GroupDelete(at_ms=20_000),
     )
     story = watched(*planned)
     story.run()
@@ -85,8 +96,8 @@ def test_a_deletion_whose_answer_got_lost_is_asked_for_again_and_finds_nothing()
 def test_a_deletion_follows_the_coordinator_that_moves_away() -> None:
     planned = (
         *AWAY,
-        faults.GroupDelete(at_ms=20_000),
-        faults.CoordinatorMove(at_ms=20_004),
+        GroupDelete(at_ms=20_000),
+        CoordinatorMove(at_ms=20_004),
     )
     story = watched(*planned)
     story.run()
@@ -98,9 +109,9 @@ def test_a_deletion_that_only_the_deposed_leader_had_did_not_happen() -> None:
     """Its records reach no follower, and are cut off; the administrator asks the next leader."""
     planned = (
         *AWAY,
-        faults.BrokerIsolation(at_ms=19_990, duration_ms=5_000),
-        faults.GroupDelete(at_ms=20_000),
-        faults.CoordinatorMove(at_ms=20_100, keeps_tail=False),
+        BrokerIsolation(at_ms=19_990, duration_ms=5_000),
+        GroupDelete(at_ms=20_000),
+        CoordinatorMove(at_ms=20_100, keeps_tail=False),
     )
     story = watched(*planned)
     story.advance_to(20_090)
@@ -115,10 +126,10 @@ def test_a_deletion_that_only_the_deposed_leader_had_did_not_happen() -> None:
 
 
 def test_an_administrator_who_reaches_nobody_gives_up_in_the_end() -> None:
-    cut_off = faults.ClientPartition(
+    cut_off = ClientPartition(
         at_ms=19_000, duration_ms=100_000, client="admin", direction=Direction.BOTH
     )
-    story = watched(cut_off, faults.GroupDelete(at_ms=20_000), duration_ms=90_000)
+    story = watched(cut_off, GroupDelete(at_ms=20_000), duration_ms=90_000)
     story.advance_to(89_999)
     assert outcomes(story) == ["group_delete: REQUEST_TIMED_OUT"]
     story.run()
@@ -128,7 +139,7 @@ def test_an_administrator_who_reaches_nobody_gives_up_in_the_end() -> None:
 
 
 def test_offsets_are_set_while_the_group_is_empty_and_members_start_there() -> None:
-    planned = (*AWAY, faults.OffsetsAlter(at_ms=25_000, topic="orders", partitions=(1,), offset=77))
+    planned = (*AWAY, OffsetsAlter(at_ms=25_000, topic="orders", partitions=(1,), offset=77))
     story = watched(*planned)
     story.advance_to(26_000)
     assert outcomes(story) == ["offsets_alter: NONE"]
@@ -138,8 +149,8 @@ def test_offsets_are_set_while_the_group_is_empty_and_members_start_there() -> N
 
 def test_offsets_of_a_group_at_work_are_not_for_administrators() -> None:
     planned = (
-        faults.OffsetsAlter(at_ms=20_000, topic="orders", offset=77),
-        faults.OffsetsDelete(at_ms=21_000, topic="orders"),
+        OffsetsAlter(at_ms=20_000, topic="orders", offset=77),
+        OffsetsDelete(at_ms=21_000, topic="orders"),
     )
     story = watched(*planned)
     story.run()
@@ -152,11 +163,9 @@ def test_offsets_of_a_group_at_work_are_not_for_administrators() -> None:
 
 def test_offsets_of_topics_that_nobody_reads_are_deleted() -> None:
     planned = (
-        faults.OffsetsAlter(at_ms=500, topic="orders", group="standalone", offset=5),
-        faults.OffsetsDelete(
-            at_ms=10_000, topic="orders", partitions=(0, 1, 9), group="standalone"
-        ),
-        faults.OffsetsDelete(at_ms=11_000, topic="orders", group="nobody"),
+        OffsetsAlter(at_ms=500, topic="orders", group="standalone", offset=5),
+        OffsetsDelete(at_ms=10_000, topic="orders", partitions=(0, 1, 9), group="standalone"),
+        OffsetsDelete(at_ms=11_000, topic="orders", group="nobody"),
     )
     story = watched(*planned)
     story.run()
@@ -181,8 +190,8 @@ def listed(story: Watched) -> list[tuple[int, dict[str, int]]]:
 def test_a_list_of_offsets_waits_for_the_log_or_shows_what_is_committed(is_stable: bool) -> None:
     """From 10 s to 14 s nothing is committed; a client commits at 12 s."""
     planned = (
-        faults.BrokerIsolation(at_ms=10_000, duration_ms=4_000),
-        faults.OffsetsList(at_ms=13_000, require_stable=is_stable),
+        BrokerIsolation(at_ms=10_000, duration_ms=4_000),
+        OffsetsList(at_ms=13_000, require_stable=is_stable),
     )
     reader = client("a", enable_auto_commit=True, auto_commit_interval_ms=2_000)
     topic = TopicSpec(name="orders", partition_count=1, records_per_second=100)
@@ -209,7 +218,7 @@ SHORT = CoordinatorConfig(
 
 
 def test_offsets_expire_after_their_retention_and_the_empty_group_goes_with_them() -> None:
-    planned = tuple(faults.ClientClose(at_ms=15_000, client=name) for name in ("a", "b"))
+    planned = tuple(ClientClose(at_ms=15_000, client=name) for name in ("a", "b"))
     story = watched(*planned, config=SHORT, duration_ms=120_000)
     story.advance_to(74_000)
     assert len(offsets(story)) == 6
@@ -224,8 +233,8 @@ def test_offsets_expire_after_their_retention_and_the_empty_group_goes_with_them
 
 def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
     planned = (
-        faults.ClientClose(at_ms=15_000, client="a", down_ms=20_000),
-        faults.CoordinatorMove(at_ms=25_000),
+        ClientClose(at_ms=15_000, client="a", down_ms=20_000),
+        CoordinatorMove(at_ms=25_000),
     )
     story = Watched(spec(client("a"), faults=planned, config=SHORT))
     story.advance_to(24_000)
@@ -238,7 +247,7 @@ def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
 
 def test_what_is_read_does_not_expire() -> None:
     """The member commits nothing itself: what an administrator set is all there is."""
-    early = faults.OffsetsAlter(at_ms=100, topic="orders", offset=3)
+    early = OffsetsAlter(at_ms=100, topic="orders", offset=3)
     reader = client("a", start_ms=2_000)
     story = Watched(spec(reader, faults=(early,), config=SHORT, duration_ms=120_000))
     story.run()
@@ -252,20 +261,20 @@ def test_what_is_read_does_not_expire() -> None:
 
 def test_the_administrators_have_a_name_of_their_own() -> None:
     with pytest.raises(ValueError, match="'admin' is the administrators'"):
-        spec(client("admin"), faults=(faults.GroupDelete(at_ms=5),))
+        spec(client("admin"), faults=(GroupDelete(at_ms=5),))
     with pytest.raises(ValueError, match="client 'admin' is not one of the clients"):
-        spec(client("a"), faults=(faults.ConnectionLoss(at_ms=5, client="admin"),))
+        spec(client("a"), faults=(ConnectionLoss(at_ms=5, client="admin"),))
     with pytest.raises(ValueError, match="client 'admin' is not one of the clients"):
         spec(
             client("a"),
-            faults=(faults.GroupDelete(at_ms=5), faults.ClientCrash(at_ms=5, client="admin")),
+            faults=(GroupDelete(at_ms=5), ClientCrash(at_ms=5, client="admin")),
         )
 
 
 def test_requests_that_name_nothing_are_refused() -> None:
     with pytest.raises(ValueError, match="topic must not be empty"):
-        faults.OffsetsDelete(at_ms=5, topic="")
+        OffsetsDelete(at_ms=5, topic="")
     with pytest.raises(ValueError, match="partitions must be numbers from 0 on"):
-        faults.OffsetsAlter(at_ms=5, topic="orders", partitions=(-1,))
+        OffsetsAlter(at_ms=5, topic="orders", partitions=(-1,))
     with pytest.raises(ValueError, match="offset must be >= 0"):
-        faults.OffsetsAlter(at_ms=5, topic="orders", offset=-1)
+        OffsetsAlter(at_ms=5, topic="orders", offset=-1)

@@ -19,8 +19,13 @@ from rebalance_sim.sim.broker.held_answers import Answer, Asked, HeldAnswers
 from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.broker.log_writer import LogWriter
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.faults import faults
-from rebalance_sim.sim.faults.faults import Fault
+from rebalance_sim.sim.faults.append_failure import AppendFailure
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.offsets_list import OffsetsList
+from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 
 LINGER_MS = 10
 SETTLED_MS = 10_000
@@ -340,7 +345,7 @@ def test_nobody_is_answered_before_the_high_watermark_has_passed_what_was_decide
     linger_ms: int,
 ) -> None:
     """Nor who wrote nothing, while a batch is open or a replica slow."""
-    slow = faults.ReplicationSlowdown(at_ms=4_000, duration_ms=9_000, factor=200)
+    slow = ReplicationSlowdown(at_ms=4_000, duration_ms=9_000, factor=200)
     watched = story(slow, linger_ms=linger_ms)
     watched.advance_to(30_000)
     handled = {s["operation"]: s for s in watched.steps(StepKind.COORDINATOR_REQUEST)}
@@ -365,7 +370,7 @@ def test_nobody_is_answered_before_the_high_watermark_has_passed_what_was_decide
 def test_a_broker_that_cannot_write_says_so_and_loses_nothing(
     linger_ms: int, error: WriteError, code: str
 ) -> None:
-    failure = faults.AppendFailure(at_ms=11_000, duration_ms=8_000, error=error)
+    failure = AppendFailure(at_ms=11_000, duration_ms=8_000, error=error)
     watched = story(failure, linger_ms=linger_ms)
     watched.advance_to(11_000)
     leader = watched.world.acting_shard()
@@ -384,8 +389,8 @@ def test_a_broker_that_cannot_write_says_so_and_loses_nothing(
 def test_a_batch_that_fails_fails_for_everybody_who_waits_for_it() -> None:
     """Also for who wrote nothing, but may not be told anything before the batch is committed."""
     watched = story_of_a_join(
-        faults.OffsetsList(at_ms=20_100, require_stable=True),
-        faults.AppendFailure(at_ms=20_200, duration_ms=200),
+        OffsetsList(at_ms=20_100, require_stable=True),
+        AppendFailure(at_ms=20_200, duration_ms=200),
         linger_ms=200,
     )
     watched.advance_to(20_260)
@@ -403,8 +408,8 @@ def test_a_batch_that_fails_fails_for_everybody_who_waits_for_it() -> None:
 
 @pytest.mark.parametrize("linger_ms", [0, LINGER_MS])
 def test_a_timer_whose_records_could_not_be_written_fires_again(linger_ms: int) -> None:
-    crash = faults.ClientCrash(at_ms=10_000, client="b")
-    failure = faults.AppendFailure(at_ms=40_000, duration_ms=16_000)
+    crash = ClientCrash(at_ms=10_000, client="b")
+    failure = AppendFailure(at_ms=40_000, duration_ms=16_000)
     watched = story(crash, failure, linger_ms=linger_ms)
     watched.advance_to(55_999)
     assert len(watched.group().members) == 2
@@ -417,8 +422,8 @@ def test_a_timer_whose_records_could_not_be_written_fires_again(linger_ms: int) 
 def story_of_a_leave(*planned: Fault) -> Watched:
     """b leaves at a time when nothing can be written: a leave is not repeated."""
     watched = story(
-        faults.ClientClose(at_ms=20_500, client="b"),
-        faults.AppendFailure(at_ms=20_000, duration_ms=2_000),
+        ClientClose(at_ms=20_500, client="b"),
+        AppendFailure(at_ms=20_000, duration_ms=2_000),
         *planned,
     ).world.spec
     return Watched(replace(watched, clients=(client("a"), client("b"))))
@@ -439,7 +444,7 @@ def test_a_timer_that_went_with_a_failed_batch_is_a_known_issue() -> None:
 
 
 def test_a_load_gives_such_a_member_its_timer_back() -> None:
-    watched = story_of_a_leave(faults.CoordinatorMove(at_ms=25_000))
+    watched = story_of_a_leave(CoordinatorMove(at_ms=25_000))
     watched.world.run()
     assert watched.late() == {}
     assert len(watched.group().members) == 1
@@ -447,7 +452,7 @@ def test_a_load_gives_such_a_member_its_timer_back() -> None:
 
 def test_a_leader_that_resigns_takes_its_open_batch_with_it() -> None:
     """The answer is an error, and the member joins again where it finds a coordinator."""
-    watched = story_of_a_join(faults.CoordinatorMove(at_ms=20_100), linger_ms=500)
+    watched = story_of_a_join(CoordinatorMove(at_ms=20_100), linger_ms=500)
     watched.run()
     [lost] = watched.steps(StepKind.LOG_TRUNCATED)
     assert lost["shard"] == "broker-0"

@@ -15,7 +15,17 @@ from worlds import Watched, client, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.metadata_lag import MetadataLag
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 SESSION_MS, HEARTBEAT_MS, METADATA_MS = 10_000, 3_000, 5_000
@@ -118,8 +128,8 @@ def test_who_leaves_is_missed_at_once_and_who_dies_when_its_session_ends() -> No
     watched = story(
         *(classic(name) for name in "abc"),
         faults=(
-            faults.ClientClose(at_ms=20_000, client="b"),
-            faults.ClientCrash(at_ms=35_000, client="c"),
+            ClientClose(at_ms=20_000, client="b"),
+            ClientCrash(at_ms=35_000, client="c"),
         ),
     )
     watched.advance_to(20_000 + HEARTBEAT_MS + 500)
@@ -132,7 +142,7 @@ def test_who_leaves_is_missed_at_once_and_who_dies_when_its_session_ends() -> No
 
 
 def test_a_static_member_that_is_back_in_time_causes_no_rebalance() -> None:
-    bounce = faults.ClientClose(at_ms=20_000, client="b", down_ms=3_000)
+    bounce = ClientClose(at_ms=20_000, client="b", down_ms=3_000)
     watched = story(
         classic("a", instance_id="one"), classic("b", instance_id="two"), faults=(bounce,)
     )
@@ -145,7 +155,7 @@ def test_a_static_member_that_is_back_in_time_causes_no_rebalance() -> None:
 
 
 def test_the_leader_sees_new_partitions_when_it_looks_and_calls_everybody_back() -> None:
-    growth = faults.TopicGrow(at_ms=21_000, topic="orders", partition_count=9)
+    growth = TopicGrow(at_ms=21_000, topic="orders", partition_count=9)
     watched = story(classic("a"), classic("b"), faults=(growth,))
     watched.advance_to(21_000 + METADATA_MS + HEARTBEAT_MS + 1_000)
     assert_shared(watched, 9)
@@ -154,12 +164,12 @@ def test_the_leader_sees_new_partitions_when_it_looks_and_calls_everybody_back()
 @pytest.mark.parametrize("subscriber", ["leader", "follower"])
 def test_a_topic_that_is_wanted_and_created_late_is_seen_within_a_second(subscriber: str) -> None:
     """The leader looks for what others want as well; both look up nothing else for five minutes."""
-    creation = faults.TopicCreate(at_ms=41_000, topic="late", partition_count=2)
+    creation = TopicCreate(at_ms=41_000, topic="late", partition_count=2)
     watched = story(
         replace(classic("leader"), metadata_max_age_ms=300_000),
         replace(classic("follower", start_ms=10_000), metadata_max_age_ms=300_000),
         faults=(
-            faults.SubscriptionChange(at_ms=30_000, client=subscriber, topics=("orders", "late")),
+            SubscriptionChange(at_ms=30_000, client=subscriber, topics=("orders", "late")),
             creation,
         ),
     )
@@ -171,7 +181,7 @@ def test_a_topic_that_is_wanted_and_created_late_is_seen_within_a_second(subscri
 
 
 def test_a_pattern_is_matched_by_the_client_which_sees_a_new_topic_when_it_looks() -> None:
-    creation = faults.TopicCreate(at_ms=21_000, topic="orders-new", partition_count=2)
+    creation = TopicCreate(at_ms=21_000, topic="orders-new", partition_count=2)
     watched = story(
         classic("a", topics=(), topic_regex="orders.*"),
         classic("b", topics=(), topic_regex="orders.*"),
@@ -189,7 +199,7 @@ def test_a_pattern_is_matched_by_the_client_which_sees_a_new_topic_when_it_looks
 
 
 def test_a_pattern_that_gives_way_to_names_matches_nothing_any_more() -> None:
-    change = faults.SubscriptionChange(at_ms=20_000, client="a", topics=("other",))
+    change = SubscriptionChange(at_ms=20_000, client="a", topics=("other",))
     watched = story(
         classic("a", topics=(), topic_regex="orders"),
         faults=(change,),
@@ -204,7 +214,7 @@ def test_a_pattern_that_gives_way_to_names_matches_nothing_any_more() -> None:
 
 
 def test_an_application_that_stays_away_leaves_and_comes_back() -> None:
-    stall = faults.PollStall(at_ms=20_000, duration_ms=20_000, client="b")
+    stall = PollStall(at_ms=20_000, duration_ms=20_000, client="b")
     watched = story(classic("a"), classic("b", max_poll_interval_ms=8_000), faults=(stall,))
     watched.advance_to(20_000 + 8_000 + HEARTBEAT_MS + 1_000)
     assert watched.fetchable("a") == set(range(6))
@@ -215,7 +225,7 @@ def test_an_application_that_stays_away_leaves_and_comes_back() -> None:
 
 def test_a_join_may_take_longer_than_other_requests() -> None:
     """b joins, and a is away from ``poll`` for longer than the request timeout of b."""
-    stall = faults.PollStall(at_ms=20_000, duration_ms=9_000, client="a")
+    stall = PollStall(at_ms=20_000, duration_ms=9_000, client="a")
     watched = story(
         classic("a", max_poll_interval_ms=30_000),
         classic("b", start_ms=20_500, request_timeout_ms=2_000, max_poll_interval_ms=30_000),
@@ -234,7 +244,7 @@ def test_a_join_may_take_longer_than_other_requests() -> None:
 
 
 def test_a_failover_that_is_quick_causes_no_rebalance() -> None:
-    move = faults.CoordinatorMove(at_ms=20_000, to_broker=1)
+    move = CoordinatorMove(at_ms=20_000, to_broker=1)
     watched = story(classic("a"), classic("b"), faults=(move,))
     watched.advance_to(19_000)
     generation_id = group(watched).generation_id
@@ -250,8 +260,8 @@ def test_a_position_in_a_partition_that_the_client_cannot_know_yet_is_asked_for_
         classic("b"),
         partition_count=1,
         faults=(
-            faults.MetadataLag(at_ms=15_000, duration_ms=30_000, client="b"),
-            faults.TopicRecreate(at_ms=16_000, topic="orders", partition_count=4, down_ms=100),
+            MetadataLag(at_ms=15_000, duration_ms=30_000, client="b"),
+            TopicRecreate(at_ms=16_000, topic="orders", partition_count=4, down_ms=100),
         ),
     )
     watched.advance_to(44_000)
@@ -264,7 +274,7 @@ def test_a_position_in_a_partition_that_the_client_cannot_know_yet_is_asked_for_
 
 
 def test_commits_of_a_classic_member_are_stored_and_found_again() -> None:
-    bounce = faults.ClientCrash(at_ms=30_000, client="a", down_ms=1_000)
+    bounce = ClientCrash(at_ms=30_000, client="a", down_ms=1_000)
     watched = story(
         classic("a", enable_auto_commit=True, auto_commit_interval_ms=1_000),
         faults=(bounce,),
@@ -284,7 +294,7 @@ def test_a_classic_group_recovers_from_every_kind_of_fault(
     fault = EXAMPLES[kind]
     watched = story(classic("a", assignors), classic("b", assignors), faults=(fault,))
     watched.run()
-    if kind is not faults.TopicDelete:
+    if kind is not TopicDelete:
         assert watched.fetchable("a") | watched.fetchable("b") >= set(range(4))
         assert watched.fetchable("a").isdisjoint(watched.fetchable("b"))
 
@@ -301,8 +311,8 @@ def test_a_group_rolls_to_the_consumer_protocol_and_back(
     watched = story(
         *(classic(name, assignors) for name in names),
         faults=(
-            faults.RollingMigration(at_ms=20_000, to_kind=kind, down_ms=1_000, gap_ms=9_000),
-            faults.RollingMigration(
+            RollingMigration(at_ms=20_000, to_kind=kind, down_ms=1_000, gap_ms=9_000),
+            RollingMigration(
                 at_ms=90_000, to_kind="classic", assignors=assignors, down_ms=1_000, gap_ms=9_000
             ),
         ),
@@ -322,8 +332,8 @@ def test_a_client_that_is_down_comes_back_as_what_the_deployment_makes_of_it() -
         classic("a"),
         classic("b"),
         faults=(
-            faults.ClientCrash(at_ms=20_000, client="b", down_ms=5_000),
-            faults.RollingMigration(
+            ClientCrash(at_ms=20_000, client="b", down_ms=5_000),
+            RollingMigration(
                 at_ms=21_000, to_kind="java", down_ms=1_000, clients=("b",), graceful=False
             ),
         ),

@@ -6,18 +6,16 @@ from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
-from rebalance_sim.sim.faults.faults import (
-    CallbackFailure,
-    CallbackSlowdown,
-    ClientClose,
-    ClientCrash,
-    ClientPartition,
-    ClientPause,
-    ConnectionLoss,
-    Moment,
-    PollStall,
-    SubscriptionChange,
-)
+from rebalance_sim.sim.faults.callback_failure import CallbackFailure
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.network.network import Moment
 from rebalance_sim.sim.spec import DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 

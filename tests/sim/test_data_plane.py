@@ -9,16 +9,14 @@ from worlds import Watched, client, orders, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.faults.faults import (
-    BrokerCrash,
-    ClientClose,
-    ClientCrash,
-    ClientPartition,
-    ClientPause,
-    NetworkSlowdown,
-    PollStall,
-    TopicDelete,
-)
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 

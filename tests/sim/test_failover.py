@@ -6,15 +6,13 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults.faults import (
-    BrokerBounce,
-    BrokerCrash,
-    BrokerIsolation,
-    CoordinatorMove,
-    ReplicationSlowdown,
-    TopicGrow,
-    ZombieLeader,
-)
+from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

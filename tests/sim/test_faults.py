@@ -3,59 +3,86 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_args
 
 import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.sim.faults import faults
-from rebalance_sim.sim.faults.faults import Direction, Fault, Moment
-from rebalance_sim.sim.faults.injector import fault_kind
+from rebalance_sim.sim.faults.append_failure import AppendFailure
+from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.callback_failure import CallbackFailure
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
+from rebalance_sim.sim.faults.group_delete import GroupDelete
+from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.metadata_lag import MetadataLag
+from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
+from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
+from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
+from rebalance_sim.sim.faults.offsets_list import OffsetsList
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
+from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import BrokerSpec
 
 EXAMPLES: dict[type, Fault] = {
     type(fault): fault
     for fault in (
-        faults.ConnectionLoss(at_ms=20_000, client="a", moment=Moment.NOW),
-        faults.ClientPartition(
-            at_ms=20_000, duration_ms=7_000, client="a", direction=Direction.BOTH
-        ),
-        faults.NetworkSlowdown(at_ms=20_000, duration_ms=7_000, factor=50),
-        faults.BrokerIsolation(at_ms=20_000, duration_ms=7_000),
-        faults.ReplicationSlowdown(at_ms=20_000, duration_ms=7_000, factor=10),
-        faults.BrokerCrash(at_ms=20_000, duration_ms=7_000),
-        faults.BrokerBounce(at_ms=20_000, down_ms=1_000),
-        faults.CoordinatorMove(at_ms=20_000),
-        faults.LogCompaction(at_ms=20_000),
-        faults.AppendFailure(at_ms=20_000, duration_ms=7_000),
-        faults.ZombieLeader(at_ms=20_000, duration_ms=7_000),
-        faults.ClientCrash(at_ms=20_000, client="a", down_ms=1_000),
-        faults.ClientPause(at_ms=20_000, duration_ms=7_000, client="a"),
-        faults.PollStall(at_ms=20_000, duration_ms=7_000, client="a"),
-        faults.CallbackSlowdown(at_ms=20_000, duration_ms=7_000, client="a", callback_ms=500),
-        faults.CallbackFailure(at_ms=20_000, duration_ms=7_000, client="a"),
-        faults.ClientClose(at_ms=20_000, client="a", down_ms=1_000),
-        faults.ClientBounce(at_ms=20_000, down_ms=1_000, gap_ms=500),
-        faults.RollingMigration(at_ms=20_000, to_kind="librdkafka", down_ms=1_000, gap_ms=500),
-        faults.SubscriptionChange(at_ms=20_000, client="a", topics=("orders", "later")),
-        faults.MetadataLag(at_ms=20_000, duration_ms=7_000, client="a"),
-        faults.TopicCreate(at_ms=20_000, topic="later", partition_count=2),
-        faults.TopicGrow(at_ms=20_000, topic="orders", partition_count=8),
-        faults.TopicDelete(at_ms=20_000, topic="orders"),
-        faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=4, down_ms=2_000),
-        faults.GroupConfigChange(at_ms=20_000, consumer_heartbeat_interval_ms=6_000),
-        faults.GroupDelete(at_ms=20_000),
-        faults.OffsetsDelete(at_ms=20_000, topic="orders"),
-        faults.OffsetsAlter(at_ms=20_000, topic="orders", partitions=(0, 1), offset=5),
-        faults.OffsetsList(at_ms=20_000),
-        faults.BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
+        ConnectionLoss(at_ms=20_000, client="a", moment=Moment.NOW),
+        ClientPartition(at_ms=20_000, duration_ms=7_000, client="a", direction=Direction.BOTH),
+        NetworkSlowdown(at_ms=20_000, duration_ms=7_000, factor=50),
+        BrokerIsolation(at_ms=20_000, duration_ms=7_000),
+        ReplicationSlowdown(at_ms=20_000, duration_ms=7_000, factor=10),
+        BrokerCrash(at_ms=20_000, duration_ms=7_000),
+        BrokerBounce(at_ms=20_000, down_ms=1_000),
+        CoordinatorMove(at_ms=20_000),
+        LogCompaction(at_ms=20_000),
+        AppendFailure(at_ms=20_000, duration_ms=7_000),
+        ZombieLeader(at_ms=20_000, duration_ms=7_000),
+        ClientCrash(at_ms=20_000, client="a", down_ms=1_000),
+        ClientPause(at_ms=20_000, duration_ms=7_000, client="a"),
+        PollStall(at_ms=20_000, duration_ms=7_000, client="a"),
+        CallbackSlowdown(at_ms=20_000, duration_ms=7_000, client="a", callback_ms=500),
+        CallbackFailure(at_ms=20_000, duration_ms=7_000, client="a"),
+        ClientClose(at_ms=20_000, client="a", down_ms=1_000),
+        ClientBounce(at_ms=20_000, down_ms=1_000, gap_ms=500),
+        RollingMigration(at_ms=20_000, to_kind="librdkafka", down_ms=1_000, gap_ms=500),
+        SubscriptionChange(at_ms=20_000, client="a", topics=("orders", "later")),
+        MetadataLag(at_ms=20_000, duration_ms=7_000, client="a"),
+        TopicCreate(at_ms=20_000, topic="later", partition_count=2),
+        TopicGrow(at_ms=20_000, topic="orders", partition_count=8),
+        TopicDelete(at_ms=20_000, topic="orders"),
+        TopicRecreate(at_ms=20_000, topic="orders", partition_count=4, down_ms=2_000),
+        GroupConfigChange(at_ms=20_000, consumer_heartbeat_interval_ms=6_000),
+        GroupDelete(at_ms=20_000),
+        OffsetsDelete(at_ms=20_000, topic="orders"),
+        OffsetsAlter(at_ms=20_000, topic="orders", partitions=(0, 1), offset=5),
+        OffsetsList(at_ms=20_000),
+        BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
     )
 }
 
 
 def test_there_is_an_example_of_every_kind() -> None:
-    assert set(EXAMPLES) == set(get_args(Fault))
+    assert set(EXAMPLES) == set(Fault.kinds().values())
 
 
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
@@ -63,12 +90,12 @@ def test_a_fault_takes_effect_and_the_group_recovers(kind: type) -> None:
     fault = EXAMPLES[kind]
     watched = Watched(spec(client("a"), client("b"), faults=(fault,)))
     result = watched.run()
-    assert result.coverage[f"fault.{fault_kind(fault)}"] == 1
+    assert result.coverage[f"fault.{fault.kind}"] == 1
     said = [step["detail"] for step in watched.steps(StepKind.FAULT)]
     has_window = "duration_ms" in {field.name for field in fields(fault)}
     assert len(said) == (2 if has_window else 1)
-    assert all(text.startswith(fault_kind(fault)) for text in said)
-    if kind is not faults.TopicDelete:
+    assert all(text.startswith(fault.kind) for text in said)
+    if kind is not TopicDelete:
         owned = watched.fetchable("a") | watched.fetchable("b")
         assert owned >= set(range(4))
 
@@ -91,11 +118,11 @@ def test_a_window_that_is_too_long_ends_with_the_faults(kind: type) -> None:
 
 def test_a_fault_without_an_object_does_not_happen() -> None:
     nothing: tuple[Fault, ...] = (
-        faults.ClientCrash(at_ms=10, client="a"),  # it starts later
-        faults.TopicCreate(at_ms=1_000, topic="orders", partition_count=1),
-        faults.TopicGrow(at_ms=1_000, topic="orders", partition_count=6),
-        faults.TopicDelete(at_ms=1_000, topic="unknown"),
-        faults.CoordinatorMove(at_ms=1_000, to_broker=0),  # it leads already
+        ClientCrash(at_ms=10, client="a"),  # it starts later
+        TopicCreate(at_ms=1_000, topic="orders", partition_count=1),
+        TopicGrow(at_ms=1_000, topic="orders", partition_count=6),
+        TopicDelete(at_ms=1_000, topic="unknown"),
+        CoordinatorMove(at_ms=1_000, to_broker=0),  # it leads already
     )
     watched = Watched(spec(client("a", start_ms=100), faults=nothing))
     result = watched.run()
@@ -104,7 +131,7 @@ def test_a_fault_without_an_object_does_not_happen() -> None:
 
 
 def test_a_client_that_is_down_when_the_quiet_period_begins_is_started_at_once() -> None:
-    crash = faults.ClientCrash(at_ms=50_000, client="a", down_ms=500_000)
+    crash = ClientCrash(at_ms=50_000, client="a", down_ms=500_000)
     watched = Watched(spec(client("a"), client("b"), faults=(crash,)))
     watched.advance_to(60_010)
     process = watched.world.clients()["a"]
@@ -113,7 +140,7 @@ def test_a_client_that_is_down_when_the_quiet_period_begins_is_started_at_once()
 
 
 def test_a_client_that_is_gone_for_good_stays_away() -> None:
-    crash = faults.ClientCrash(at_ms=50_000, client="a")
+    crash = ClientCrash(at_ms=50_000, client="a")
     watched = Watched(spec(client("a"), client("b"), faults=(crash,)))
     watched.run()
     assert not watched.world.clients()["a"].is_alive
@@ -122,8 +149,8 @@ def test_a_client_that_is_gone_for_good_stays_away() -> None:
 
 def test_a_crash_ends_the_pause_of_the_process_that_it_hits() -> None:
     planned = (
-        faults.ClientPause(at_ms=20_000, duration_ms=39_000, client="a"),
-        faults.ClientCrash(at_ms=21_000, client="a", down_ms=1_000),
+        ClientPause(at_ms=20_000, duration_ms=39_000, client="a"),
+        ClientCrash(at_ms=21_000, client="a", down_ms=1_000),
     )
     watched = Watched(spec(client("a"), client("b"), faults=planned))
     watched.advance_to(30_000)
@@ -132,8 +159,8 @@ def test_a_crash_ends_the_pause_of_the_process_that_it_hits() -> None:
 
 def test_a_client_with_lagging_metadata_waits_for_names_before_it_takes_partitions() -> None:
     planned = (
-        faults.MetadataLag(at_ms=10_000, duration_ms=30_000, client="a"),
-        faults.TopicCreate(at_ms=15_000, topic="later", partition_count=2),
+        MetadataLag(at_ms=10_000, duration_ms=30_000, client="a"),
+        TopicCreate(at_ms=15_000, topic="later", partition_count=2),
     )
     watched = Watched(spec(client("a", topics=("orders", "later")), faults=planned))
     watched.advance_to(39_000)
@@ -146,7 +173,7 @@ def test_a_client_with_lagging_metadata_waits_for_names_before_it_takes_partitio
 
 
 def test_a_recreated_topic_has_a_new_id() -> None:
-    recreate = faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=4)
+    recreate = TopicRecreate(at_ms=20_000, topic="orders", partition_count=4)
     watched = Watched(spec(client("a"), faults=(recreate,)))
     watched.run()
     fetchable = watched.world.clients()["a"].member.fetchable
@@ -157,9 +184,9 @@ def test_a_recreated_topic_has_a_new_id() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        faults.BrokerCrash(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
-        faults.BrokerIsolation(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
-        faults.ZombieLeader(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+        BrokerCrash(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+        BrokerIsolation(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
+        ZombieLeader(at_ms=20_000, duration_ms=7_000, offsets_partition=1),
     ],
 )
 def test_a_fault_of_another_partition_hits_its_leader_and_says_which(fault: Fault) -> None:
@@ -172,5 +199,5 @@ def test_a_fault_of_another_partition_hits_its_leader_and_says_which(fault: Faul
     assert (second.is_alive, second.is_isolated, second.is_cut_off) != (True, False, False)
     assert (first.is_alive, first.is_isolated, first.is_cut_off) == (True, False, False)
     said = {step["detail"] for step in watched.steps(StepKind.FAULT)}
-    assert f"{fault_kind(fault)} begins of offsets partition 1" in said
+    assert f"{fault.kind} begins of offsets partition 1" in said
     watched.run()

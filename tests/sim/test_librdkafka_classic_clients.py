@@ -28,7 +28,22 @@ from worlds import Watched, spec
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.metadata_lag import MetadataLag
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_delete import TopicDelete
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
+from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 KIND = "librdkafka-classic"
@@ -75,7 +90,7 @@ def test_a_group_shares_its_topic_and_shares_it_anew_when_somebody_comes(
 
 def test_requests_reach_the_coordinator_in_the_versions_of_the_library() -> None:
     """JoinGroup 5 has no reason, SyncGroup 3 no protocol, LeaveGroup 1 no instance id."""
-    close = faults.ClientClose(at_ms=20_000, client="a")
+    close = ClientClose(at_ms=20_000, client="a")
     watched = story(librdkafka("a"), faults=(close,))
     watched.advance_to(30_000)
     joins = requests(watched, "JoinGroupRequest")
@@ -99,14 +114,14 @@ def requests_of_leave(watched: Watched) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("assignors", [EAGER, COOPERATIVE])
 def test_a_group_gets_through_a_hard_day(assignors: tuple[str, ...]) -> None:
     day = (
-        faults.ClientCrash(at_ms=15_000, client="b", down_ms=4_000),
-        faults.ConnectionLoss(at_ms=18_000, client="a", moment=faults.Moment.BEFORE_RESPONSE),
-        faults.CoordinatorMove(at_ms=22_000),
-        faults.TopicGrow(at_ms=30_000, topic="orders", partition_count=9),
-        faults.ClientPause(at_ms=35_000, duration_ms=8_000, client="c"),
-        faults.ClientPartition(at_ms=45_000, duration_ms=12_000, client="a"),
-        faults.ClientClose(at_ms=60_000, client="c", down_ms=3_000),
-        faults.ClientBounce(at_ms=70_000, down_ms=2_000, gap_ms=500),
+        ClientCrash(at_ms=15_000, client="b", down_ms=4_000),
+        ConnectionLoss(at_ms=18_000, client="a", moment=Moment.BEFORE_RESPONSE),
+        CoordinatorMove(at_ms=22_000),
+        TopicGrow(at_ms=30_000, topic="orders", partition_count=9),
+        ClientPause(at_ms=35_000, duration_ms=8_000, client="c"),
+        ClientPartition(at_ms=45_000, duration_ms=12_000, client="a"),
+        ClientClose(at_ms=60_000, client="c", down_ms=3_000),
+        ClientBounce(at_ms=70_000, down_ms=2_000, gap_ms=500),
     )
     clients = (librdkafka(name, assignors) for name in "abc")
     watched = story(*clients, faults=day, duration_ms=100_000)
@@ -121,7 +136,7 @@ def test_a_group_recovers_from_every_kind_of_fault(kind: type, assignors: tuple[
     clients = (librdkafka("a", assignors), librdkafka("b", assignors))
     watched = story(*clients, faults=(EXAMPLES[kind],))
     watched.run()
-    if kind is not faults.TopicDelete:
+    if kind is not TopicDelete:
         assert watched.fetchable("a") | watched.fetchable("b") >= set(range(4))
         assert watched.fetchable("a").isdisjoint(watched.fetchable("b"))
 
@@ -148,7 +163,7 @@ def test_a_group_of_both_libraries_shares_its_topic_whoever_leads(
 
 def test_a_silent_coordinator_costs_the_membership_after_a_session() -> None:
     """librdkafka counts by itself; Java keeps what it has for as long as nobody tells it."""
-    cut = faults.ClientPartition(at_ms=20_000, duration_ms=SESSION_MS + 8_000, client="a")
+    cut = ClientPartition(at_ms=20_000, duration_ms=SESSION_MS + 8_000, client="a")
     watched = story(librdkafka("a"), librdkafka("b"), faults=(cut,))
     watched.advance_to(20_000 + SESSION_MS + 1_000)
     assert ("Lost", 3) in callbacks(watched, "a", since_ms=20_000)
@@ -158,7 +173,7 @@ def test_a_silent_coordinator_costs_the_membership_after_a_session() -> None:
 
 
 def test_an_application_that_stays_away_leaves_at_once_and_comes_back_as_another_member() -> None:
-    stall = faults.PollStall(at_ms=20_000, duration_ms=20_000, client="b")
+    stall = PollStall(at_ms=20_000, duration_ms=20_000, client="b")
     watched = story(librdkafka("a"), librdkafka("b", max_poll_interval_ms=8_000), faults=(stall,))
     watched.advance_to(20_000 + 8_000 + HEARTBEAT_MS + 1_500)
     assert watched.fetchable("a") == set(range(6))
@@ -171,7 +186,7 @@ def test_an_application_that_stays_away_leaves_at_once_and_comes_back_as_another
 
 
 def test_a_pattern_is_matched_by_the_client_which_sees_a_new_topic_when_it_looks() -> None:
-    creation = faults.TopicCreate(at_ms=21_000, topic="orders-new", partition_count=2)
+    creation = TopicCreate(at_ms=21_000, topic="orders-new", partition_count=2)
     clients = (librdkafka(name, topics=(), topic_regex="orders.*") for name in "ab")
     watched = story(*clients, faults=(creation,), topics=TWO_TOPICS)
     watched.advance_to(20_000)
@@ -182,7 +197,7 @@ def test_a_pattern_is_matched_by_the_client_which_sees_a_new_topic_when_it_looks
 
 
 def test_a_pattern_that_gives_way_to_names_matches_nothing_any_more() -> None:
-    change = faults.SubscriptionChange(at_ms=20_000, client="a", topics=("other",))
+    change = SubscriptionChange(at_ms=20_000, client="a", topics=("other",))
     watched = story(
         librdkafka("a", topics=(), topic_regex="orders"), faults=(change,), topics=TWO_TOPICS
     )
@@ -199,8 +214,8 @@ def test_a_client_joins_for_those_of_its_topics_that_it_has_seen() -> None:
             maker("a", topics=both),
             maker("b", topics=both, start_ms=5_000),
             faults=(
-                faults.MetadataLag(at_ms=10_000, duration_ms=30_000, client="b"),
-                faults.TopicCreate(at_ms=16_000, topic="late", partition_count=2),
+                MetadataLag(at_ms=10_000, duration_ms=30_000, client="b"),
+                TopicCreate(at_ms=16_000, topic="late", partition_count=2),
             ),
         )
         watched.advance_to(39_000)
@@ -215,7 +230,7 @@ def test_a_client_joins_for_those_of_its_topics_that_it_has_seen() -> None:
 def test_a_topic_that_is_created_anew_is_the_same_one_to_the_client(
     assignors: tuple[str, ...],
 ) -> None:
-    again = faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=6, down_ms=100)
+    again = TopicRecreate(at_ms=20_000, topic="orders", partition_count=6, down_ms=100)
     watched = story(librdkafka("a", assignors), librdkafka("b", assignors), faults=(again,))
     watched.advance_to(19_000)
     watched.run()
@@ -226,7 +241,7 @@ def test_a_topic_that_is_created_anew_is_the_same_one_to_the_client(
 def test_cooperative_members_lose_the_partitions_of_a_topic_that_is_gone_and_keep_the_others() -> (
     None
 ):
-    deletion = faults.TopicDelete(at_ms=20_000, topic="other")
+    deletion = TopicDelete(at_ms=20_000, topic="other")
     clients = (librdkafka(name, COOPERATIVE, topics=("orders", "other")) for name in "ab")
     watched = story(*clients, faults=(deletion,), topics=TWO_TOPICS)
     watched.advance_to(20_000 + METADATA_MS + HEARTBEAT_MS + 1_000)
@@ -238,7 +253,7 @@ def test_cooperative_members_lose_the_partitions_of_a_topic_that_is_gone_and_kee
 
 def test_without_any_topic_a_client_sends_no_join_and_is_in_no_group() -> None:
     gone_ms = SESSION_MS + METADATA_MS + 5_000
-    again = faults.TopicRecreate(at_ms=20_000, topic="orders", partition_count=6, down_ms=gone_ms)
+    again = TopicRecreate(at_ms=20_000, topic="orders", partition_count=6, down_ms=gone_ms)
     watched = story(librdkafka("a"), faults=(again,))
     watched.advance_to(20_000 + gone_ms)
     assert group(watched).state is ClassicGroupState.EMPTY
@@ -268,11 +283,11 @@ def removed_while_it_joins(instance_id: str | None) -> Watched:
         for effect in step.get("effects", ())
         if effect["type"] == "SendJoinGroup" and step["at_ms"] > 20_000
     ]
-    silence = faults.ClientPartition(
+    silence = ClientPartition(
         at_ms=joins_ms[0] - 1,
         duration_ms=14_000,
         client="b",
-        direction=faults.Direction.TO_BROKER,
+        direction=Direction.TO_BROKER,
     )
     watched = story(*clients, faults=(silence,), topics=topics)
     watched.run()
@@ -321,8 +336,8 @@ def test_a_group_rolls_to_the_consumer_protocol_and_back(
     watched = story(
         *(librdkafka(name, assignors) for name in "abc"),
         faults=(
-            faults.RollingMigration(at_ms=20_000, to_kind=kind, down_ms=1_000, gap_ms=9_000),
-            faults.RollingMigration(
+            RollingMigration(at_ms=20_000, to_kind=kind, down_ms=1_000, gap_ms=9_000),
+            RollingMigration(
                 at_ms=90_000, to_kind=KIND, assignors=assignors, down_ms=1_000, gap_ms=9_000
             ),
         ),
@@ -391,8 +406,8 @@ def test_lists_that_the_library_refuses_to_start_with_are_refused(
     with pytest.raises(ValueError, match=problem):
         librdkafka("a", assignors)
     with pytest.raises(ValueError, match=problem):
-        faults.RollingMigration(at_ms=0, to_kind=KIND, assignors=assignors, down_ms=1)
-    faults.RollingMigration(at_ms=0, to_kind="classic", assignors=assignors, down_ms=1)
+        RollingMigration(at_ms=0, to_kind=KIND, assignors=assignors, down_ms=1)
+    RollingMigration(at_ms=0, to_kind="classic", assignors=assignors, down_ms=1)
 
 
 def test_the_library_knows_no_topic_ids() -> None:

@@ -22,16 +22,14 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebal
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.sim.faults.faults import (
-    CallbackSlowdown,
-    ClientClose,
-    ClientPartition,
-    ClientPause,
-    ConnectionLoss,
-    Fault,
-    Moment,
-    PollStall,
-)
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_partition import ClientPartition
+from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.network.network import Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.world import World
 

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from rebalance_sim.sim.clock import Clock
-from rebalance_sim.sim.faults.faults import Direction, Moment
-from rebalance_sim.sim.network.network import Connection, ConnectionState, Network, Purpose
+from rebalance_sim.sim.network.network import (
+    Connection,
+    ConnectionState,
+    Direction,
+    Moment,
+    Network,
+    Purpose,
+)
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec
 from rebalance_sim.sim.streams import Streams
 

@@ -6,7 +6,10 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
-from rebalance_sim.sim.faults.faults import BrokerBounce, BrokerCrash, CoordinatorMove, ZombieLeader
+from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
+from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
 

@@ -11,7 +11,13 @@ import pytest
 from test_classic_clients import COOPERATIVE, EAGER, METADATA_MS, classic, story
 from worlds import Watched
 
-from rebalance_sim.sim.faults import faults
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.topic_create import TopicCreate
+from rebalance_sim.sim.faults.topic_grow import TopicGrow
 
 PERTURBED_MS = 20_000
 
@@ -32,22 +38,22 @@ def new_causes(watched: Watched, until_ms: int) -> set[str]:
 
 
 STORIES: list[tuple[Any, str]] = [
-    (faults.ClientClose(at_ms=PERTURBED_MS, client="b"), "classic.member_left"),
-    (faults.ClientCrash(at_ms=PERTURBED_MS, client="b"), "classic.session_timeout"),
+    (ClientClose(at_ms=PERTURBED_MS, client="b"), "classic.member_left"),
+    (ClientCrash(at_ms=PERTURBED_MS, client="b"), "classic.session_timeout"),
     (
-        faults.PollStall(at_ms=PERTURBED_MS, duration_ms=20_000, client="b"),
+        PollStall(at_ms=PERTURBED_MS, duration_ms=20_000, client="b"),
         "classic.poll_timeout",
     ),
     (
-        faults.TopicGrow(at_ms=PERTURBED_MS, topic="orders", partition_count=9),
+        TopicGrow(at_ms=PERTURBED_MS, topic="orders", partition_count=9),
         "classic.topics_changed",
     ),
     (
-        faults.SubscriptionChange(at_ms=PERTURBED_MS, client="b", topics=("orders", "payments")),
+        SubscriptionChange(at_ms=PERTURBED_MS, client="b", topics=("orders", "payments")),
         "classic.subscription_changed",
     ),
     (
-        faults.RollingMigration(at_ms=PERTURBED_MS, to_kind="java", down_ms=1_000, clients=("b",)),
+        RollingMigration(at_ms=PERTURBED_MS, to_kind="java", down_ms=1_000, clients=("b",)),
         "consumer.migration",
     ),
 ]
@@ -78,6 +84,6 @@ def test_a_pattern_that_matches_a_new_topic_is_noticed_by_its_client() -> None:
     watched = story(
         classic("a", topics=(), topic_regex="orders.*"),
         classic("b", topics=(), topic_regex="orders.*"),
-        faults=(faults.TopicCreate(at_ms=PERTURBED_MS, topic="orders-new", partition_count=2),),
+        faults=(TopicCreate(at_ms=PERTURBED_MS, topic="orders-new", partition_count=2),),
     )
     assert "classic.pattern_matched" in new_causes(watched, PERTURBED_MS + 15_000)

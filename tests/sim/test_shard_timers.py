@@ -6,7 +6,7 @@ from worlds import SESSION_TIMEOUT_MS, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
-from rebalance_sim.sim.faults.faults import ClientCrash
+from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.world import World
 
 KEY = TimerKey("session", "no-such-group", "nobody")

@@ -9,7 +9,7 @@ from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.step import Step, StepKind, WorldView
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.faults.faults import Fault
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import (
     BrokerSpec,
     ClientSpec,

@@ -1,25 +1,22 @@
-"""Whom the faults of a scenario may hit, and what a maker of faults is."""
+"""What the faults of a generated scenario may hit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
-from rebalance_sim.scenarios.generate.draw import Draw
-from rebalance_sim.scenarios.profile import FaultRule
-from rebalance_sim.sim.faults.faults import Fault
-from rebalance_sim.sim.spec import ClientSpec, TopicSpec
-
-__all__ = ["FaultTargets", "Maker"]
+from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.ports import DrawRule
 
 
 @dataclass(slots=True, kw_only=True)
 class FaultTargets:
-    """Whom faults may hit, and how the brokers are set up.
+    """The clients, topics and brokers of a scenario, and how the brokers are set up.
 
-    ``gone`` are clients that leave for good: one stays in any case.
+    ``has_assignment_interval``: the simulated version has this setting, and can alter it at run
+    time. ``gone`` are clients that leave for good: one stays in any case.
     """
 
     clients: tuple[ClientSpec, ...]
@@ -28,13 +25,8 @@ class FaultTargets:
     offsets_partition_count: int
     duration_ms: int
     config: CoordinatorConfig
-    semantics: str
-    gone: set[str] | None = None
-
-    @property
-    def has_assignment_interval(self) -> bool:
-        """Whether the simulated version has this setting, and can alter it at run time."""
-        return SEMANTICS[self.semantics].coordinator.has_assignment_interval
+    has_assignment_interval: bool
+    gone: set[str] = field(default_factory=set)
 
     def within(self, at_ms: int) -> int:
         """The time, or the last one before the quiet period."""
@@ -59,14 +51,11 @@ class FaultTargets:
         groups = sorted({client.group_id or "" for client in self.clients})
         return (draw.pick(groups) or None) if len(groups) > 1 else None
 
-    def may_go(self, name: str) -> bool:
-        """Take note that this client never comes back, if others remain."""
-        gone = self.gone = set() if self.gone is None else self.gone
-        if len(gone | {name}) >= len(self.clients):
-            return False
-        gone.add(name)
-        return True
-
-
-Maker = Callable[[Draw, FaultRule, FaultTargets, int], Iterable[Fault]]
-"""Draws the faults of one occurrence: from its stream, its rule, the cast, and its time."""
+    def down_ms(self, draw: Draw, rule: DrawRule, name: str) -> int | None:
+        """How long a client's process is away; None: for good, which one client never is."""
+        down_ms = draw.between(rule.duration_ms)
+        is_last = len(self.gone | {name}) >= len(self.clients)
+        if not draw.chance(rule.forever_probability) or is_last:
+            return down_ms
+        self.gone.add(name)
+        return None

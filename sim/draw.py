@@ -10,8 +10,6 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Draw"]
-
 T = TypeVar("T")
 
 

@@ -1,0 +1,38 @@
+"""The brokers of a world, as its specification has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rebalance_sim.sim.checks import at_least
+from rebalance_sim.sim.delays import DelaySpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSpec:
+    """The brokers, all of which hold a replica of every partition of ``__consumer_offsets``.
+
+    ``offsets_partition_count`` is Kafka's ``offsets.topic.num.partitions``: each group lives in one
+    of them, and their leaders are spread over the brokers. ``replication`` is the time from an
+    append until a follower has it and the leader knows. ``load`` is the time a new leader takes to
+    read a partition. ``metadata`` is the time from a decision of the controller until a broker has
+    heard of it.
+    """
+
+    count: int = 3
+    offsets_partition_count: int = 1
+    replication: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=4))
+    load: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=5, max_ms=50))
+    metadata: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=20))
+    broker_session_timeout_ms: int = 9_000
+    replica_lag_time_max_ms: int = 30_000
+
+    def __post_init__(self) -> None:
+        at_least(
+            self,
+            1,
+            "count",
+            "offsets_partition_count",
+            "broker_session_timeout_ms",
+            "replica_lag_time_max_ms",
+        )

@@ -1,0 +1,27 @@
+"""Checks of the values that a world is specified by: ValueError names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def at_least(value: object, least: int, *names: str) -> None:
+    """Raises ValueError for the first of the named fields that is below ``least``."""
+    for name in names:
+        if getattr(value, name) < least:
+            raise ValueError(f"{name} must be >= {least}, got {getattr(value, name)}")
+
+
+def not_empty(value: object, name: str) -> None:
+    """Raises ValueError if the named field is empty."""
+    if not getattr(value, name):
+        raise ValueError(f"{name} must not be empty")
+
+
+def unique(name: str, items: Iterable[str]) -> None:
+    """Raises ValueError for the first item that comes twice; ``name`` is that of their list."""
+    seen: set[str] = set()
+    for item in items:
+        if item in seen:
+            raise ValueError(f"{name}: {item!r} appears twice")
+        seen.add(item)

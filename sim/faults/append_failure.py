@@ -1,0 +1,45 @@
+"""A broker cannot write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.broker_window import BrokerWindow
+from rebalance_sim.sim.faults.fault import End
+from rebalance_sim.sim.faults.ports import FaultWorld
+
+_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailure(BrokerWindow):
+    """A broker refuses to write where it leads: its disk is full, or too few replicas are in sync
+    (``min.insync.replicas``).
+
+    A batch fails as a whole, and with it all requests that it was written for; what needs no write
+    goes on. ``error`` says which of the two it is: clients look for another coordinator, or wait
+    for this one. What a broker gets from another leader it writes.
+    """
+
+    error: WriteError = WriteError.STORAGE
+
+    def __post_init__(self) -> None:
+        BrokerWindow.__post_init__(self)
+        if self.error not in _ERRORS:
+            known = ", ".join(error.value for error in _ERRORS)
+            raise ValueError(f"error must be one of {known}, got {self.error.value}")
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        broker = self.hit(world)
+        if broker is None:
+            return False
+        broker.append_errors.append(self.error)
+        return lambda: broker.append_errors.remove(self.error)
+
+    @classmethod
+    def drawn_further(cls, draw: Draw) -> Mapping[str, Any]:
+        return {"error": draw.pick(_ERRORS)}

@@ -1,0 +1,31 @@
+"""A broker is cut off from the other brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalance_sim.sim.faults.broker_window import BrokerWindow
+from rebalance_sim.sim.faults.fault import End
+from rebalance_sim.sim.faults.ports import FaultWorld
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerIsolation(BrokerWindow):
+    """A broker cannot exchange replication traffic with its peers; clients still reach it.
+
+    At the leader the high watermark stands still, so answers are held. A follower falls out of
+    the in-sync replicas after ``replica_lag_time_max_ms``; until then it holds the leader's high
+    watermark back.
+    """
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        broker = self.hit(world)
+        if broker is None:
+            return False
+        broker.isolation_count += 1
+
+        def end() -> None:
+            broker.isolation_count -= 1
+            broker.pump_both_ways()
+
+        return end

@@ -1,0 +1,188 @@
+"""What every kind of fault is: a value with a time, what it does, how it is drawn and simplified.
+
+A fault is one real event: something breaks, or somebody changes something on purpose. Each kind is
+a module of this folder and is found by being there; ``register`` adds kinds from elsewhere. Values
+are plain data and check themselves: ValueError names the field. ``at_ms`` is simulated time.
+
+Fields with these names mean the same in every kind, and are checked, shown and simplified alike:
+
+- ``client``, ``clients``, ``topic``, ``topics``: by name; ``clients`` empty means all.
+- ``group``: by id; None is the group of the world (``WorldSpec.group_id``).
+- ``broker``: by node id (0, 1, ...); None, where a kind does not say otherwise, is whichever broker
+  leads an offsets partition when the fault begins.
+- ``offsets_partition``: a partition of ``__consumer_offsets`` by number; None is the one that holds
+  the group of the world.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.draw import Draw
+    from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+    from rebalance_sim.sim.faults.targets import FaultTargets
+
+End = Callable[[], None]
+"""Ends a fault that lasts."""
+
+
+def bound(least: int) -> Mapping[str, Any]:
+    """Metadata of a field that must not be below ``least``; None passes."""
+    return {"least": least}
+
+
+def size(least: int) -> Mapping[str, Any]:
+    """The same for a field that is tried with smaller values when a scenario is shrunk."""
+    return {"least": least, "is_size": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault(ABC):
+    """Something that happens to a world at ``at_ms``.
+
+    ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
+    ``reaches_admin``: the administrators' client may be its ``client``.
+    """
+
+    kind: ClassVar[str]
+    reaches_admin: ClassVar[bool] = False
+
+    at_ms: int = field(metadata=bound(0))
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            least, value = item.metadata.get("least"), getattr(self, item.name)
+            if least is not None and value is not None and value < least:
+                raise ValueError(f"{item.name} must be >= {least}, got {value}")
+
+    @abstractmethod
+    def begin(self, world: FaultWorld) -> End | bool:
+        """Do it. Returns what ends it, or, of a fault without a window, whether it did anything;
+        False: there is nothing that it could happen to."""
+
+    @classmethod
+    @abstractmethod
+    def drawn(
+        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
+    ) -> Iterator[Fault]:
+        """One occurrence of this kind in a generated scenario, with what belongs to it."""
+
+    @property
+    def target(self) -> str:
+        """What it names, in words: ``a``, ``broker 1``, ``orders``; empty if nothing."""
+        for name, label in (
+            ("client", ""),
+            ("broker", "broker "),
+            ("topic", ""),
+            ("offsets_partition", "offsets partition "),
+        ):
+            value = getattr(self, name, None)
+            if value is not None:
+                return f"{label}{value}"
+        return ""
+
+    def __str__(self) -> str:
+        return self.kind + (f"({self.target})" if self.target else "")
+
+    @staticmethod
+    def kinds() -> Mapping[str, type[Fault]]:
+        """Every kind of fault by its name, in ascending order."""
+        return dict(sorted(_kinds().items()))
+
+    # --- simplifying ------------------------------------------------------------------------------
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """(field, least value) for everything that can be made smaller."""
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            if "is_size" in item.metadata and value is not None:
+                least: int = item.metadata["least"]
+                if value > least:
+                    yield item.name, least
+
+    def without(
+        self,
+        *,
+        clients: Collection[str] = (),
+        groups: Collection[str] = (),
+        topics: Collection[str] = (),
+    ) -> Self | None:
+        """The fault in a world that lacks these; None if it concerned nothing else."""
+        for name, gone in (("client", clients), ("group", groups), ("topic", topics)):
+            if getattr(self, name, None) in gone:
+                return None
+        changes: dict[str, Any] = {}
+        for name, gone in (("clients", clients), ("topics", topics)):
+            named = getattr(self, name, ())
+            kept = tuple(one for one in named if one not in gone)
+            if named and not kept and name == "clients":
+                return None
+            if kept != named:
+                changes[name] = kept
+        return dataclasses.replace(self, **changes) if changes else self
+
+    def simpler(self, topics: tuple[str, ...]) -> Iterator[Self]:
+        """The fault with one thing less to think about; ``topics`` are those of the world."""
+        if getattr(self, "offsets_partition", None) is not None:
+            yield self.changed(offsets_partition=None)
+
+    def changed(self, **changes: Any) -> Self:
+        """``replace`` for fields that are known by name only."""
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Fault):
+    """A fault that lasts from ``at_ms`` for ``duration_ms``.
+
+    One that reaches beyond the world's ``duration_ms`` ends there, so that a shrinker may cut the
+    world short.
+    """
+
+    duration_ms: int = field(metadata=size(1))
+
+    @property
+    def until_ms(self) -> int:
+        """The end of the window (exclusive)."""
+        return self.at_ms + self.duration_ms
+
+
+def register(kind: type[Fault]) -> type[Fault]:
+    """Add a kind of fault whose module lies elsewhere; usable as a decorator.
+
+    Profiles, scenario files and worlds know it from then on. Raises ValueError for a name that is
+    taken.
+    """
+    if kind.kind in _kinds():
+        raise ValueError(f"there is a kind of fault {kind.kind!r} already")
+    _kinds()[kind.kind] = kind
+    return kind
+
+
+@functools.cache
+def _kinds() -> dict[str, type[Fault]]:
+    """The kinds of this folder; those that are registered come to them."""
+    package = importlib.import_module(__name__.rpartition(".")[0])
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    return {value.kind: value for module in modules for value in _faults_of(module)}
+
+
+def _faults_of(module: Any) -> Iterable[type[Fault]]:
+    for value in vars(module).values():
+        is_fault = isinstance(value, type) and issubclass(value, Fault)
+        if is_fault and value.__module__ == module.__name__ and not inspect.isabstract(value):
+            yield value

@@ -1,0 +1,47 @@
+"""The network is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import End, Fault, Window, size
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.targets import FaultTargets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSlowdown(Window):
+    """Every latency is multiplied: a congested link. ``client`` None means all clients."""
+
+    reaches_admin: ClassVar[bool] = True
+
+    factor: int = field(metadata=size(2))
+    client: str | None = None
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        names = world.network_names if self.client is None else (self.client,)
+        for name in names:
+            world.network.link(name).factor *= self.factor
+            world.data_plane.on_network_changed(name)
+
+        def end() -> None:
+            for name in names:
+                world.network.link(name).factor //= self.factor
+                world.data_plane.on_network_changed(name)
+
+        return end
+
+    @classmethod
+    def drawn(
+        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
+    ) -> Iterator[Fault]:
+        everybody = draw.chance(0.5)
+        yield cls(
+            at_ms=at_ms,
+            duration_ms=draw.between(rule.duration_ms),
+            factor=draw.between(rule.factor),
+            client=None if everybody else targets.client(draw).name,
+        )

@@ -1,0 +1,250 @@
+"""What faults ask of a world, and what they are drawn by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_sim.protocol.clients import MembershipOperation
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+
+if TYPE_CHECKING:
+    from rebalance_sim.sim.broker.broker import Broker
+    from rebalance_sim.sim.broker.registration import PartitionRegistration
+    from rebalance_sim.sim.client.client_conditions import ClientConditions
+    from rebalance_sim.sim.network.network import Network
+
+
+class Process(Protocol):
+    """A client process that is alive."""
+
+    def fall_asleep(self) -> None:
+        """It does not run from now on."""
+
+    def wake_up(self) -> None:
+        """It runs again."""
+
+    def look_at_conditions(self) -> None:
+        """Whether it may poll has changed."""
+
+
+class Clients(Protocol):
+    """Every client by name, and its processes."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of the specification."""
+        ...
+
+    @property
+    def conditions(self) -> Mapping[str, ClientConditions]:
+        """What open windows do to each client."""
+        ...
+
+    def live(self, name: str) -> Process | None:
+        """The process of a client; None while it has none."""
+
+    def crash(self, name: str, down_ms: int | None) -> bool:
+        """Kill the process; a new one follows after ``down_ms``, or none. False: there is none."""
+        ...
+
+    def close(self, name: str, down_ms: int | None, operation: MembershipOperation) -> bool:
+        """The same by ``close``."""
+        ...
+
+    def subscribe(self, name: str, topics: tuple[str, ...]) -> bool:
+        """Let the application change its subscription. False: there is no process now."""
+        ...
+
+    def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
+        """Let the processes to come be of another kind."""
+
+
+class Controller(Protocol):
+    """Decides who leads which partition of ``__consumer_offsets``."""
+
+    @property
+    def partitions(self) -> Sequence[PartitionRegistration]:
+        """What is on record of each partition."""
+        ...
+
+    def move(self, partition: int, broker: Broker) -> None:
+        """Make a broker the leader of a partition."""
+
+    def fence(self, broker: Broker) -> None:
+        """Elect others where a broker led."""
+
+    def on_broker_up(self, broker: Broker) -> None:
+        """A broker is back."""
+
+
+class DataPlane(Protocol):
+    """The records that flow."""
+
+    def on_network_changed(self, client_name: str) -> None:
+        """A client's way to the brokers has changed."""
+
+
+class Topics(Protocol):
+    """The topics of the cluster; each call says whether it changed anything."""
+
+    def create(self, name: str, partition_count: int) -> bool:
+        """Create a topic."""
+        ...
+
+    def grow(self, name: str, partition_count: int) -> bool:
+        """Add partitions until there are so many."""
+        ...
+
+    def delete(self, name: str) -> bool:
+        """Delete a topic."""
+        ...
+
+    def partition_count(self, name: str) -> int | None:
+        """The present number of partitions; None: no such topic."""
+
+
+class SettingsChange(Protocol):
+    """A change of the settings of brokers or groups."""
+
+    def altered(self, configs: ConfigsInForce, context: SettingsContext) -> ConfigsInForce:
+        """The settings after it. Raises GroupError as a broker would refuse it."""
+        ...
+
+
+class SettingsContext(Protocol):
+    """What a world starts with (``WorldSpec``)."""
+
+    @property
+    def config(self) -> CoordinatorConfig:
+        """The settings that brokers are started with."""
+        ...
+
+    @property
+    def group_id(self) -> str:
+        """The group that is meant where none is named."""
+        ...
+
+    @property
+    def has_assignment_interval(self) -> bool:
+        """Whether the simulated version has this setting, and can alter it at run time."""
+        ...
+
+
+class Settings(Protocol):
+    """The settings as administrators alter them."""
+
+    def apply(self, change: SettingsChange) -> bool:
+        """Publish altered settings; False if the controller refuses them."""
+        ...
+
+
+class Administrators(Protocol):
+    """Who asks coordinators to do something to a group."""
+
+    def ask(self, kind: str, request: Any) -> None:
+        """Send a request to the coordinator of its group, until it is answered or too late."""
+
+
+class FaultWorld(Protocol):
+    """A world as faults see it."""
+
+    replication_factor: int
+    """By how much replication takes longer than usual."""
+
+    @property
+    def default_group_id(self) -> str:
+        """The group that is meant where none is named."""
+        ...
+
+    @property
+    def network(self) -> Network:
+        """Connections between clients and brokers."""
+        ...
+
+    @property
+    def network_names(self) -> tuple[str, ...]:
+        """Everybody who has connections: the clients, and administrators if there are any."""
+        ...
+
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """Every broker, by node id."""
+        ...
+
+    @property
+    def controller(self) -> Controller:
+        """The controller of the cluster."""
+        ...
+
+    @property
+    def client_processes(self) -> Clients:
+        """The clients."""
+        ...
+
+    @property
+    def data_plane(self) -> DataPlane:
+        """The records."""
+        ...
+
+    @property
+    def topics(self) -> Topics:
+        """The topics."""
+        ...
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        ...
+
+    @property
+    def admin(self) -> Administrators:
+        """Who deletes groups and changes offsets."""
+        ...
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of ``__consumer_offsets`` that holds a group."""
+        ...
+
+    def later(
+        self, delay_ms: int, action: Callable[[], object], *, when_quiet: bool = False
+    ) -> None:
+        """Do something after a while, unless the quiet period has come by then; ``when_quiet``:
+        even so."""
+
+
+class DrawRule(Protocol):
+    """How a profile wants a kind of fault to be (``scenarios.profile.FaultRule``).
+
+    Pairs are ranges, both ends included.
+    """
+
+    @property
+    def duration_ms(self) -> tuple[int, int]:
+        """How long a window lasts, or a process is down."""
+        ...
+
+    @property
+    def factor(self) -> tuple[int, int]:
+        """By how much something is slowed down."""
+        ...
+
+    @property
+    def callback_ms(self) -> tuple[int, int]:
+        """How long a slow callback takes."""
+        ...
+
+    @property
+    def gap_ms(self) -> tuple[int, int]:
+        """The pause between two processes of a rolling restart."""
+        ...
+
+    @property
+    def forever_probability(self) -> float:
+        """That a process never comes back."""
+        ...
+
+    @property
+    def to_kinds(self) -> tuple[str, ...]:
+        """The kinds of client that a rolling migration may lead to."""
+        ...

@@ -1,0 +1,72 @@
+"""Clients change over to another library or other assignors, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.clients.kinds import CLASSIC
+from rebalance_sim.sim.client.client_checks import (
+    COOPERATIVE,
+    DEFAULT_ASSIGNORS,
+    check_assignors,
+    check_kind,
+)
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.rolling_restart import RollingRestart
+from rebalance_sim.sim.faults.targets import FaultTargets
+
+_COOPERATION_SHARE = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollingMigration(RollingRestart):
+    """A rolling deployment that gives clients another library, or another setting of it: of kind
+    ``to_kind`` from then on, and, if that speaks the classic protocol, with these ``assignors``.
+
+    So a group passes from the classic protocol to the consumer protocol (classic §7), back, or from
+    eager to cooperative rebalances (classic §3.1).
+    """
+
+    to_kind: str
+    assignors: tuple[str, ...] = DEFAULT_ASSIGNORS
+
+    def __post_init__(self) -> None:
+        RollingRestart.__post_init__(self)
+        check_kind(self.to_kind, "to_kind")
+        check_assignors(self.assignors, self.to_kind)
+
+    def before_restart(self, world: FaultWorld, name: str) -> None:
+        world.client_processes.migrate(name, self.to_kind, self.assignors)
+
+    @classmethod
+    def drawn(
+        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
+    ) -> Iterator[Fault]:
+        group_id = targets.group(draw)
+        team = tuple(client for client in targets.clients if client.group_id == group_id)
+        common = team[0].assignors
+
+        def roll(from_ms: int, kind: str, assignors: tuple[str, ...]) -> RollingMigration:
+            return cls(
+                at_ms=from_ms,
+                to_kind=kind,
+                assignors=assignors,
+                down_ms=draw.between(rule.duration_ms),
+                gap_ms=draw.between(rule.gap_ms),
+                clients=tuple(client.name for client in team),
+                graceful=draw.chance(0.8),
+            )
+
+        kind = draw.pick(rule.to_kinds)
+        if kind != CLASSIC or not draw.chance(_COOPERATION_SHARE):
+            yield roll(at_ms, kind, common)
+            return
+        # KIP-429: first all learn to rebalance cooperatively, then they forget to do it eagerly.
+        eager = tuple(name for name in common if name != COOPERATIVE)
+        first = roll(at_ms, CLASSIC, (COOPERATIVE, *eager))
+        yield first
+        until_ms = at_ms + len(team) * (first.down_ms + first.gap_ms)
+        yield roll(targets.within(until_ms), CLASSIC, (COOPERATIVE,))

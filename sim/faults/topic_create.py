@@ -1,0 +1,36 @@
+"""A topic is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import End, Fault, size
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.targets import FaultTargets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCreate(Fault):
+    """An administrator creates a topic. Ignored if the name exists."""
+
+    topic: str
+    partition_count: int = field(metadata=size(1))
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        return world.topics.create(self.topic, self.partition_count)
+
+    @classmethod
+    def drawn(
+        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
+    ) -> Iterator[Fault]:
+        name = "arrivals"
+        yield cls(at_ms=at_ms, topic=name, partition_count=draw.between((1, 4)))
+        reader = targets.client(draw)
+        yield SubscriptionChange(
+            at_ms=max(0, at_ms - draw.between((0, 500))),
+            client=reader.name,
+            topics=(*reader.topics, name),
+        )
