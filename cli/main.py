@@ -34,15 +34,22 @@ app = typer.Typer(
 )
 
 
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"rebalance-sim {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
+        ),
     ] = False,
 ) -> None:
-    if version:
-        say(f"rebalance-sim {__version__}")
-        raise typer.Exit
+    pass
 
 
 for command in (run, sweep, compare, shrink, replay, conformance, generate, profiles):
