@@ -12,8 +12,6 @@ from rebalance_sim.cli.options import variant_of
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
 
-__all__ = ["Choice", "choose"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BadInput"]
-
 
 class BadInput(Exception):
     """What the user gave will not do. The message is one line: the place, and the remedy."""

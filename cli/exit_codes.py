@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["BAD_INPUT", "FOUND", "INTERRUPTED", "OK"]
-
 OK = 0
 FOUND = 1  # a violated property, a stuck group, a difference, or no verdict where one was due
 BAD_INPUT = 2

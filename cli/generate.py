@@ -6,8 +6,6 @@ from rebalance_sim.cli.exit_codes import OK
 from rebalance_sim.cli.options import ProfileName, Seed, SemanticsName, variant_of
 from rebalance_sim.cli.output import say
 
-__all__ = ["generate"]
-
 
 def generate(profile: ProfileName, seed: Seed, semantics: SemanticsName = None) -> int:
     """Print the scenario of a profile and a seed as TOML; edit it and run the file."""

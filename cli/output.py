@@ -11,8 +11,6 @@ from rich.console import Console
 
 from rebalance_sim.cli.errors import BadInput
 
-__all__ = ["print_json", "say", "stderr", "write_text"]
-
 stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 

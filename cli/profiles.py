@@ -5,8 +5,6 @@ from __future__ import annotations
 from rebalance_sim.cli.exit_codes import OK
 from rebalance_sim.cli.output import say
 
-__all__ = ["profiles"]
-
 
 def profiles() -> int:
     """List the profiles that scenarios are generated from."""

@@ -19,8 +19,6 @@ from rebalance_sim.cli.output import say
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
 
-__all__ = ["replay"]
-
 # Fields of a step of a run's trace that its first line has room for, or that say little.
 _IN_HEADLINE = (
     "step", "at_ms", "kind", "client", "shard", "detail", "state", "member_epoch", "leader_epoch",

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
     from rebalance_sim.sim.observe.sampling import MetricSample
 
-__all__ = ["describe", "replay_command", "run"]
-
 VIOLATIONS_SHOWN = 5
 PASSING = ("ok", "known")
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
     from rebalance_sim.scenarios.shrinking.shrink import Shrunk
 
-__all__ = ["shrink"]
-
 DEFAULT_MAX_RUNS = 500
 """As of ``scenarios.shrinking.shrink``, which is not imported for ``--help``; a test compares the
 two."""

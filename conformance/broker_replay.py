@@ -31,8 +31,6 @@ from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 from rebalance_sim.re2_engine import compile_re2
 
-__all__ = ["BrokerReplayReport", "Exchange", "replay_broker_trace", "replay_steps"]
-
 _LOAD_WINDOW_MS, _STEP_MS = 10_000, 50
 _LEADERS = 3
 """Among how many members the leader of a converted group is looked for."""

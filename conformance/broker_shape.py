@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from rebalance_sim.conformance.errors import TraceError
 
-__all__ = ["check_log", "check_steps", "check_topics"]
-
 
 class _ShapeError(Exception):
     """A value is not what stands here; ``field`` is its place within the checked value."""

@@ -42,8 +42,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
-__all__ = ["PARKED", "Steps"]
-
 Step = Mapping[str, Any]
 _Response = TypeVar("_Response")
 

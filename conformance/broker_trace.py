@@ -17,8 +17,6 @@ from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 
-__all__ = ["BrokerTrace", "load_broker_trace", "read_json"]
-
 _SEMANTICS_BY_VERSION = {"4.3": "kafka-4.3", "4.1": "kafka-4.1", "4.0": "kafka-4.1"}
 
 _KINDS: Mapping[str, type] = {

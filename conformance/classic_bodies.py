@@ -26,18 +26,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = [
-    "classic_heartbeat_body",
-    "classic_heartbeat_response",
-    "join_body",
-    "join_response",
-    "leave_body",
-    "leave_response",
-    "sync_body",
-    "sync_response",
-    "with_metadata",
-]
-
 Body = Mapping[str, Any]
 
 

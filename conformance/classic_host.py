@@ -45,8 +45,6 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
 
-__all__ = ["ClassicAnswers", "ClassicHost"]
-
 _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),
     "SyncGroup": (SyncGroupAnswered, sync_response),

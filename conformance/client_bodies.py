@@ -24,19 +24,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
-__all__ = [
-    "by_partition",
-    "check_response",
-    "commit_body",
-    "commit_response",
-    "fetch_body",
-    "fetch_response",
-    "heartbeat_body",
-    "heartbeat_response",
-    "partition_set",
-    "search_error",
-]
-
 
 def partition_set(by_topic: Mapping[str, Sequence[int]]) -> frozenset[TopicPartition]:
     """``{topic: [numbers]}`` of a trace as a set; topic ids stand as topic names there."""

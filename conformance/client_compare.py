@@ -17,8 +17,6 @@ from rebalance_sim.conformance.client_trace import ClientProcess
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
-__all__ = ["TIME_TOLERANCE_MS", "Comparison", "compare", "recorded_items"]
-
 TIME_TOLERANCE_MS = 150
 _TOGETHER_MS = 5
 _RECORDS_NEAR_COMMIT_MS = 5  # records returned so close to a commit may be in it, or not

@@ -58,8 +58,6 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["LATE_TICK_MS", "ROUND_TRIP_MS", "Order", "ReplayHost"]
-
 LATE_TICK_MS = 150  # a heartbeat may leave so late: a client's thread sleeps until it is woken
 ROUND_TRIP_MS = 1
 _EVENT_LIMIT = 200_000

@@ -8,8 +8,6 @@ from typing import Any
 
 from rebalance_sim.conformance.client_trace import ClientProcess, TraceEvent
 
-__all__ = ["SAME_REQUEST_WINDOW_MS", "Observed", "RecordedRequest", "RecordedRequests"]
-
 SAME_REQUEST_WINDOW_MS = 700
 _SAME_CONNECT_MS = 10  # requests so close to the first on a connection have waited with it
 

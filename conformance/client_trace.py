@@ -19,15 +19,6 @@ from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupP
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC, KINDS, LIBRDKAFKA_CLASSIC, kind_of
 
-__all__ = [
-    "JAVA_CLIENT",
-    "LIBRDKAFKA",
-    "ClientProcess",
-    "ClientTrace",
-    "TraceEvent",
-    "load_client_trace",
-]
-
 TraceEvent = Mapping[str, Any]
 
 _KEYS = ("name", "client", "client_configs", "topics", "events")

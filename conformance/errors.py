@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TraceError"]
-
 
 class TraceError(Exception):
     """A trace file cannot be used. The message is one line: the place, and the remedy."""

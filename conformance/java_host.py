@@ -26,8 +26,6 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
-__all__ = ["JavaHost"]
-
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 
 

@@ -31,8 +31,6 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
 
-__all__ = ["LibrdkafkaClassicHost"]
-
 # Fields that came with later versions than librdkafka's.
 _NOT_IN_JOIN_5 = frozenset({"reason"})
 _NOT_IN_SYNC_3 = frozenset({"protocol_type", "protocol_name"})

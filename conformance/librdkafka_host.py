@@ -41,8 +41,6 @@ from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 
-__all__ = ["LibrdkafkaHost", "shortest"]
-
 _NO_BROKER_MS = 150  # for so long a search may wait for a broker that can be asked
 _RETRY_BACKOFFS_MS = (100, 200)
 _LONGEST_DRAW = 1.3  # the connection may not have been there when the backoff was over

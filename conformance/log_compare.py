@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-__all__ = ["TIME_TOLERANCE_MS", "LogComparison", "Write", "compare_log"]
-
 TIME_TOLERANCE_MS = 50
 """What a recording may differ by; the recorder's own figure."""
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from rebalance_sim.conformance.spelling import GENERATED
 
-__all__ = ["LAST", "Place", "PlacedIds", "places_among"]
-
 _SLOTS = 16
 
 

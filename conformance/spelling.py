@@ -25,8 +25,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record, to_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
-__all__ = ["GENERATED", "GROUP", "Spelling", "by_name", "named_partitions"]
-
 GROUP = "group"
 GENERATED = "generated-"
 """Part of every member id that the replay lets the coordinator make."""

@@ -22,8 +22,6 @@ from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hin
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
-__all__ = ["KIND", "decode", "encode", "kind_of"]
-
 KIND = "kind"
 """Key that tells which member of a union a table is."""
 

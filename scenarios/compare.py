@@ -38,13 +38,6 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
 
-__all__ = [
-    "DEFAULT_PROTOCOLS",
-    "PROTOCOLS",
-    "ComparedProtocol",
-    "with_protocol",
-]
-
 _METADATA_MAX_AGE_MS = 10_000
 
 

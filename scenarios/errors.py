@@ -6,8 +6,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ScenarioError", "did_you_mean"]
-
 
 class ScenarioError(ValueError):
     """A scenario, profile or name is not usable. The text is one line for the person who wrote it.

@@ -25,8 +25,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.observe.ownership import owned_partitions
 from rebalance_sim.sim.trace import Trace
 
-__all__ = ["Holding", "OwnershipInterval", "OwnershipTrace", "ownership_intervals"]
-
 
 class Holding(Enum):
     """How firmly a member holds a partition."""

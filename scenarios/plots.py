@@ -17,8 +17,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.scenarios.case_studies import CaseState, CaseStep, CaseStudy, Promotion, replay
 from rebalance_sim.scenarios.ownership import Holding, OwnershipInterval
 
-__all__ = ["plot_case_study", "plot_ownership", "plot_ownership_of"]
-
 _PALETTE = (
     "#0072B2",
     "#E69F00",

@@ -16,20 +16,6 @@ from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import parse_toml
 
-__all__ = [
-    "PROFILES",
-    "CoincidenceRule",
-    "FaultRule",
-    "Features",
-    "Profile",
-    "Range",
-    "Sizes",
-    "Timings",
-    "has_client_assignors",
-    "load_profile",
-    "parse_profile",
-]
-
 PROFILES = (
     "calm",
     "faulty",

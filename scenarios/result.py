@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.sim.observe.sampling import MetricSample
 
-__all__ = ["OUTCOMES", "RunResult", "ViolationRow"]
-
 OUTCOMES: Mapping[str, str] = {
     "ok": "every property held",
     "violation": "a property was violated, and no known issue of the simulated version explains it",

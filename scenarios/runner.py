@@ -23,8 +23,6 @@ from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.trace import Trace
 from rebalance_sim.sim.world import World
 
-__all__ = ["Watcher", "run"]
-
 FRAMES_SHOWN = 3
 """Innermost frames of an exception in ``reason``: enough to find the place."""
 

@@ -25,8 +25,6 @@ from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.spec import WorldSpec
 
-__all__ = ["Scenario", "dump_scenario", "load_scenario", "parse_scenario"]
-
 MAX_STEPS = 1_000_000
 """Ten times what the largest generated scenario takes; more is a run that feeds on itself."""
 

@@ -8,8 +8,6 @@ import pandas as pd
 
 from rebalance_sim.sim.observe.sampling import MetricSample
 
-__all__ = ["metrics_frame"]
-
 
 def metrics_frame(samples: Iterable[MetricSample]) -> pd.DataFrame:
     """One row for each reading: ``at_ms``, ``node_id``, ``metric``, ``value``, then a column for

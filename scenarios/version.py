@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-__all__ = ["code_version"]
-
 _PACKAGES = ("protocol", "invariants", "sim", "scenarios")
 _SUFFIXES = (".py", ".toml")
 

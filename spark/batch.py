@@ -24,8 +24,6 @@ from rebalance_sim.spark.store.tables import (
 )
 from rebalance_sim.spark.supervised import Attempt, supervised
 
-__all__ = ["SeedRows", "run_batch", "seed_body"]
-
 
 class SeedRows(NamedTuple):
     """The rows of one run."""

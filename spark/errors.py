@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SparkSetupError", "SweepError", "SweepInterrupted"]
-
 
 class SweepError(Exception):
     """The sweep cannot start or go on. The message names the place and the remedy."""

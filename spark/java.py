@@ -19,8 +19,6 @@ from pathlib import Path
 
 from rebalance_sim.spark.errors import SparkSetupError
 
-__all__ = ["Java", "find_java"]
-
 OLDEST_JAVA = 17
 VECTOR_MODULE = "jdk.incubator.vector"
 PROBE_TIMEOUT_S = 30

@@ -20,8 +20,6 @@ from rebalance_sim.spark.store.results import PLAN_FILE
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["WorkerReport", "mismatch", "run_on_spark"]
-
 PREFLIGHT_TIMEOUT_S = 90.0
 POLL_S = 0.25
 # More tasks in one job than this would only burden the driver.

@@ -15,8 +15,6 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.supervised import die_with_parent
 
-__all__ = ["run_on_pool"]
-
 POLL_S = 0.25
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.variant import Variant
     from rebalance_sim.sim.trace import Trace
 
-__all__ = ["DEFAULT_RUNNER", "Runner", "load_runner", "run_seed", "takes"]
-
 DEFAULT_RUNNER = "rebalance_sim.spark.runner:run_seed"
 
 

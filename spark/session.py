@@ -23,8 +23,6 @@ from rebalance_sim.spark.java import Java, find_java
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["SparkSetup", "check_setup", "normalise_master", "spark_context"]
-
 LOOPBACK = "127.0.0.1"
 TASK_ATTEMPTS = 4
 CONNECT_TIMEOUT_S = 5.0

@@ -19,8 +19,6 @@ from typing import Any, cast
 
 from rebalance_sim.spark.errors import SweepError
 
-__all__ = ["build_zip", "code_digest", "packages_of", "shipped_packages"]
-
 # What a row of results depends on, apart from the runner.
 _LAYERS = tuple(
     f"rebalance_sim.{name}" for name in ("re2_engine", "protocol", "invariants", "sim", "scenarios")

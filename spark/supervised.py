@@ -29,8 +29,6 @@ from typing import Any, NamedTuple, NoReturn
 
 from rebalance_sim.spark.errors import SweepError
 
-__all__ = ["Attempt", "Limits", "die_with_parent", "supervised"]
-
 PR_SET_PDEATHSIG = 1
 STACK_DUMP_WAIT_S = 0.3
 LEAVE_WAIT_S = 1.0

@@ -14,8 +14,6 @@ from rebalance_sim.spark.runner import Runner, load_runner, takes
 from rebalance_sim.spark.store.results import TRACE_FOLDER, ResultFolder, read_table
 from rebalance_sim.spark.supervised import supervised
 
-__all__ = ["trace_failures", "traces_in"]
-
 TRACED_OUTCOMES = ("violation", "stuck", "error")
 
 

@@ -29,19 +29,6 @@ from rebalance_sim.protocol.wire.records import (
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 from rebalance_sim.scenarios.case_studies.model import CaseState
 
-__all__ = [
-    "CLIENT_ASSIGNOR",
-    "GROUP_ID",
-    "REBALANCE_TIMEOUT_MS",
-    "SESSION_TIMEOUT_MS",
-    "classic_id",
-    "image_of",
-    "initial_records",
-    "names_of",
-    "owned_by_name",
-    "partitions_of",
-]
-
 GROUP_ID = "case-study"
 CLIENT_ASSIGNOR = "range"
 REBALANCE_TIMEOUT_MS = 300_000

@@ -17,17 +17,6 @@ from typing import Any
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 
-__all__ = [
-    "CASE_STUDIES",
-    "CaseResponse",
-    "CaseState",
-    "CaseStep",
-    "CaseStudy",
-    "Current",
-    "Promotion",
-    "load_case_study",
-]
-
 CASE_STUDIES = (
     "basic",
     "incremental_revocation_assignment",

@@ -12,8 +12,6 @@ from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["DrawnAssignors"]
-
 _NAMES = (
     ("streams",),
     ("streams",),

@@ -44,8 +44,6 @@ from rebalance_sim.sim.spec import (
 )
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["generate", "generate_from"]
-
 _GROUP_NAMES = ("audit", "billing", "mirror", "search", "statistics")
 """With two to five partitions, some of them share one with each other or with ``group``."""
 

@@ -9,8 +9,6 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.streams import Streams
 
-__all__ = ["draw_records", "longest_batch_ms"]
-
 _WITH_RECORDS = frozenset({"data_plane", "high_rate", "slow_processing"})
 _HIGH_RATES = (1_000, 10_000, 100_000)
 _MAX_POLL_RECORDS = (10, 100, 500, 500)

@@ -11,8 +11,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-__all__ = ["minimal_number", "minimal_sublist"]
-
 T = TypeVar("T")
 
 

@@ -28,8 +28,6 @@ from rebalance_sim.scenarios.shrinking.simplify import (
 )
 from rebalance_sim.sim.spec import TopicSpec, WorldSpec
 
-__all__ = ["Failure", "Shrunk", "failure_of", "shrink"]
-
 MAX_RUNS = 500
 """Enough for a scenario of a dozen faults to reach its fixed point; a minute or two of work."""
 

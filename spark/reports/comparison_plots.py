@@ -15,8 +15,6 @@ from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
 from rebalance_sim.spark.reports.plots import PLOT_FOLDER
 
-__all__ = ["DISTRIBUTIONS_FILE", "Timeline", "draw_comparison"]
-
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 CHOSEN_BY = "unowned_partition_ms"
 PARTITIONS_DRAWN = 24

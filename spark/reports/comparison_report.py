@@ -16,8 +16,6 @@ from rebalance_sim.spark.reports.comparison_plots import (
 from rebalance_sim.spark.reports.markdown import section
 from rebalance_sim.spark.store.tables import OUTCOMES
 
-__all__ = ["headline_rows", "number", "write_comparison_report"]
-
 FAILURES_LISTED = 20
 
 _NOTES = (

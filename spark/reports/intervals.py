@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-__all__ = ["Median", "median_of"]
-
 _EXACT_UP_TO = 5_000
 """Beyond, the normal approximation names the same observation, or its neighbour."""
 

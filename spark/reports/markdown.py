@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-__all__ = ["section"]
-
 
 def section(title: str, rows: Sequence[Sequence[str]], plot: str | None = None) -> Iterator[str]:
     """Lines of a heading, a table whose first row is its header, and the plot that goes with it."""

@@ -13,8 +13,6 @@ from rebalance_sim.spark.store.tables import NO_VERDICT, PASSING
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draw_plots"]
-
 PLOT_FOLDER = "report"
 METRICS_DRAWN = 24
 SITUATIONS_DRAWN = 40

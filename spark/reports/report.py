@@ -21,8 +21,6 @@ from rebalance_sim.spark.store.results import read_metrics, read_plan, read_tabl
 from rebalance_sim.spark.store.tables import NO_VERDICT, OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
-__all__ = ["Finding", "MetricSummary", "SweepSummary", "Throughput", "summarise", "write_report"]
-
 REPORT_FILE = "report.md"
 NORMAL_95 = 1.96
 FAILURES_LISTED = 20

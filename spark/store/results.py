@@ -35,8 +35,6 @@ from rebalance_sim.spark.store.tables import SCHEMAS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PLAN_FILE", "TRACE_FOLDER", "ResultFolder", "read_metrics", "read_plan", "read_table"]
-
 PLAN_FILE = "plan.json"
 TRACE_FOLDER = "traces"
 _TEMPORARY = re.compile(r"_tmp-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{8}")

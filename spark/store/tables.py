@@ -16,24 +16,6 @@ from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.spark.plan import Unit
 
-__all__ = [
-    "COMPARISON",
-    "METRICS",
-    "NO_VERDICT",
-    "OUTCOMES",
-    "PASSING",
-    "RUNS",
-    "SCHEMAS",
-    "TIMING",
-    "VIOLATIONS",
-    "failure_row",
-    "metrics_table",
-    "run_row",
-    "timing_row",
-    "to_table",
-    "violation_rows",
-]
-
 OUTCOMES: Mapping[str, str] = {
     **RUN_OUTCOMES,
     "nondeterministic": "a second run of the same seed gave another digest",
