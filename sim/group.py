@@ -50,7 +50,7 @@ class Group:
     def acting_shard(self) -> ShardHost | None:
         """The active shard of the group's partition with the highest leader epoch there has been,
         or None."""
-        return self._world.acting_shard_of(self.partition)
+        return self._world.cluster.acting_shard_of(self.partition)
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""

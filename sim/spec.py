@@ -105,16 +105,6 @@ class WorldSpec:
         configs_ever_in_force(self)
 
     @property
-    def keeps_history(self) -> bool:
-        """Whether coordinators tell what is committed from what is newest, for whoever reads.
-
-        It makes every record dearer, so it is on only where something in this world needs it.
-        """
-        reads = any(isinstance(f, AdminRequest) and f.reads_committed for f in self.faults)
-        lingers = self.config.group_coordinator_append_linger_ms != 0
-        return reads or lingers or self.admin_interval_ms is not None
-
-    @property
     def has_admin(self) -> bool:
         """Whether administrators ask coordinators for anything."""
         asks = any(isinstance(fault, AdminRequest) for fault in self.faults)

@@ -19,6 +19,7 @@ from typing import Any, get_args
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.protocol.clients import Event
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.hosting.held_answers import Asked
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse, SyncGroupResponse
 from rebalance_sim.protocol.wire.records import (
@@ -28,7 +29,6 @@ from rebalance_sim.protocol.wire.records import (
     to_dict,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.broker.held_answers import Asked
 
 __all__ = ["FullTrace", "Trace"]
 

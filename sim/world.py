@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
-from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.protocol.versions.semantics import semantics_named
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.admin.settings import SettingsAdmin
 from rebalance_sim.sim.admin.topics import TopicAdmin
-from rebalance_sim.sim.broker.broker import Broker
-from rebalance_sim.sim.broker.controller import Controller
+from rebalance_sim.sim.broker.cluster import Cluster
+from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_processes import ClientProcesses
@@ -36,6 +35,7 @@ from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.network.network import ADMIN, Network
+from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics
 from rebalance_sim.sim.observe.coverage import Coverage
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.observe.probes import register_probes
@@ -87,33 +87,39 @@ class World:
         metrics_interval_ms: int | None = None,
     ) -> None:
         semantics = semantics_named(spec.semantics).with_defects(*spec.defects)
-        self._partitions: dict[str, int] = {}
         self.spec = spec
         self.group_id = spec.group_ids[0]
         self.default_group_id = spec.group_id
         self.config = spec.config
         self.semantics = semantics
-        self.broker_rules = semantics.rules(BrokerRules)()
         self.clock = Clock()
         self.streams = Streams(spec.seed)
         self.trace = Trace() if trace is None else trace
         self.metrics = Metrics(self.clock, spec.group_ids)
         self.sampler = Sampler(metrics_interval_ms)
-        self.keeps_history = spec.keeps_history or self.sampler.is_on
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
         self.task_stores: dict[tuple[str, str], TaskStore] = {}  # by group and process id
         self.topics = TopicAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)
-        self.controller = Controller(self.clock, spec.brokers, self.streams, spec.config)
+        self.cluster = Cluster(
+            clock=self.clock,
+            streams=self.streams,
+            spec=spec.brokers,
+            config=spec.config,
+            semantics=semantics,
+            rules=semantics.rules(BrokerRules)(),
+            steps=self.steps,
+            errors=self.coverage,
+            topic_offsets=self.topic_logs,
+            new_meters=self._new_meters,
+        )
+        self.brokers = self.cluster.brokers
+        self.controller = self.cluster.controller
+        self.partition_of = self.cluster.partition_of
         self.settings = SettingsAdmin(self.controller, spec)
-        self.replication_factor = 1
-        self.brokers: list[Broker] = []
-        for node_id in range(spec.brokers.count):
-            self.brokers.append(Broker(self, node_id))
-        self.controller.brokers = self.brokers
-        self.data_plane = DataPlane(self)
+        self.data_plane = self.controller.watcher = DataPlane(self)
         self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
         self.client_processes = ClientProcesses(self)
@@ -124,8 +130,6 @@ class World:
         self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
         self._has_started = False
         self._is_quiet = False
-        self._acting: list[ShardHost | None] = [None] * spec.brokers.offsets_partition_count
-        self._acting_epochs = [0] * spec.brokers.offsets_partition_count
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
         self._next_budget_check = _BUDGET_EVERY_STEPS
@@ -204,6 +208,11 @@ class World:
             return checkers[self.group_id]
         return Router(self.groups, checkers)
 
+    def _new_meters(self) -> Meters | None:
+        if not self.sampler.is_on:
+            return None
+        return CoordinatorMetrics(commit_timeout_ms=self.config.offsets_commit_timeout_ms)
+
     def _start(self) -> None:
         self._has_started = True
         self.controller.start(self.topics.initial_image())
@@ -237,10 +246,6 @@ class World:
         """The shard that serves the first group, or None."""
         return self.groups[self.group_id].acting_shard()
 
-    def acting_shards(self) -> list[ShardHost]:
-        """The same for every partition that has one, in ascending partition."""
-        return [shard for shard in self._acting if shard is not None]
-
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name; of all groups."""
         return self.client_processes.processes
@@ -249,6 +254,15 @@ class World:
         """Whether every group is served, and stable or gone."""
         return all(group.is_stable() for group in self.groups.values())
 
+    @property
+    def replication_factor(self) -> int:
+        """By how much replication takes longer than usual."""
+        return self.cluster.environment.replication_factor
+
+    @replication_factor.setter
+    def replication_factor(self, factor: int) -> None:
+        self.cluster.environment.replication_factor = factor
+
     # --- what the parts of the world ask for ------------------------------------------------------
 
     def later(
@@ -256,33 +270,6 @@ class World:
     ) -> None:
         """Do something after a while (``Injector.later``)."""
         self.injector.later(delay_ms, action, when_quiet=when_quiet)
-
-    def partition_of(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` that holds a group."""
-        partition = self._partitions.get(group_id)
-        if partition is None:
-            count = self.spec.brokers.offsets_partition_count
-            partition = self._partitions[group_id] = partition_for(group_id, count)
-        return partition
-
-    def acting_shard_of(self, partition: int) -> ShardHost | None:
-        """The active shard of a partition with the highest leader epoch there has been, or None."""
-        return self._acting[partition]
-
-    def on_shards_changed(self, partition: int) -> None:
-        """A shard of a partition became active, or is so no longer.
-
-        When the newest one has resigned, an older one that has not heard of its own end yet is
-        not the coordinator again.
-        """
-        shards = [broker.replicas[partition].shard for broker in self.brokers]
-        active = [shard for shard in shards if shard.is_active]
-        newest = max(active, key=lambda shard: shard.leader_epoch, default=None)
-        if newest is not None and newest.leader_epoch >= self._acting_epochs[partition]:
-            self._acting[partition] = newest
-            self._acting_epochs[partition] = newest.leader_epoch
-        else:
-            self._acting[partition] = None
 
     def number_of(self, client_name: str) -> int:
         """Place of a client in ascending name."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.routing import GroupRequests
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
-from rebalance_sim.protocol.wire.consumer_messages import (
-    ConsumerGroupDescribeRequest,
-    ListGroupsRequest,
-)
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
-from rebalance_sim.sim.broker.group_reads import describe_groups, list_groups
+from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata
+from rebalance_sim.sim.broker.environment import BrokerEnvironment
+from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
+from rebalance_sim.sim.broker.replication import InSyncSet
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -23,14 +24,21 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataRequest,
     MetadataResponse,
 )
-from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.controller import ClusterMetadata
-    from rebalance_sim.sim.network.network import Connection
-    from rebalance_sim.sim.world import World
 
-__all__ = ["Broker"]
+class ClusterController(Protocol):
+    """The controller, as brokers know it."""
+
+    @property
+    def partitions(self) -> Sequence[InSyncSet]:
+        """What is on record of each partition of ``__consumer_offsets``."""
+        ...
+
+    def on_broker_down(self, broker: Broker) -> None:
+        """A broker died."""
+
+    def on_broker_up(self, broker: Broker) -> None:
+        """A broker is back."""
 
 
 class Broker:
@@ -43,9 +51,13 @@ class Broker:
     nobody reads them.
     """
 
-    def __init__(self, world: World, node_id: int) -> None:
-        self.world = world
+    def __init__(
+        self, node_id: int, environment: BrokerEnvironment, controller: ClusterController
+    ) -> None:
         self.node_id = node_id
+        self._environment = environment
+        self._controller = controller
+        self._clock = environment.clock
         self.is_alive = True
         self.is_stopping = False
         self.incarnation = 0
@@ -53,11 +65,15 @@ class Broker:
         self.cut_off_count = 0
         self.append_errors: list[WriteError] = []
         self.image: MetadataImage = EMPTY_IMAGE
-        self.configs = ConfigsInForce(broker=world.config)
+        self.configs = ConfigsInForce(broker=environment.config)
         self.connections: dict[Connection, None] = {}
-        self.meters = self._new_meters()
-        count = world.spec.brokers.offsets_partition_count
-        self.replicas = [Replica(self, partition) for partition in range(count)]
+        self.meters: Meters | None = environment.new_meters()
+        self.replicas = [
+            Replica(self, partition, registration, environment)
+            for partition, registration in enumerate(controller.partitions)
+        ]
+        self.shards = [replica.shard for replica in self.replicas]
+        self._group_requests = GroupRequests(self.shards, environment.partition_of)
         self._metadata_version = 0
 
     @property
@@ -78,21 +94,32 @@ class Broker:
     # --- requests ---------------------------------------------------------------------------------
 
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
-        """Answer now, or let the shard answer when it may."""
-        answer = _ANSWERS.get(type(request))
-        if answer is not None:
-            connection.answer(correlation_id, answer(self, request))
-        else:
-            replica = self.replicas[self.world.partition_of(request.group_id)]
-            replica.shard.on_request(connection, correlation_id, request)
+        """Answer now, or let the shard of the group answer when it may."""
+        match request:
+            case FindCoordinatorRequest():
+                connection.answer(correlation_id, self._find_coordinator(request))
+            case MetadataRequest():
+                connection.answer(correlation_id, self._metadata())
+            case ListOffsetsRequest():
+                connection.answer(correlation_id, self._list_offsets(request))
+            case _:
+                client_name = connection.client_name
+                self._group_requests.on_request(
+                    request,
+                    partial(connection.answer, correlation_id),
+                    client_id=client_name,
+                    client_host=f"/{client_name}",
+                    now_ms=self._clock.now_ms,
+                )
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        leader_id = self.replicas[self.world.partition_of(request.group_id)].leader_id
+        partition = self._environment.partition_of(request.group_id)
+        leader_id = self.replicas[partition].leader_id
         if leader_id is None:
             return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(node_id=leader_id)
 
-    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
+    def _metadata(self) -> MetadataResponse:
         topics = self.image.by_id
         return MetadataResponse(
             topic_names={topic_id: topic.name for topic_id, topic in topics.items()},
@@ -100,8 +127,8 @@ class Broker:
         )
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
-        now_ms = self.world.clock.now_ms
-        logs = self.world.topic_logs
+        now_ms = self._clock.now_ms
+        logs = self._environment.topic_offsets
         positions = {p: offset for p, offset in request.positions.items() if logs.has(p)}
         for partition in filter(logs.has, sorted(request.partitions)):
             positions[partition] = logs.end_offset(partition, now_ms) if request.at_end else 0
@@ -121,11 +148,11 @@ class Broker:
         for replica, leader in zip(self.replicas, metadata.leaders, strict=True):
             replica.learn(*leader)
         if has_new_image:
-            for replica in self.replicas:
-                replica.shard.on_image()
+            for shard in self.shards:
+                shard.update_image(self.image, now_ms=self._clock.now_ms)
         if has_new_configs:
-            for replica in self.replicas:
-                replica.shard.on_configs()
+            for shard in self.shards:
+                shard.update_configs(self.configs)
 
     # --- life and death ---------------------------------------------------------------------------
 
@@ -135,11 +162,10 @@ class Broker:
         self.incarnation += 1
         for replica in self.replicas:
             replica.on_crash()
-        self.meters = self._new_meters()
+        self.meters = self._environment.new_meters()
         for connection in list(self.connections):
             connection.abandon()
-        self.world.controller.on_broker_down(self)
-        self.world.data_plane.on_brokers_changed()
+        self._controller.on_broker_down(self)
 
     def restart(self) -> None:
         """A new process on the same disk, which knows nothing of the cluster yet."""
@@ -148,26 +174,10 @@ class Broker:
         for replica in self.replicas:
             replica.on_restart()
         self._metadata_version = 0
-        self.world.controller.on_broker_up(self)
+        self._controller.on_broker_up(self)
         self.pump_both_ways()
 
     def pump_both_ways(self) -> None:
         """Replication to and from this broker may be possible again."""
         for replica in self.replicas:
             replica.pump_both_ways()
-
-    def _new_meters(self) -> CoordinatorMetrics | None:
-        if not self.world.sampler.is_on:
-            return None
-        timeout_ms = self.world.config.offsets_commit_timeout_ms
-        return CoordinatorMetrics(commit_timeout_ms=timeout_ms)
-
-
-_ANSWERS: Mapping[type, Callable[[Broker, Any], Any]] = {
-    FindCoordinatorRequest: Broker._find_coordinator,
-    MetadataRequest: Broker._metadata,
-    ListOffsetsRequest: Broker._list_offsets,
-    ConsumerGroupDescribeRequest: describe_groups,
-    ListGroupsRequest: list_groups,
-}
-"""What a broker answers at once; the rest is for the shard of one group."""

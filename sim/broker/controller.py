@@ -6,48 +6,47 @@ that is dead or cut off learns nothing until it is back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Protocol
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
+from rebalance_sim.sim.broker.broker import Broker
+from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata, PartitionLeader
 from rebalance_sim.sim.broker.registration import PartitionRegistration
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.streams import Streams, delay_sampler
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
-    from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 
-__all__ = ["ClusterMetadata", "Controller", "PartitionLeader"]
+class ClusterWatcher(Protocol):
+    """Who leads the partitions of ordinary topics (``sim.data_plane``)."""
 
+    def on_brokers_changed(self) -> None:
+        """A broker died."""
 
-class PartitionLeader(NamedTuple):
-    """Who leads a partition, since which epoch; ``leader_id`` None: nobody can."""
+    def on_fenced(self, broker: Broker) -> None:
+        """A broker was taken out."""
 
-    leader_id: int | None
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterMetadata:
-    """What the controller has decided, as one version; ``leaders`` by partition of
-    ``__consumer_offsets``."""
-
-    version: int
-    image: MetadataImage
-    configs: ConfigsInForce
-    leaders: tuple[PartitionLeader, ...]
+    def on_broker_up(self, broker: Broker) -> None:
+        """A broker is back."""
 
 
 class Controller:
     """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
 
-    What befalls a broker is decided for all its partitions in one version.
+    What befalls a broker is decided for all its partitions in one version. ``brokers``: by node id;
+    filled later. ``watcher`` is set before anything happens.
     """
 
+    watcher: ClusterWatcher
+
     def __init__(
-        self, clock: Clock, spec: BrokerSpec, streams: Streams, config: CoordinatorConfig
+        self,
+        clock: Clock,
+        spec: BrokerSpec,
+        streams: Streams,
+        config: CoordinatorConfig,
+        brokers: list[Broker],
     ) -> None:
         self._clock = clock
         self._spec = spec
@@ -57,9 +56,9 @@ class Controller:
             for node_id in range(spec.count)
         ]
         self._last_arrival_ms = [0] * spec.count
-        self.brokers: list[Broker] = []
+        self.brokers = brokers
         self.partitions = [
-            PartitionRegistration(self, partition, spec.count)
+            PartitionRegistration(brokers, partition, spec.count)
             for partition in range(spec.offsets_partition_count)
         ]
         self.metadata = ClusterMetadata(
@@ -91,17 +90,18 @@ class Controller:
 
         at_ms = self._clock.now_ms + self._spec.broker_session_timeout_ms
         self._clock.call_at(at_ms, self._tie_break(), on_session_end)
+        self.watcher.on_brokers_changed()
 
     def fence(self, broker: Broker) -> None:
         """Take a broker out of the in-sync sets, and elect others where it led."""
-        broker.world.data_plane.on_fenced(broker)
+        self.watcher.on_fenced(broker)
         has_moved = [partition.fence(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish()
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
-        broker.world.data_plane.on_broker_up(broker)
+        self.watcher.on_broker_up(broker)
         has_moved = [partition.take_back(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish()

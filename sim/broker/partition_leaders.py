@@ -8,14 +8,8 @@ The replicas of topics are not modelled: whoever leads has every record.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
-
-__all__ = ["PartitionLeaders"]
+from rebalance_sim.sim.broker.broker import Broker
 
 
 class PartitionLeaders:

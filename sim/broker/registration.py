@@ -5,22 +5,21 @@ No unclean elections: only an in-sync replica may lead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
-    from rebalance_sim.sim.broker.controller import Controller
-    from rebalance_sim.sim.broker.replica import Replica
+from rebalance_sim.sim.broker.broker import Broker
+from rebalance_sim.sim.broker.replica import Replica
 
 
 class PartitionRegistration:
     """One partition of ``__consumer_offsets``, of which every broker has a replica.
 
-    ``leader_epoch`` counts the elections of this partition. ``in_sync`` is in ascending order.
+    ``brokers``: all of the cluster, by node id; may be filled later. ``leader_epoch`` counts the
+    elections of this partition. ``in_sync`` is in ascending order.
     """
 
-    def __init__(self, controller: Controller, partition: int, broker_count: int) -> None:
-        self._controller = controller
+    def __init__(self, brokers: Sequence[Broker], partition: int, broker_count: int) -> None:
+        self._brokers = brokers
         self._order = replica_order(partition, broker_count)
         self.partition = partition
         self.leader_id: int | None = None
@@ -30,7 +29,7 @@ class PartitionRegistration:
     @property
     def leader(self) -> Broker | None:
         """The broker that was elected last, whether it knows yet or not; None: nobody leads."""
-        return None if self.leader_id is None else self._controller.brokers[self.leader_id]
+        return None if self.leader_id is None else self._brokers[self.leader_id]
 
     @property
     def leading_replica(self) -> Replica | None:
@@ -55,7 +54,7 @@ class PartitionRegistration:
         order = self._order
         first = 0 if self.leader_id is None else order.index(self.leader_id) + 1
         for node_id in (*order[first:], *order[:first]):
-            broker = self._controller.brokers[node_id]
+            broker = self._brokers[node_id]
             if node_id != self.leader_id and self.may_lead(broker):
                 return broker
         return None
@@ -78,7 +77,7 @@ class PartitionRegistration:
             self.elect(None)
             return True
         if broker.node_id in self.in_sync and len(self.in_sync) > 1:
-            self.shrink(broker)
+            self.shrink(broker.node_id)
         if is_leader:
             self.elect(successor)
         return is_leader
@@ -97,16 +96,16 @@ class PartitionRegistration:
 
     # --- in-sync replicas -------------------------------------------------------------------------
 
-    def shrink(self, broker: Broker) -> None:
+    def shrink(self, node_id: int) -> None:
         """A replica is no longer in sync: the leader need not wait for it."""
-        self.in_sync = [node_id for node_id in self.in_sync if node_id != broker.node_id]
+        self.in_sync = [other for other in self.in_sync if other != node_id]
         leader = self.leading_replica
         if leader is not None:
             leader.replication.advance()
 
-    def expand(self, broker: Broker) -> None:
+    def expand(self, node_id: int) -> None:
         """A replica has caught up."""
-        self.in_sync = sorted([*self.in_sync, broker.node_id])
+        self.in_sync = sorted([*self.in_sync, node_id])
 
 
 def replica_order(partition: int, broker_count: int) -> tuple[int, ...]:

@@ -7,18 +7,29 @@ lead one, follow in another, and still be loading a third (coordinator §9.4, §
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.wire.topics import MetadataImage
+from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.log import ReplicaLog
-from rebalance_sim.sim.broker.replication import Replication
+from rebalance_sim.sim.broker.ports import Meters
+from rebalance_sim.sim.broker.replication import BrokerState, InSyncSet, Replication
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.streams import delay_sampler
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
 
-__all__ = ["Replica"]
+class ReplicatingBroker(BrokerState, Protocol):
+    """The broker of a replica."""
+
+    image: MetadataImage
+    configs: ConfigsInForce
+    meters: Meters | None
+
+    @property
+    def append_error(self) -> WriteError | None: ...
 
 
 class Replica:
@@ -29,10 +40,20 @@ class Replica:
     the leader epoch whose leader the log has been compared with.
     """
 
-    def __init__(self, broker: Broker, partition: int) -> None:
-        world = broker.world
+    def __init__(
+        self,
+        broker: ReplicatingBroker,
+        partition: int,
+        registration: InSyncSet,
+        environment: BrokerEnvironment,
+    ) -> None:
+        streams, spec = environment.streams, environment.spec
         self.broker = broker
-        self.world = world
+        self._steps = environment.steps
+        self._clock = environment.clock
+        self._all: Sequence[Replica] = (self,)
+        self.peers: tuple[Replica, ...] = ()
+        """The other brokers' replicas of this partition, in ascending id."""
         self.node_id = broker.node_id
         self.partition = partition
         self.number = partition * 0x10000 + broker.node_id
@@ -40,27 +61,30 @@ class Replica:
         actor = f"broker-{broker.node_id}"
         suffix = "" if partition == 0 else f"/offsets-{partition}"
         self.actor = f"{actor}{suffix}"
-        self._member_ids = world.streams.get(f"member-id/coordinator{suffix}")
-        has_others = world.spec.brokers.offsets_partition_count > 1
+        self._member_ids = streams.get(f"member-id/coordinator{suffix}")
+        has_others = spec.offsets_partition_count > 1
         self.name = f"{actor}/offsets-{partition}" if has_others else actor
-        self.tie_break = world.streams.get(f"schedule/{self.actor}").random
-        self.registration = world.controller.partitions[partition]
+        self.tie_break = streams.get(f"schedule/{self.actor}").random
+        self.registration = registration
         self.leader_id: int | None = None
         self.leader_epoch = -1
         self.synced_epoch = -1
         self.tail_cut_epoch = -1
         self.log = ReplicaLog()
-        stream = world.streams.get(f"replication/{self.actor}")
-        self.replication = Replication(self, delay_sampler(world.spec.brokers.replication, stream))
-        self.shard = ShardHost(self)
+        stream = streams.get(f"replication/{self.actor}")
+        delay_ms = delay_sampler(spec.replication, stream)
+        self.replication = Replication(self, environment, delay_ms)
+        self.shard = ShardHost(self, environment)
 
-    @cached_property
-    def peers(self) -> tuple[Replica, ...]:
-        """The other brokers' replicas of this partition, in ascending id."""
-        brokers = self.world.brokers
-        return tuple(
-            other.replicas[self.partition] for other in brokers if other is not self.broker
-        )
+    def join(self, replicas: Sequence[Replica]) -> None:
+        """These are all replicas of the partition, by node id."""
+        self._all = replicas
+        self.peers = tuple(replica for replica in replicas if replica is not self)
+
+    def on_high_watermark(self) -> None:
+        """What the followers have reached has moved the high watermark."""
+        self._steps.committed(self.shard)
+        self.shard.on_high_watermark(self._clock.now_ms)
 
     def follows(self, epoch: int) -> bool:
         """Whether this replica would fetch from the leader of this epoch."""
@@ -98,7 +122,7 @@ class Replica:
             self.replication.stop()
             self.shard.on_resigned(self.leader_epoch)
         if self.leader_id is not None:
-            leader = self.world.brokers[self.leader_id].replicas[self.partition]
+            leader = self._all[self.leader_id]
             if leader.replication.epoch == self.leader_epoch:
                 leader.replication.pump(self)
 
@@ -107,12 +131,11 @@ class Replica:
     def truncate_to(self, offset: int) -> None:
         """Lose the tail of the log from an offset on."""
         if self.log.truncate_to(offset):
-            self.world.steps.truncated(self.shard)
+            self._steps.truncated(self.shard)
 
     def pump_both_ways(self) -> None:
         """Replication to and from this replica may be possible again."""
-        for broker in self.world.brokers:
-            replica = broker.replicas[self.partition]
+        for replica in self._all:
             if replica.replication.is_leading:
                 for follower in self.peers if replica is self else (self,):
                     replica.replication.pump(follower)

@@ -8,22 +8,74 @@ from then on. The high watermark is the least offset that all in-sync replicas h
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
+from rebalance_sim.sim.broker.environment import BrokerEnvironment
+from rebalance_sim.sim.broker.log import ReplicaLog
 from rebalance_sim.sim.clock import Call
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.replica import Replica
 
-__all__ = ["Replication"]
+class BrokerState(Protocol):
+    """A broker, as far as replication depends on it."""
+
+    node_id: int
+    is_alive: bool
+    is_stopping: bool
+
+    @property
+    def is_isolated(self) -> bool: ...
+    @property
+    def is_cut_off(self) -> bool: ...
+
+
+class InSyncSet(Protocol):
+    """What the controller has on record about the partition."""
+
+    in_sync: list[int]
+    leader_epoch: int
+
+    def shrink(self, node_id: int) -> None: ...
+    def expand(self, node_id: int) -> None: ...
+
+
+class Follower(Protocol):
+    """A replica that fetches."""
+
+    node_id: int
+    log: ReplicaLog
+    synced_epoch: int
+
+    @property
+    def broker(self) -> BrokerState: ...
+    def follows(self, epoch: int) -> bool: ...
+    def truncate_to(self, offset: int) -> None: ...
+
+
+class Leader(Protocol):
+    """The replica that a ``Replication`` belongs to."""
+
+    node_id: int
+    log: ReplicaLog
+    registration: InSyncSet
+    tie_break: Callable[[], float]
+
+    @property
+    def broker(self) -> BrokerState: ...
+    @property
+    def peers(self) -> Sequence[Follower]: ...
+    def on_high_watermark(self) -> None: ...
 
 
 class Replication:
     """The leader's side of replication."""
 
-    def __init__(self, replica: Replica, delay_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, replica: Leader, environment: BrokerEnvironment, delay_ms: Callable[[], int]
+    ) -> None:
         self._replica = replica
+        self._environment = environment
+        self._clock = environment.clock
         self._delay_ms = delay_ms
         self._tie_break = replica.tie_break
         self._in_sync: list[int] = []
@@ -56,14 +108,14 @@ class Replication:
             self.pump(follower)
         self.advance()
 
-    def pump(self, follower: Replica) -> None:
+    def pump(self, follower: Follower) -> None:
         """Let a follower fetch what it lacks, if it can and does not do so already."""
         node_id = follower.node_id
         end = self._replica.log.end_offset
         if not self.is_leading or self._reached.get(node_id) == end:
             return
         if node_id not in self._behind_since_ms:
-            self._behind_since_ms[node_id] = self._replica.world.clock.now_ms
+            self._behind_since_ms[node_id] = self._clock.now_ms
             if node_id not in self._watched:
                 self._watch_lag(follower)
         if node_id in self._fetching or not self._can_fetch(follower):
@@ -73,15 +125,14 @@ class Replication:
             follower.synced_epoch = self.epoch
         self._fetch(follower, end)
 
-    def _fetch(self, follower: Replica, up_to: int) -> None:
-        world = self._replica.world
-        started_ms = world.clock.now_ms
-        delay_ms = self._delay_ms() * world.replication_factor
+    def _fetch(self, follower: Follower, up_to: int) -> None:
+        started_ms = self._clock.now_ms
+        delay_ms = self._delay_ms() * self._environment.replication_factor
         self._fetch_count += 1
         self._fetching[follower.node_id] = self._fetch_count
         argument = follower, up_to, started_ms, self._fetch_count
         at_ms = started_ms + delay_ms
-        world.clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
+        self._clock.call_at(at_ms, self._tie_break(), self._on_fetch_done, argument)
 
     def _on_fetch_done(self, call: Call) -> None:
         follower, up_to, started_ms, number = call.argument
@@ -95,12 +146,12 @@ class Replication:
         for follower in self._replica.peers:
             self.pump(follower)
 
-    def hand_over(self, follower: Replica) -> None:
+    def hand_over(self, follower: Follower) -> None:
         """Let a follower have everything at once, if it fetches from this leader at all."""
         if self.is_leading and self._can_fetch(follower) and follower.synced_epoch == self.epoch:
             follower.log.fetch_from(self._replica.log, self._replica.log.end_offset)
 
-    def forget_beyond(self, follower: Replica, offset: int) -> None:
+    def forget_beyond(self, follower: Follower, offset: int) -> None:
         """A follower no longer has what it had reached."""
         reached = self._reached.get(follower.node_id)
         if reached is not None:
@@ -122,10 +173,9 @@ class Replication:
                 offset = min(offset, reached)
         if offset > replica.log.high_watermark:
             replica.log.high_watermark = offset
-            replica.world.steps.committed(replica.shard)
-            replica.shard.on_committed()
+            replica.on_high_watermark()
 
-    def _on_fetched(self, follower: Replica, up_to: int, started_ms: int) -> None:
+    def _on_fetched(self, follower: Follower, up_to: int, started_ms: int) -> None:
         if not self._can_fetch(follower):
             return
         node_id, log = follower.node_id, self._replica.log
@@ -142,11 +192,11 @@ class Replication:
             and self._may_alter_in_sync()
             and not follower.broker.is_stopping
         ):
-            registration.expand(follower.broker)
+            registration.expand(node_id)
         self.advance()
         self.pump(follower)
 
-    def _can_fetch(self, follower: Replica) -> bool:
+    def _can_fetch(self, follower: Follower) -> bool:
         leading, following = self._replica.broker, follower.broker
         return (
             leading.is_alive
@@ -156,15 +206,14 @@ class Replication:
             and follower.follows(self.epoch)
         )
 
-    def _watch_lag(self, follower: Replica) -> None:
+    def _watch_lag(self, follower: Follower) -> None:
         """Take a follower that has been behind for too long out of the in-sync set.
 
         One call at a time looks at a follower, so that appends cost no event.
         """
         node_id = follower.node_id
         self._watched[node_id] = None
-        world = self._replica.world
-        limit_ms = world.spec.brokers.replica_lag_time_max_ms
+        limit_ms = self._environment.spec.replica_lag_time_max_ms
         at_ms = self._behind_since_ms[node_id] + limit_ms
         epoch = self.epoch
         registration = self._replica.registration
@@ -176,12 +225,12 @@ class Replication:
             since_ms = self._behind_since_ms.get(node_id)
             if since_ms is None:
                 return
-            if since_ms + limit_ms > world.clock.now_ms:
+            if since_ms + limit_ms > self._clock.now_ms:
                 self._watch_lag(follower)
             elif node_id in registration.in_sync and self._may_alter_in_sync():
-                registration.shrink(follower.broker)
+                registration.shrink(node_id)
 
-        world.clock.call_at(at_ms, self._tie_break(), on_limit)
+        self._clock.call_at(at_ms, self._tie_break(), on_limit)
 
     def _may_alter_in_sync(self) -> bool:
         """Whether the controller listens to this leader."""

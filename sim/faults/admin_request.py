@@ -32,11 +32,6 @@ class AdminRequest(Fault):
         world.admin.ask(self.kind, self.request(world, self.group or world.default_group_id))
         return True
 
-    @property
-    def reads_committed(self) -> bool:
-        """Whether the answer shows what is committed, and not what is newest."""
-        return False
-
     @abstractmethod
     def request(self, world: FaultWorld, group_id: str) -> Any:
         """What the coordinator is asked."""

@@ -24,10 +24,6 @@ class OffsetsList(AdminRequest):
 
     require_stable: bool = False
 
-    @property
-    def reads_committed(self) -> bool:
-        return not self.require_stable
-
     def request(self, world: FaultWorld, group_id: str) -> Any:
         return OffsetFetchRequest(
             group_id=group_id, partitions=None, require_stable=self.require_stable

@@ -13,13 +13,14 @@ there is no ``batch_flush_time_ms``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.sync import LeaderAssignment
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.hosting.shard import Shard, ShardState
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.runtime.timeline import committed
@@ -31,11 +32,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetDeleteRequest
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
-from rebalance_sim.sim.broker.shard_host import ShardState
 from rebalance_sim.sim.observe.sampling import Reading, Tags
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
 
 __all__ = ["CoordinatorMetrics", "Meter", "percentile"]
 
@@ -49,6 +46,15 @@ _PERMILLES: Mapping[str, int] = {"p50": 500, "p95": 950, "p99": 990, "p999": 999
 _CONSUMER_STATES = tuple(GroupState)
 _SHARD_STATES = (ShardState.LOADING, ShardState.ACTIVE, ShardState.FAILED)
 _CLASSIC_GAUGES = tuple((f"num_groups_{s.name.lower()}", s) for s in ClassicGroupState)
+
+
+class MeteredBroker(Protocol):
+    """A broker, by its coordinator's shards."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def shards(self) -> Sequence[Shard]: ...
 
 
 class Meter:
@@ -181,13 +187,13 @@ class CoordinatorMetrics:
 
     # --- what is published ------------------------------------------------------------------------
 
-    def readings(self, broker: Broker, at_ms: int) -> Iterator[Reading]:
+    def readings(self, broker: MeteredBroker, at_ms: int) -> Iterator[Reading]:
         """Everything this broker publishes.
 
         Times are those measured since the last reading; where none was, there is no reading.
         """
         node_id = broker.node_id
-        shards = [replica.shard for replica in broker.replicas]
+        shards = broker.shards
         for state in _SHARD_STATES:
             count = sum(shard.state is state for shard in shards)
             yield Reading("num_partitions", count, node_id, (("state", state.value),))

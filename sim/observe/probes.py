@@ -47,7 +47,7 @@ def register_probes(world: World) -> None:
 
 def _group_readings(world: World) -> Iterator[Reading]:
     """Groups as their acting coordinators have them committed; nothing where there is none."""
-    for shard in world.acting_shards():
+    for shard in world.cluster.acting_shards():
         groups = committed(shard.coordinator.groups)
         for group_id in sorted(groups):
             group = CommittedGroup(groups[group_id])

@@ -11,6 +11,7 @@ from random_worlds import random_spec
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.hosting.routing import GroupRequests
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -18,7 +19,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ListGroupsResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.sim.broker.group_reads import describe_groups, list_groups
+from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
@@ -26,6 +27,19 @@ from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 from rebalance_sim.sim.world import World
 
 READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
+
+
+def described(
+    world: World, broker: Broker, request: ConsumerGroupDescribeRequest
+) -> tuple[ConsumerGroupDescribeResponse, ...]:
+    """What a broker shows of groups."""
+    return GroupRequests(broker.shards, world.partition_of).describe(request, world.now_ms)
+
+
+def listed_by(world: World, broker: Broker) -> ListGroupsResponse:
+    """The groups that a broker lists."""
+    requests = GroupRequests(broker.shards, world.partition_of)
+    return requests.list(ListGroupsRequest(), world.now_ms)
 
 
 class Answers:
@@ -97,15 +111,15 @@ def test_a_broker_that_does_not_coordinate_says_so_and_lists_nothing() -> None:
     world.advance_to(10_000)
     request = ConsumerGroupDescribeRequest(group_ids=("group", "other"))
     leader, follower = world.brokers[0], world.brokers[1]
-    assert [row.error_code for row in describe_groups(leader, request)] == [
+    assert [row.error_code for row in described(world, leader, request)] == [
         ErrorCode.NONE,
         ErrorCode.GROUP_ID_NOT_FOUND,
     ]
-    assert {row.error_code for row in describe_groups(follower, request)} == {
+    assert {row.error_code for row in described(world, follower, request)} == {
         ErrorCode.NOT_COORDINATOR
     }
-    assert list_groups(follower, ListGroupsRequest()) == ListGroupsResponse()
-    [row] = list_groups(leader, ListGroupsRequest()).groups
+    assert listed_by(world, follower) == ListGroupsResponse()
+    [row] = listed_by(world, leader).groups
     assert (row.group_id, row.group_state, row.group_type) == ("group", "Stable", "consumer")
 
 
@@ -114,11 +128,11 @@ def test_a_list_fails_as_a_whole_while_a_partition_is_loaded() -> None:
     move = CoordinatorMove(at_ms=10_000, to_broker=1, offsets_partition=0)
     world = World(spec(client("a"), brokers=slow, faults=(move,), admin_interval_ms=1_000))
     world.advance_to(12_000)
-    listed = list_groups(world.brokers[1], ListGroupsRequest())
+    listed = listed_by(world, world.brokers[1])
     assert listed.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     moved = next(name for name in map(str, range(100)) if world.partition_of(name) == 0)
     request = ConsumerGroupDescribeRequest(group_ids=(moved,))
-    [row] = describe_groups(world.brokers[1], request)
+    [row] = described(world, world.brokers[1], request)
     assert row.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
@@ -149,12 +163,6 @@ def test_random_worlds_show_what_is_committed(seed: int) -> None:
     [checker] = watched.checkers.values()
     coverage = checker.coverage()
     assert coverage["situation.read"] > 300
-
-
-def test_worlds_keep_history_only_where_somebody_reads() -> None:
-    quiet = spec(client("a"))
-    assert not quiet.keeps_history
-    assert replace(quiet, admin_interval_ms=1_000).keeps_history
 
 
 @pytest.mark.parametrize(

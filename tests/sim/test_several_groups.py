@@ -13,10 +13,10 @@ from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.hosting.offsets_topic import partition_for
+from rebalance_sim.protocol.hosting.shard import ShardState
 from rebalance_sim.scenarios.ownership import ownership_intervals
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
-from rebalance_sim.sim.broker.shard_host import ShardState
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove

@@ -7,34 +7,26 @@ as an error when that takes too long, or can never happen.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from rebalance_sim.protocol.hosting.ports import Alarms, Reply
 from rebalance_sim.protocol.wire.consumer_messages import Response
-from rebalance_sim.sim.clock import Call, Clock
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.network.network import Connection
-
-__all__ = ["Answer", "Asked", "HeldAnswers"]
 
 
 class Asked:
     """A request that a shard has taken, and where its answer goes.
 
     It stands for itself as the token of a parked request (classic §2), and is forgotten when nobody
-    is going to answer it any more.
+    is going to answer it any more. ``operation`` is 0 while no listener has seen it handled.
     """
 
-    __slots__ = ("connection", "correlation_id", "is_answered", "operation", "request")
+    __slots__ = ("is_answered", "operation", "reply", "request")
 
-    def __init__(
-        self, operation: int, connection: Connection, correlation_id: int, request: Any
-    ) -> None:
+    def __init__(self, operation: int, request: Any, reply: Reply) -> None:
         self.operation = operation
-        self.connection = connection
-        self.correlation_id = correlation_id
         self.request = request
+        self.reply = reply
         self.is_answered = False
 
 
@@ -42,12 +34,16 @@ class Answer(NamedTuple):
     """What waits for a commit: an answer, something that is to happen then, or both.
 
     ``asked`` is None for what a timer did. ``response`` is None where nothing is answered yet, or
-    by a completion; if the write fails, whoever has not been answered by then is told.
+    by a completion; if the write fails, whoever has not been answered by then gets an error.
     """
 
     asked: Asked | None
     response: Response | None
     on_commit: object | None = None
+
+
+class AnswersWake(NamedTuple):
+    """The answer that has waited longest may have waited too long."""
 
 
 class _Held(NamedTuple):
@@ -59,24 +55,15 @@ class _Held(NamedTuple):
 class HeldAnswers:
     """First in, first out: offsets never go back, and every answer may wait equally long."""
 
-    def __init__(
-        self,
-        *,
-        clock: Clock,
-        tie_break: Callable[[], float],
-        timeout_ms: int,
-        on_timeout: Callable[[Answer], None],
-    ) -> None:
-        self._clock = clock
-        self._tie_break = tie_break
+    def __init__(self, alarms: Alarms, *, timeout_ms: int) -> None:
+        self._alarms = alarms
         self._timeout_ms = timeout_ms
-        self._on_timeout = on_timeout
         self._held: deque[_Held] = deque()
-        self._has_watchdog = False
+        self._has_wake = False
 
-    def hold(self, answer: Answer, offset: int) -> None:
+    def hold(self, answer: Answer, offset: int, now_ms: int) -> None:
         """Keep an answer until the high watermark has reached an offset."""
-        self._held.append(_Held(offset, self._clock.now_ms + self._timeout_ms, answer))
+        self._held.append(_Held(offset, now_ms + self._timeout_ms, answer))
         self._watch()
 
     def take_to(self, high_watermark: int) -> Iterator[Answer]:
@@ -101,14 +88,15 @@ class HeldAnswers:
         self._held.clear()
         return taken
 
-    def _watch(self) -> None:
-        """One call at a time waits for the oldest."""
-        if not self._has_watchdog and self._held:
-            self._has_watchdog = True
-            self._clock.call_at(self._held[0].deadline_ms, self._tie_break(), self._on_deadline)
-
-    def _on_deadline(self, call: Call) -> None:
-        self._has_watchdog = False
-        while self._held and self._held[0].deadline_ms <= self._clock.now_ms:
-            self._on_timeout(self._held.popleft().answer)
+    def take_late(self, now_ms: int) -> Iterator[Answer]:
+        """At a wake-up: what has waited too long, each as it is asked for."""
+        self._has_wake = False
+        while self._held and self._held[0].deadline_ms <= now_ms:
+            yield self._held.popleft().answer
         self._watch()
+
+    def _watch(self) -> None:
+        """One wake-up at a time waits for the oldest."""
+        if not self._has_wake and self._held:
+            self._has_wake = True
+            self._alarms.wake_at(self._held[0].deadline_ms, AnswersWake())

@@ -1,0 +1,120 @@
+"""Which groups a request is about, and how a broker answers what concerns several of them.
+
+Source: coordinator §6.2, §6.3. Each group lives in one partition of ``__consumer_offsets``, and
+each partition that the broker coordinates answers for its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from rebalance_sim.protocol.hosting.ports import Reply
+from rebalance_sim.protocol.hosting.shard import Shard, ShardState
+from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+_Row = TypeVar("_Row", ConsumerGroupDescribeResponse, DescribedGroup)
+
+
+def group_ids_of(what: object) -> Sequence[str] | None:
+    """The groups that a request, a timer key, or the value that hangs on a commit is about; None
+    for what is about all groups of a shard."""
+    group_id: str | None = getattr(what, "group_id", None)
+    if group_id:
+        return (group_id,)
+    group_ids: Sequence[str] | None = getattr(what, "group_ids", None)
+    return group_ids
+
+
+class GroupRequests:
+    """The requests of groups that one broker receives.
+
+    ``shards``: one for each partition of ``__consumer_offsets``, in order; ``partition_of``: the
+    partition that holds a group.
+    """
+
+    def __init__(self, shards: Sequence[Shard], partition_of: Callable[[str], int]) -> None:
+        self._shards = shards
+        self._partition_of = partition_of
+
+    def on_request(
+        self, request: Any, reply: Reply, *, client_id: str, client_host: str, now_ms: int
+    ) -> None:
+        """Answer a list or a description now; let the shard of the group handle all others."""
+        match request:
+            case ConsumerGroupDescribeRequest():
+                reply(self.describe(request, now_ms))
+            case DescribeGroupsRequest():
+                reply(self.describe_classic(request, now_ms))
+            case ListGroupsRequest():
+                reply(self.list(request, now_ms))
+            case _:
+                self._shards[self._partition_of(request.group_id)].on_request(
+                    request, reply, client_id=client_id, client_host=client_host, now_ms=now_ms
+                )
+
+    def describe(
+        self, request: ConsumerGroupDescribeRequest, now_ms: int
+    ) -> tuple[ConsumerGroupDescribeResponse, ...]:
+        """Every group that was asked for, in this order; an error for those of other
+        coordinators."""
+
+        def refused(group_id: str, code: ErrorCode) -> ConsumerGroupDescribeResponse:
+            return ConsumerGroupDescribeResponse(group_id=group_id, error_code=code)
+
+        return self._rows(request, refused, now_ms)
+
+    def describe_classic(
+        self, request: DescribeGroupsRequest, now_ms: int
+    ) -> tuple[DescribedGroup, ...]:
+        """The same in the classic protocol."""
+
+        def refused(group_id: str, code: ErrorCode) -> DescribedGroup:
+            return DescribedGroup(group_id=group_id, group_state="", error_code=code)
+
+        return self._rows(request, refused, now_ms)
+
+    def list(self, request: ListGroupsRequest, now_ms: int) -> ListGroupsResponse:
+        """The groups of all partitions that this broker coordinates, in ascending id.
+
+        Partitions of other coordinators are left out; one that is being loaded fails the whole
+        request.
+        """
+        if any(shard.state is ShardState.LOADING for shard in self._shards):
+            return ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        rows: list[ListedGroup] = []
+        for shard in self._shards:
+            if shard.is_active:
+                part = shard.read(request, now_ms)
+                if isinstance(part, ErrorCode):
+                    return ListGroupsResponse(error_code=part)
+                rows += part.groups
+        return ListGroupsResponse(groups=tuple(sorted(rows, key=lambda row: row.group_id)))
+
+    def _rows(
+        self,
+        request: ConsumerGroupDescribeRequest | DescribeGroupsRequest,
+        refused: Callable[[str, ErrorCode], _Row],
+        now_ms: int,
+    ) -> tuple[_Row, ...]:
+        by_partition: dict[int, list[str]] = {}
+        for group_id in request.group_ids:
+            by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
+        found: dict[str, _Row] = {}
+        for partition, group_ids in by_partition.items():
+            shard = self._shards[partition]
+            part = replace(request, group_ids=tuple(group_ids))
+            rows = shard.read(part, now_ms) if shard.is_active else shard.refusal()
+            if isinstance(rows, ErrorCode):
+                rows = [refused(group_id, rows) for group_id in group_ids]
+            found.update((row.group_id, row) for row in rows)
+        return tuple(found[group_id] for group_id in request.group_ids)

@@ -1,0 +1,67 @@
+"""The timers of a shard.
+
+Source: coordinator §4.1. A timer that moves back costs no wake-up: it is looked at when it was due
+first, and waits on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rebalance_sim.protocol.hosting.ports import Alarms
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand, TimerKey
+
+
+class TimerWake(NamedTuple):
+    """The timer of this key may be due; ``generation`` counts the times that all were disarmed."""
+
+    key: TimerKey
+    at_ms: int
+    generation: int
+
+
+class ShardTimers:
+    """``armed``: timers by key, in the order of arming."""
+
+    def __init__(self, alarms: Alarms) -> None:
+        self.armed: dict[TimerKey, ScheduleTimer] = {}
+        self._alarms = alarms
+        self._wakes: dict[TimerKey, int] = {}
+        self._generation = 0
+
+    def apply(self, commands: Sequence[TimerCommand]) -> None:
+        """Arm and disarm."""
+        armed, wakes = self.armed, self._wakes
+        for command in commands:
+            key = command.key
+            armed.pop(key, None)
+            if type(command) is ScheduleTimer:
+                armed[key] = command
+                wake_ms = wakes.get(key)
+                if wake_ms is None or wake_ms > command.at_ms:
+                    self._wake_at(key, command.at_ms)
+
+    def due(self, wake: TimerWake, now_ms: int) -> ScheduleTimer | None:
+        """The timer that a wake-up finds due; it is not armed any more."""
+        key, at_ms, generation = wake
+        if generation != self._generation or self._wakes.get(key) != at_ms:
+            return None
+        del self._wakes[key]
+        timer = self.armed.get(key)
+        if timer is None:
+            return None
+        if timer.at_ms > now_ms:
+            self._wake_at(key, timer.at_ms)
+            return None
+        return self.armed.pop(key)
+
+    def clear(self) -> None:
+        """Disarm all; their wake-ups find nothing any more."""
+        self._generation += 1
+        self.armed.clear()
+        self._wakes.clear()
+
+    def _wake_at(self, key: TimerKey, at_ms: int) -> None:
+        self._wakes[key] = at_ms
+        self._alarms.wake_at(at_ms, TimerWake(key, at_ms, self._generation))

@@ -1,0 +1,37 @@
+"""What all brokers of a cluster share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.sim.broker.broker_spec import BrokerSpec
+from rebalance_sim.sim.broker.ports import Errors, Meters, Steps, TopicOffsets
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.streams import Streams
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerEnvironment:
+    """``partition_of``: the partition of ``__consumer_offsets`` that holds a group.
+    ``new_meters`` makes those of a new broker process, None where nobody reads them.
+    ``on_shards_changed``: a shard of a partition became active, or is so no longer.
+    ``replication_factor``: by how much replication takes longer than usual.
+    """
+
+    clock: Clock
+    streams: Streams
+    spec: BrokerSpec
+    config: CoordinatorConfig
+    semantics: Semantics
+    rules: BrokerRules
+    steps: Steps
+    errors: Errors
+    topic_offsets: TopicOffsets
+    partition_of: Callable[[str], int]
+    new_meters: Callable[[], Meters | None]
+    on_shards_changed: Callable[[int], None]
+    replication_factor: int = 1
