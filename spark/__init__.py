@@ -13,11 +13,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rebalance_sim.spark.comparison import compare
     from rebalance_sim.spark.driver import Progress, sweep
     from rebalance_sim.spark.errors import SparkSetupError, SweepError, SweepInterrupted
     from rebalance_sim.spark.options import BACKENDS, METRICS_SEEDS, TRACES, SweepOptions
     from rebalance_sim.spark.plan import SeedRange, SweepPlan
-    from rebalance_sim.spark.reports.comparison import ComparisonSummary, compare, read_comparison
+    from rebalance_sim.spark.reports.comparison import ComparisonSummary, read_comparison
     from rebalance_sim.spark.reports.report import SweepSummary, summarise
     from rebalance_sim.spark.runner import DEFAULT_RUNNER
     from rebalance_sim.spark.store.results import read_metrics, read_plan, read_table
@@ -49,7 +50,8 @@ __all__ = [
 
 # Loaded on first use: a worker needs neither pandas nor matplotlib to run a batch.
 _HOMES = {
-    "rebalance_sim.spark.reports.comparison": ("ComparisonSummary", "compare", "read_comparison"),
+    "rebalance_sim.spark.comparison": ("compare",),
+    "rebalance_sim.spark.reports.comparison": ("ComparisonSummary", "read_comparison"),
     "rebalance_sim.spark.driver": ("Progress", "sweep"),
     "rebalance_sim.spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
     "rebalance_sim.spark.options": ("BACKENDS", "METRICS_SEEDS", "TRACES", "SweepOptions"),
