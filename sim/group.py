@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.spec import ClientSpec
 
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     from rebalance_sim.sim.world import World
 
 __all__ = ["Group"]
-
-_SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY)
 
 
 class Group:
@@ -65,12 +61,8 @@ class Group:
         shard = self.acting_shard()
         if shard is None:
             return False
-        coordinator = shard.coordinator
-        group = coordinator.groups.get(self.group_id)
-        if group is not None:
-            return group.state in (GroupState.STABLE, GroupState.EMPTY)
-        classic = coordinator.classic_groups.get(self.group_id)
-        return classic is None or classic.state in _SETTLED
+        group = shard.coordinator.project(self.group_id)
+        return group is None or group.is_settled
 
     def subscribes_to(self, topic_name: str) -> bool:
         """Whether some client subscribes to the topic from the start."""

@@ -25,6 +25,7 @@ from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEnt
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.migration.mixed import MixedJoin
@@ -203,7 +204,7 @@ class Checker:
         if (
             self.model.classic
             or type(request) in CLASSIC_REQUESTS
-            or shard.coordinator.classic_groups
+            or shard.coordinator.groups_of(ClassicGroup)
         ):
             self._classic.on_request(step, shard)
         for listener in self._on_request:
@@ -296,7 +297,7 @@ class Checker:
             change = self._change(step, ledger, shard)
             self.model.note_expulsions(change, step.at_ms)
         self._classic.on_step(step, shard)
-        if step.event.kind.startswith("classic-"):
+        if step.event.kind.group_type == "classic":
             return
         if step.event.kind == "computation" and change is None:
             self.model.computations.note_expired(shard.name, ledger)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.step import ShardView
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 
 __all__ = ["FailedWrites"]
@@ -31,7 +32,9 @@ class FailedWrites:
             for kind in ("session", "rebalance"):
                 if self._lacks_timer(shard, member_id, entry, kind):
                     lost.add((member_id, kind))
-                timer = shard.armed_timers.get(TimerKey(kind, self._group_id, member_id))
+                timer = shard.armed_timers.get(
+                    TimerKey(ConsumerTimer(kind), self._group_id, member_id)
+                )
                 if timer is not None:
                     left_armed[member_id, kind] = timer.at_ms
 
@@ -43,7 +46,7 @@ class FailedWrites:
         """Whether some member has no session since its join was not committed in time."""
         return any(
             member_id in ledger.members
-            and TimerKey("session", self._group_id, member_id) not in shard.armed_timers
+            and session_key(self._group_id, member_id) not in shard.armed_timers
             for member_id in self._joined_in_vain.get(shard.name, ())
         )
 
@@ -73,6 +76,6 @@ class FailedWrites:
     def _lacks_timer(self, shard: ShardView, member_id: str, entry: MemberEntry, kind: str) -> bool:
         if kind == "rebalance" and (entry.current is None or not entry.current.pending_revocation):
             return False
-        timer = shard.armed_timers.get(TimerKey(kind, self._group_id, member_id))
+        timer = shard.armed_timers.get(TimerKey(ConsumerTimer(kind), self._group_id, member_id))
         # A rebalance timer does nothing to a member that is at another epoch.
         return timer is None or (kind == "rebalance" and timer.epoch != entry.epoch)

@@ -189,11 +189,11 @@ class ShadowModel:
 
     def group_in(self, shard: ShardView) -> ConsumerGroup | None:
         """The shard's own idea of the group; None if it has none."""
-        return shard.coordinator.groups.get(self.group_id)
+        return shard.coordinator.groups_of(ConsumerGroup).get(self.group_id)
 
     def classic_group_in(self, shard: ShardView) -> ClassicGroup | None:
         """The shard's classic group, one that is more than offsets; None if it has none."""
-        group = shard.coordinator.classic_groups.get(self.group_id)
+        group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
         return None if group is None or group.is_simple else group
 
     def note_releases(self, change: Change, *, by_full_request: bool = False) -> None:

@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["describe_classic", "describe_no_classic"]
-
 _FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
@@ -48,7 +46,7 @@ def describe_classic(group: ClassicGroup) -> DescribedGroup:
 
 
 def describe_no_classic(
-    request: DescribeGroupsRequest, group_id: str, *, is_consumer: bool
+    request: DescribeGroupsRequest, group_id: str, *, is_of_other_type: bool
 ) -> DescribedGroup:
     """A group that is missing, or none of the classic protocol, is Dead; from version 6 on the
     answer says so by an error, too."""
@@ -61,7 +59,7 @@ def describe_no_classic(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=(
             f"Group {group_id} is not a classic group."
-            if is_consumer
+            if is_of_other_type
             else f"Group {group_id} not found."
         ),
     )

@@ -6,7 +6,6 @@ Source: classic §2.2-§2.5.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
@@ -21,36 +20,23 @@ from rebalance_sim.protocol.classic.operation import (
     session_key,
 )
 from rebalance_sim.protocol.classic.static_replacement import replace_static
-from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.group_type import Call
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause, cause_by_reason
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, ProtocolBug
 
-__all__ = ["Join", "join"]
+JoinCall = Call[JoinGroupRequest]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
-    """A JoinGroup with what came along: its token, its client, a source of member ids."""
-
-    request: JoinGroupRequest
-    token: Token
-    client_id: str
-    client_host: str
-    new_member_id: Callable[[], str]
-
-    def generate_id(self) -> str:
-        """classic §1.2: the instance id or the client id, and something unique."""
-        return f"{self.request.group_instance_id or self.client_id}-{self.new_member_id()}"
-
-
-def join(op: Operation, group: ClassicGroup, arrival: Join) -> None:
+def join(
+    op: Operation, group: ClassicGroup, call: JoinCall, new_member_id: Callable[[], str]
+) -> None:
     """Answer the JoinGroup, or park it. Refusals are answered, too."""
-    request = arrival.request
+    request, token = call.request, call.parking_token
     if not _has_room(op, group, request.member_id):
         group.remove(request.member_id)
-        op.refuse_join(arrival.token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+        op.refuse_join(token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
         return
     try:
         if group.state is ClassicGroupState.DEAD:
@@ -58,11 +44,11 @@ def join(op: Operation, group: ClassicGroup, arrival: Join) -> None:
         if not group.supports(request.protocol_type, request.protocols):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id:
-            _join_existing(op, group, arrival)
+            _join_existing(op, group, call)
         else:
-            _join_new(op, group, arrival)
+            _join_new(op, group, call, new_member_id)
     except GroupError as error:
-        op.refuse_join(arrival.token, error.code, request.member_id)
+        op.refuse_join(token, error.code, request.member_id)
 
 
 def _has_room(op: Operation, group: ClassicGroup, member_id: str) -> bool:
@@ -81,22 +67,25 @@ def _has_room(op: Operation, group: ClassicGroup, member_id: str) -> bool:
 # -- classic §2.3: without a member id -----------------------------------------------------
 
 
-def _join_new(op: Operation, group: ClassicGroup, arrival: Join) -> None:
-    request = arrival.request
-    new_id = arrival.generate_id()
+def _join_new(
+    op: Operation, group: ClassicGroup, call: JoinCall, new_member_id: Callable[[], str]
+) -> None:
+    request, token = call.request, call.parking_token
     instance_id = request.group_instance_id
+    # classic §1.2: the instance id or the client id, and something unique.
+    new_id = f"{instance_id or call.client_id}-{new_member_id()}"
     if instance_id is not None and instance_id in group.static_members:
-        replace_static(op, group, request, new_id, arrival.token)
+        replace_static(op, group, request, new_id, token)
     elif op.rules.requires_member_id(request):
         group.pending_join.add(new_id)
         op.arm(session_key(group.group_id, new_id), request.session_timeout_ms)
-        op.refuse_join(arrival.token, ErrorCode.MEMBER_ID_REQUIRED, new_id)
+        op.refuse_join(token, ErrorCode.MEMBER_ID_REQUIRED, new_id)
     else:
-        _add_member(op, group, arrival, new_id)
+        _add_member(op, group, call, new_id)
 
 
-def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: str) -> None:
-    request = arrival.request
+def _add_member(op: Operation, group: ClassicGroup, call: JoinCall, member_id: str) -> None:
+    request = call.request
     if (
         group.state is ClassicGroupState.PREPARING_REBALANCE
         and group.previous_state is ClassicGroupState.EMPTY
@@ -105,12 +94,12 @@ def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: st
     member = ClassicMember(
         member_id=member_id,
         group_instance_id=request.group_instance_id,
-        client_id=arrival.client_id,
-        client_host=arrival.client_host,
+        client_id=call.client_id,
+        client_host=call.client_host,
         rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
         protocols=request.protocols,
-        awaiting_join=arrival.token,
+        awaiting_join=call.token,
         is_new=True,
     )
     group.add(member, request.protocol_type)
@@ -121,38 +110,38 @@ def _add_member(op: Operation, group: ClassicGroup, arrival: Join, member_id: st
 # -- classic §2.4: with a member id --------------------------------------------------------
 
 
-def _join_existing(op: Operation, group: ClassicGroup, arrival: Join) -> None:
-    request = arrival.request
+def _join_existing(op: Operation, group: ClassicGroup, call: JoinCall) -> None:
+    request, token = call.request, call.parking_token
     if request.member_id in group.pending_join:
         if request.group_instance_id is not None:
             raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        _add_member(op, group, arrival, request.member_id)
+        _add_member(op, group, call, request.member_id)
         return
     member = group.validate_member(request.member_id, request.group_instance_id)
     matches = member.protocols == request.protocols
     match group.state:
         case ClassicGroupState.PREPARING_REBALANCE:
-            _rejoin(op, group, arrival, member)
+            _rejoin(op, group, call, member)
         case ClassicGroupState.COMPLETING_REBALANCE if matches:
-            op.answer(arrival.token, generation_response(group, member))
+            op.answer(token, generation_response(group, member))
         case ClassicGroupState.STABLE if matches and group.leader_id != member.member_id:
-            op.answer(arrival.token, generation_response(group, member))
+            op.answer(token, generation_response(group, member))
         case ClassicGroupState.COMPLETING_REBALANCE | ClassicGroupState.STABLE:
             # A leader rejoins to report what the coordinator cannot see: a change of topics.
-            _rejoin(op, group, arrival, member)
+            _rejoin(op, group, call, member)
         case _:
             raise ProtocolBug(f"group {group.group_id} has members in {group.state.name}")
 
 
-def _rejoin(op: Operation, group: ClassicGroup, arrival: Join, member: ClassicMember) -> None:
-    request = arrival.request
+def _rejoin(op: Operation, group: ClassicGroup, call: JoinCall, member: ClassicMember) -> None:
+    request = call.request
     cause = _cause_of_rejoin(group, request, member)
     group.update(
         member,
         protocols=request.protocols,
         rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
         session_timeout_ms=request.session_timeout_ms,
-        awaiting_join=arrival.token,
+        awaiting_join=call.token,
     )
     rebalance_or_complete(op, group, cause)
 

@@ -11,10 +11,12 @@ from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import (
     CancelTimer,
     Completion,
+    Continuation,
     Outcome,
     ScheduleTimer,
     TimerCommand,
     TimerKey,
+    TimerKind,
     Token,
 )
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
@@ -24,25 +26,41 @@ from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import GroupMetadata, Record
 
-__all__ = ["NEW_MEMBER_JOIN_TIMEOUT_MS", "Operation", "join_key", "session_key", "sync_key"]
-
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """How long a JoinGroup of a new member may be parked: it cannot send heartbeats yet."""
 
 
+class ClassicTimer(TimerKind):
+    """What the timers of a classic group are for."""
+
+    SESSION = "classic-session"
+    JOIN = "classic-join"
+    SYNC = "classic-sync"
+
+    @property
+    def group_type(self) -> str:
+        """``classic``."""
+        return "classic"
+
+    @property
+    def is_retried(self) -> bool:
+        """classic §2.9: they are not."""
+        return False
+
+
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a silent member, or an id that nobody has used (classic §2.9)."""
-    return TimerKey("classic-session", group_id, member_id)
+    return TimerKey(ClassicTimer.SESSION, group_id, member_id)
 
 
 def join_key(group_id: str) -> TimerKey:
     """The timer that ends the join phase (classic §1.5)."""
-    return TimerKey("classic-join", group_id)
+    return TimerKey(ClassicTimer.JOIN, group_id)
 
 
 def sync_key(group_id: str) -> TimerKey:
     """The timer that ends the wait for SyncGroups; its epoch is the generation (classic §2.9)."""
-    return TimerKey("classic-sync", group_id)
+    return TimerKey(ClassicTimer.SYNC, group_id)
 
 
 class Operation:
@@ -66,7 +84,7 @@ class Operation:
         self.completions: list[Completion] = []
         self.records: list[Record] = []
         self.timers: list[TimerCommand] = []
-        self.on_commit: object | None = None
+        self.on_commit: Continuation | None = None
         self.rebalances: list[Rebalance] = []
 
     def outcome(self, response: Response | None = None) -> Outcome:

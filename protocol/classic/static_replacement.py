@@ -6,6 +6,7 @@ Source: classic §2.5.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_rebalance import (
@@ -16,7 +17,8 @@ from rebalance_sim.protocol.classic.classic_rebalance import (
 )
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import Operation
-from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome, Token
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupProtocol,
@@ -25,11 +27,9 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["Replacement", "replace_static", "replacement_committed", "replacement_failed"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replacement:
+class Replacement(Continuation):
     """A replacement in a stable group, to be answered when its record is committed.
 
     The ``old_...`` fields undo it if the write fails. ``reported_leader`` and ``skips_assignment``
@@ -46,6 +46,48 @@ class Replacement:
     old_session_timeout_ms: int
     reported_leader: str
     skips_assignment: bool
+
+    def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
+        """The new id is durable: the member is answered, unless that has happened since."""
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        group = context.groups_of(ClassicGroup).get(self.group_id)
+        member = None if group is None else group.members.get(self.new_id)
+        if group is None or member is None or member.awaiting_join != self.token:
+            return op.outcome()
+        op.complete_join(
+            group,
+            member,
+            JoinGroupResponse(
+                generation_id=group.generation_id,
+                protocol_type=group.protocol_type,
+                protocol_name=group.protocol_name,
+                leader=self.reported_leader,
+                skip_assignment=self.skips_assignment,
+                member_id=self.new_id,
+                members=group.member_list() if self.skips_assignment else (),
+            ),
+        )
+        return op.outcome()
+
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """The predecessor is back, and the newcomer has to try again."""
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        group = context.groups_of(ClassicGroup).get(self.group_id)
+        member = None if group is None else group.members.get(self.new_id)
+        if group is None or member is None or member.awaiting_join != self.token:
+            return op.outcome()
+        op.refuse_join(self.token, error, "")
+        group.update(
+            member,
+            protocols=self.old_protocols,
+            rebalance_timeout_ms=self.old_rebalance_timeout_ms,
+            session_timeout_ms=self.old_session_timeout_ms,
+            awaiting_join=None,
+        )
+        op.renew_session(group, group.rename_static(self.group_instance_id, self.old_id))
+        return op.outcome()
 
 
 def replace_static(
@@ -104,41 +146,3 @@ def replace_static(
                 op.complete_join(group, member, generation_response(group, member))
         case _:
             rebalance_or_complete(op, group, RebalanceCause.STATIC_REPLACEMENT)
-
-
-def replacement_committed(op: Operation, group: ClassicGroup, done: Replacement) -> None:
-    """The new id is durable: let the member know, unless something else has answered it since."""
-    member = group.members.get(done.new_id)
-    if member is None or member.awaiting_join != done.token:
-        return
-    op.complete_join(
-        group,
-        member,
-        JoinGroupResponse(
-            generation_id=group.generation_id,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol_name,
-            leader=done.reported_leader,
-            skip_assignment=done.skips_assignment,
-            member_id=done.new_id,
-            members=group.member_list() if done.skips_assignment else (),
-        ),
-    )
-
-
-def replacement_failed(
-    op: Operation, group: ClassicGroup, failed: Replacement, error: ErrorCode
-) -> None:
-    """The write failed: the predecessor is back, and the newcomer is told to try again."""
-    member = group.members.get(failed.new_id)
-    if member is None or member.awaiting_join != failed.token:
-        return
-    op.refuse_join(failed.token, error, "")
-    group.update(
-        member,
-        protocols=failed.old_protocols,
-        rebalance_timeout_ms=failed.old_rebalance_timeout_ms,
-        session_timeout_ms=failed.old_session_timeout_ms,
-        awaiting_join=None,
-    )
-    op.renew_session(group, group.rename_static(failed.group_instance_id, failed.old_id))

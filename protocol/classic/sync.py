@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_rebalance import (
@@ -16,22 +17,56 @@ from rebalance_sim.protocol.classic.classic_rebalance import (
 )
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.operation import Operation, sync_response
-from rebalance_sim.protocol.runtime.outcome import Token
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome, Token
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest, SyncGroupResponse
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = ["LeaderAssignment", "assignment_committed", "assignment_failed", "sync"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderAssignment:
+class LeaderAssignment(Continuation):
     """The leader's assignment, in force when its record is committed."""
 
     group_id: str
     generation_id: int
     assignments: Mapping[str, EmbeddedAssignment]
+
+    def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
+        """The generation is durable: everybody who waits gets its share."""
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        group = self._current(context)
+        if group is None:
+            return op.outcome()
+        for member_id in sorted(group.members):
+            member = group.members[member_id]
+            member.assignment = self.assignments.get(member_id)
+            if op.complete_sync(group, member, assignment=member.assignment):
+                op.renew_session(group, member)
+        group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=now_ms)
+        return op.outcome()
+
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """Everybody who waits is answered with the error, and the group starts over."""
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        group = self._current(context)
+        if group is not None:
+            reset_assignments(op, group, error)
+            prepare_rebalance(op, group, RebalanceCause.WRITE_FAILED)
+        return op.outcome()
+
+    def _current(self, context: CoordinatorContext[Any]) -> ClassicGroup | None:
+        """The group; None if somebody has joined or left while the write was under way."""
+        group = context.groups_of(ClassicGroup).get(self.group_id)
+        is_current = (
+            group is not None
+            and group.state is ClassicGroupState.COMPLETING_REBALANCE
+            and group.generation_id == self.generation_id
+        )
+        return group if is_current else None
 
 
 def sync(op: Operation, group: ClassicGroup, request: SyncGroupRequest, token: Token) -> None:
@@ -68,33 +103,3 @@ def _validate(group: ClassicGroup, request: SyncGroupRequest) -> None:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-def _is_current(group: ClassicGroup, done: LeaderAssignment) -> bool:
-    """Somebody may have joined, or left, while the write was under way."""
-    return (
-        group.state is ClassicGroupState.COMPLETING_REBALANCE
-        and group.generation_id == done.generation_id
-    )
-
-
-def assignment_committed(op: Operation, group: ClassicGroup, done: LeaderAssignment) -> None:
-    """The generation is durable: everybody who waits gets its share."""
-    if not _is_current(group, done):
-        return
-    for member_id in sorted(group.members):
-        member = group.members[member_id]
-        member.assignment = done.assignments.get(member_id)
-        if op.complete_sync(group, member, assignment=member.assignment):
-            op.renew_session(group, member)
-    group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=op.now_ms)
-
-
-def assignment_failed(
-    op: Operation, group: ClassicGroup, failed: LeaderAssignment, error: ErrorCode
-) -> None:
-    """The write failed: everybody who waits is told, and the group starts over."""
-    if not _is_current(group, failed):
-        return
-    reset_assignments(op, group, error)
-    prepare_rebalance(op, group, RebalanceCause.WRITE_FAILED)

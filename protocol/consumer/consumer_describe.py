@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from rebalance_sim.protocol.consumer.client_side.selection import plan_of
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.context import ConsumerContext
 from rebalance_sim.protocol.consumer.target import preferred_assignor
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeResponse,
@@ -19,12 +19,10 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["describe", "describe_missing", "list_row"]
-
 _CONSUMER, _CLASSIC = 1, 0
 
 
-def describe(context: CoordinatorContext, group: CommittedGroup) -> ConsumerGroupDescribeResponse:
+def describe(context: ConsumerContext, group: CommittedGroup) -> ConsumerGroupDescribeResponse:
     """One group with its members in ascending id; partitions of unknown topics are left out."""
     members = []
     for member_id in sorted(group.members):
@@ -57,13 +55,13 @@ def describe(context: CoordinatorContext, group: CommittedGroup) -> ConsumerGrou
     )
 
 
-def assignor_of(context: CoordinatorContext, group: CommittedGroup) -> str:
+def assignor_of(context: ConsumerContext, group: CommittedGroup) -> str:
     """The assignor that the group uses: one of its members', else one of the broker's."""
     plan = plan_of(group.members.values()) if group.client_assignors else None
     return preferred_assignor(context, group) if plan is None else plan.assignor_name
 
 
-def describe_missing(group_id: str, *, is_classic: bool) -> ConsumerGroupDescribeResponse:
+def describe_missing(group_id: str, *, is_of_other_type: bool) -> ConsumerGroupDescribeResponse:
     """The answer for a group that does not exist or is none of ours."""
     if not group_id:
         return ConsumerGroupDescribeResponse(group_id="", error_code=ErrorCode.INVALID_GROUP_ID)
@@ -72,7 +70,7 @@ def describe_missing(group_id: str, *, is_classic: bool) -> ConsumerGroupDescrib
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=(
             f"Group {group_id} is not a consumer group."
-            if is_classic
+            if is_of_other_type
             else f"Group {group_id} not found."
         ),
     )
@@ -89,7 +87,7 @@ def list_row(group: CommittedGroup) -> ListedGroup:
 
 
 def _known(
-    context: CoordinatorContext, partitions: Iterable[TopicPartition]
+    context: ConsumerContext, partitions: Iterable[TopicPartition]
 ) -> frozenset[TopicPartition]:
     by_id = context.image.by_id
     return frozenset(p for p in partitions if p.topic_id in by_id)

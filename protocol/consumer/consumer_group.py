@@ -31,8 +31,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["NOBODY", "ConsumerGroup", "GroupState", "group_state", "subscription_type"]
-
 NOBODY = -1
 """Partition epoch of a partition without owner. -2 is a valid owner epoch (coordinator §1.3)."""
 
@@ -152,6 +150,11 @@ class ConsumerGroup(TimelineFields):
             target_epoch=target_epoch,
             stable_count=self.stable_at.get(target_epoch, 0),
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """It has no members."""
+        return not self.members
 
     @property
     def subscription_type(self) -> SubscriptionType:

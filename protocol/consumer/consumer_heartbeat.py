@@ -11,7 +11,7 @@ from dataclasses import replace
 from rebalance_sim.protocol.consumer.client_side.selection import notify_chosen
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.context import ConsumerContext
 from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     group_is_full,
@@ -22,6 +22,7 @@ from rebalance_sim.protocol.consumer.member_update import Advance, is_at_rest
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import replace_static_member
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
+from rebalance_sim.protocol.runtime.group_type import Call
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -35,25 +36,18 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import MemberState, Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["heartbeat"]
-
 
 def heartbeat(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    request: ConsumerGroupHeartbeatRequest,
-    *,
-    now_ms: int,
-    client_id: str,
-    client_host: str,
+    context: ConsumerContext, group: ConsumerGroup, call: Call[ConsumerGroupHeartbeatRequest]
 ) -> Outcome:
     """Handle a validated heartbeat at epoch 0 or above. Raises GroupError where it is refused."""
+    request, now_ms = call.request, call.now_ms
     config, rules = context.config, context.rules
     if rules.is_refused_for_size(group, request, config.group_consumer_max_size):
         raise group_is_full(config.group_consumer_max_size)
     member_id = request.member_id or context.new_member_id()
     member, replaced_id, records = _resolve(context, group, request, member_id)
-    updated = _merge(member, request, client_id, client_host)
+    updated = _merge(member, request, call.client_id, call.client_host)
 
     if updated is member and not records and is_at_rest(group, member, now_ms):
         after, target_epoch = member, group.target_assignment_epoch
@@ -79,7 +73,7 @@ def heartbeat(
 
 
 def _with_client_side(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     after: Member,
     response: ConsumerGroupHeartbeatResponse,
@@ -100,7 +94,7 @@ def _with_client_side(
 
 
 def _timers(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     member: Member,
     updated: Member,
@@ -130,7 +124,7 @@ def _timers(
 
 
 def _resolve(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     member_id: str,
@@ -148,7 +142,7 @@ def _resolve(
 
 
 def _resolve_static(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     member_id: str,
@@ -179,7 +173,7 @@ def _resolve_static(
 
 
 def _check_epoch(
-    context: CoordinatorContext, member: Member, request: ConsumerGroupHeartbeatRequest
+    context: ConsumerContext, member: Member, request: ConsumerGroupHeartbeatRequest
 ) -> None:
     if context.rules.accepts_epoch(member, request):
         return
@@ -256,7 +250,7 @@ def _rebalance_timer(group_id: str, member: Member, now_ms: int) -> TimerCommand
 
 
 def _response(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group_id: str,
     before: Member,
     after: Member,

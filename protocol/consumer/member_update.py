@@ -15,7 +15,7 @@ from rebalance_sim.protocol.consumer.consumer_group import (
     subscription_type,
 )
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.context import ConsumerContext, metadata_hash
 from rebalance_sim.protocol.consumer.reconciliation import Reconciliation, reconcile
 from rebalance_sim.protocol.consumer.regexes import (
     abandoned_regex,
@@ -83,7 +83,7 @@ class Advance:
 
     def __init__(
         self,
-        context: CoordinatorContext,
+        context: ConsumerContext,
         group: ConsumerGroup,
         stored: Member,
         member: Member,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.context import ConsumerContext, metadata_hash
 from rebalance_sim.protocol.consumer.resolution import RegexResolution
-from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.consumer.timer_keys import regex_key
+from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import (
@@ -21,26 +22,16 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 
-__all__ = [
-    "RESOLUTION_INTERVAL_MS",
-    "abandoned_regex",
-    "check_regex",
-    "is_resolved",
-    "resolution_timer",
-    "resolve",
-    "subscribed_names",
-]
-
 RESOLUTION_INTERVAL_MS = 10_000
 """A group's patterns are resolved at most once in this time."""
 
 
-def regex_key(group_id: str) -> TimerKey:
-    """The operation that resolves the patterns of a group."""
-    return TimerKey("regex", group_id)
+class Resolutions(dict[str, RegexResolution]):
+    """Those under way, by group id; a group that has gone and come again has that of its
+    predecessor, as the tasks of a broker belong to ids."""
 
 
-def check_regex(context: CoordinatorContext, group: ConsumerGroup, regex: str) -> None:
+def check_regex(context: ConsumerContext, group: ConsumerGroup, regex: str) -> None:
     """coordinator V12: a pattern that no member has yet must compile. Raises GroupError if it does
     not."""
     if not regex or regex in group.subscribed_regexes:
@@ -87,7 +78,7 @@ def subscribed_names(
 
 
 def resolution_timer(
-    context: CoordinatorContext, group: ConsumerGroup, member: Member, updated: Member, now_ms: int
+    context: ConsumerContext, group: ConsumerGroup, member: Member, updated: Member, now_ms: int
 ) -> ScheduleTimer | None:
     """The order to resolve the group's patterns, if this heartbeat gives cause to.
 
@@ -99,7 +90,8 @@ def resolution_timer(
     patterns.discard(abandoned_regex(group, member, regex) or "")
     if regex:
         patterns.add(regex)
-    if not patterns or group.group_id in context.regex_resolutions:
+    under_way = context.part(Resolutions)
+    if not patterns or group.group_id in under_way:
         return None
     stored = group.resolved_regexes.values()
     last_ms = max((resolved.timestamp for resolved in stored), default=None)
@@ -113,18 +105,17 @@ def resolution_timer(
         or last_version < context.newest_topic_version
         or (last_ms is not None and now_ms > last_ms + refresh_ms)
     ):
-        context.regex_resolutions[group.group_id] = RegexResolution(
-            tuple(sorted(patterns)), context.image, now_ms
-        )
+        resolution = RegexResolution(tuple(sorted(patterns)), context.image, now_ms)
+        under_way[group.group_id] = resolution
         return ScheduleTimer(regex_key(group.group_id), now_ms)
     return None
 
 
-def resolve(context: CoordinatorContext, group_id: str, group: ConsumerGroup | None) -> Outcome:
+def resolve(context: ConsumerContext, group_id: str, group: ConsumerGroup | None) -> Outcome:
     """A resolution is done: record 16 for each of its patterns that somebody still has, and record
     3 iff the topics of one of them, or the metadata hash, changed. A pattern that came meanwhile is
     not in it; the next heartbeat has it resolved. ``group`` is None if there is none any more."""
-    resolution = context.regex_resolutions.pop(group_id, None)
+    resolution = context.part(Resolutions).pop(group_id, None)
     if resolution is None or group is None:
         return Outcome()
     found = resolution.run(context.compile_regex)

@@ -5,20 +5,18 @@ Source: coordinator §4.2, §4.4-§4.6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, given, recount
 from rebalance_sim.protocol.consumer.consumer_member import NO_PARTITIONS, Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.context import ConsumerContext, metadata_hash
 from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     unknown_instance,
     unknown_member,
 )
 from rebalance_sim.protocol.consumer.timer_keys import member_timers
-from rebalance_sim.protocol.migration.downgrade import can_downgrade, downgrade
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -40,11 +38,17 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 
-__all__ = ["group_tombstones", "leave", "remove_members", "replace_static_member"]
+Conversion = Callable[[ConsumerGroup, Sequence[Member], Response | None, int], Outcome | None]
+"""(group, members that go, answer, time in ms) -> the outcome in place of their removal; None where
+they are to be removed."""
+
+
+class Conversions(list[Conversion]):
+    """What may become of a group when members go: asked in order, before they are removed."""
 
 
 def leave(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     request: ConsumerGroupHeartbeatRequest,
     *,
@@ -84,7 +88,7 @@ def _find_leaving(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) 
     return holder
 
 
-def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> Record:
+def _leave_for_a_while(context: ConsumerContext, group: ConsumerGroup, member: Member) -> Record:
     """coordinator §4.5: pending revocations are released, the assigned partitions stay owned."""
     away = replace(
         member,
@@ -99,7 +103,7 @@ def _leave_for_a_while(context: CoordinatorContext, group: ConsumerGroup, member
 
 
 def remove_members(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     members: Sequence[Member],
     *,
@@ -110,13 +114,13 @@ def remove_members(
     """Remove members (timer expiry, or leave for good) and raise the group epoch
     (coordinator §4.2).
 
-    No target is computed here; the next heartbeat of any member does that. A group in which only
-    classic members remain is converted instead (classic §7.8).
+    No target is computed here; the next heartbeat of any member does that. Where the group is
+    converted to another type, that happens instead.
     """
-    if group.classic_member_count and can_downgrade(context, group, members):
-        op = Operation(context.config, context.rules, now_ms=now_ms)
-        downgrade(context, group, op, leaving=members)
-        return op.outcome(response)
+    for convert in context.part(Conversions):
+        converted = convert(group, members, response, now_ms)
+        if converted is not None:
+            return converted
     group_id = group.group_id
     records: list[Record] = []
     timers: list[TimerCommand] = []
@@ -142,7 +146,7 @@ def remove_members(
 
 
 def replace_static_member(
-    context: CoordinatorContext, group: ConsumerGroup, old: Member, new_id: str
+    context: ConsumerContext, group: ConsumerGroup, old: Member, new_id: str
 ) -> tuple[Member, tuple[Record, ...]]:
     """The returning member as a copy of its predecessor, and the records that swap them
     (coordinator §4.6)."""

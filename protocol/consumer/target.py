@@ -17,7 +17,7 @@ from rebalance_sim.protocol.assignors.server import (
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.context import ConsumerContext
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupTargetAssignmentMember,
@@ -42,7 +42,7 @@ class NewTarget:
 
 
 def compute_target(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     *,
     group_epoch: int,
@@ -100,7 +100,7 @@ def compute_target(
 
 
 def _install(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     *,
     group_epoch: int,
@@ -132,7 +132,7 @@ def _install(
 
 
 def preferred_assignor(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup | CommittedGroup,
     *,
     updated: Member | None = None,

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.consumer.client_side.selection import delegate, expire
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.context import ConsumerContext, metadata_hash
 from rebalance_sim.protocol.consumer.regexes import resolve
 from rebalance_sim.protocol.consumer.removal import remove_members
 from rebalance_sim.protocol.consumer.target import compute_target
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance, RebalanceCause
 from rebalance_sim.protocol.wire.errors import GroupError, ProtocolBug
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadataValue
-
-__all__ = ["RETRY_AFTER_FAILURE_MS", "fired"]
 
 RETRY_AFTER_FAILURE_MS = 500
 """When an operation of a timer that failed is tried again (coordinator §4.1)."""
 
 
 def fired(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup | None,
     key: TimerKey,
     *,
@@ -32,38 +31,38 @@ def fired(
 ) -> Outcome:
     """``epoch`` is what the timer was armed with; ``group`` is None if there is none any more.
     Raises ProtocolBug for an unknown kind."""
-    if key.kind == "regex":
+    if key.kind is ConsumerTimer.REGEX:
         return resolve(context, key.group_id, group)
     if group is None:
         return Outcome()
     match key.kind:
-        case "session":
+        case ConsumerTimer.SESSION:
             return _remove(context, group, key, now_ms, RebalanceCause.SESSION_TIMEOUT)
-        case "rebalance":
+        case ConsumerTimer.REBALANCE:
             member = group.members.get(key.member_id)
             is_current = member is not None and member.member_epoch == epoch
             if not is_current:
                 return Outcome()
             return _remove(context, group, key, now_ms, RebalanceCause.REBALANCE_TIMEOUT)
-        case "mixed-join" | "mixed-sync":
+        case ConsumerTimer.REJOIN | ConsumerTimer.RESYNC:
             cause = RebalanceCause.SYNC_TIMEOUT
-            if key.kind == "mixed-join":
+            if key.kind is ConsumerTimer.REJOIN:
                 cause = RebalanceCause.REBALANCE_TIMEOUT
                 group.awaited_rejoins.discard(key.member_id)
             member = group.members.get(key.member_id)
             is_classic = member is not None and member.classic_metadata is not None
             return _remove(context, group, key, now_ms, cause) if is_classic else Outcome()
-        case "metadata":
+        case ConsumerTimer.METADATA:
             return _notice_topics(context, group)
-        case "assignment":
+        case ConsumerTimer.ASSIGNMENT:
             return _assign(context, group, key, now_ms)
-        case "computation":
+        case ConsumerTimer.COMPUTATION:
             return expire(context, group, now_ms)
     raise ProtocolBug(f"unknown timer {key}")
 
 
 def _remove(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     key: TimerKey,
     now_ms: int,
@@ -75,7 +74,7 @@ def _remove(
     return remove_members(context, group, [member], now_ms=now_ms, cause=cause)
 
 
-def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome:
+def _notice_topics(context: ConsumerContext, group: ConsumerGroup) -> Outcome:
     new_hash = metadata_hash(group.all_subscribed_names(), context.image)
     if not context.rules.notices_metadata(group, new_hash):
         return Outcome()
@@ -87,9 +86,7 @@ def _notice_topics(context: CoordinatorContext, group: ConsumerGroup) -> Outcome
     )
 
 
-def _assign(
-    context: CoordinatorContext, group: ConsumerGroup, key: TimerKey, now_ms: int
-) -> Outcome:
+def _assign(context: ConsumerContext, group: ConsumerGroup, key: TimerKey, now_ms: int) -> Outcome:
     """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
     again after a while, as a timer whose write fails is (coordinator §4.1). A group with a
     client-side assignor has one of its members compute (coordinator §12.3)."""

@@ -1,34 +1,76 @@
-"""Keys of the timers that a consumer group keeps for each member.
+"""The timers of a consumer group.
 
-Sources: coordinator §4.1; classic §7.7.
+Sources: coordinator §4.1, §7.2, §12.3, §13; classic §7.7.
 """
 
 from __future__ import annotations
 
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.runtime.outcome import CancelTimer, TimerCommand, TimerKey
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, TimerCommand, TimerKey, TimerKind
 
-__all__ = ["join_key", "member_timers", "rebalance_key", "session_key", "sync_key"]
+
+class ConsumerTimer(TimerKind):
+    """What the timers of a consumer group are for."""
+
+    SESSION = "session"
+    REBALANCE = "rebalance"
+    REJOIN = "mixed-join"
+    RESYNC = "mixed-sync"
+    METADATA = "metadata"
+    ASSIGNMENT = "assignment"
+    COMPUTATION = "computation"
+    REGEX = "regex"
+
+    @property
+    def group_type(self) -> str:
+        """``consumer``."""
+        return "consumer"
+
+    @property
+    def is_retried(self) -> bool:
+        """The result of a resolution of patterns is dropped: the next heartbeat starts another one
+        (``CoordinatorExecutorImpl``)."""
+        return self is not ConsumerTimer.REGEX
 
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a member whose heartbeats stop."""
-    return TimerKey("session", group_id, member_id)
+    return TimerKey(ConsumerTimer.SESSION, group_id, member_id)
 
 
 def rebalance_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a member that does not acknowledge a revocation."""
-    return TimerKey("rebalance", group_id, member_id)
+    return TimerKey(ConsumerTimer.REBALANCE, group_id, member_id)
 
 
 def join_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a classic member that was called back and does not rejoin."""
-    return TimerKey("mixed-join", group_id, member_id)
+    return TimerKey(ConsumerTimer.REJOIN, group_id, member_id)
 
 
 def sync_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a classic member that rejoins and does not fetch its assignment."""
-    return TimerKey("mixed-sync", group_id, member_id)
+    return TimerKey(ConsumerTimer.RESYNC, group_id, member_id)
+
+
+def metadata_key(group_id: str) -> TimerKey:
+    """The timer by which a coordinator looks at changed topics itself."""
+    return TimerKey(ConsumerTimer.METADATA, group_id)
+
+
+def assignment_key(group_id: str) -> TimerKey:
+    """The timer by which a coordinator computes, or has somebody compute, a target."""
+    return TimerKey(ConsumerTimer.ASSIGNMENT, group_id)
+
+
+def computation_key(group_id: str) -> TimerKey:
+    """The timer that limits the computation of a member (coordinator §12.3)."""
+    return TimerKey(ConsumerTimer.COMPUTATION, group_id)
+
+
+def regex_key(group_id: str) -> TimerKey:
+    """The operation that resolves the patterns of a group."""
+    return TimerKey(ConsumerTimer.REGEX, group_id)
 
 
 def member_timers(group_id: str, member: Member) -> tuple[TimerCommand, ...]:

@@ -3,6 +3,7 @@ a load fail."""
 
 from __future__ import annotations
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
@@ -17,7 +18,7 @@ class ExpectsWholeLog(ConsumerGroupRules):
 
 class ExpectsEntities(BrokerRules):
     def check_loaded(self, record: Record, coordinator: GroupCoordinator) -> None:
-        group = coordinator.groups.get(record.group_id)
+        group = coordinator.groups_of(ConsumerGroup).get(record.group_id)
         if group is None:
             if record.value is None or not isinstance(record, ConsumerGroupMemberMetadata):
                 raise ProtocolBug(f"group {record.group_id} not found")

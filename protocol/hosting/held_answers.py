@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.hosting.ports import Alarms, Reply
+from rebalance_sim.protocol.runtime.outcome import Continuation
 from rebalance_sim.protocol.wire.consumer_messages import Response
 
 
@@ -39,7 +40,7 @@ class Answer(NamedTuple):
 
     asked: Asked | None
     response: Response | None
-    on_commit: object | None = None
+    on_commit: Continuation | None = None
 
 
 class AnswersWake(NamedTuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
-from rebalance_sim.protocol.consumer.context import CompileRegex, no_regex_engine
+from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
+from rebalance_sim.protocol.runtime.context import CompileRegex, no_regex_engine
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig, GroupConfig
 from rebalance_sim.protocol.runtime.outcome import (
@@ -18,7 +19,6 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKey,
     Token,
 )
-from rebalance_sim.protocol.runtime.rule_set import CORRECT_RULES, RuleSet
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
@@ -37,7 +37,7 @@ class Shard:
         self,
         *,
         config: CoordinatorConfig,
-        semantics: RuleSet = CORRECT_RULES,
+        semantics: GroupSemantics = CORRECT_GROUPS,
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
         compile_regex: CompileRegex = no_regex_engine,
@@ -93,7 +93,7 @@ class Shard:
     def fire(self, key: TimerKey) -> Outcome:
         """Fire an armed timer now, before its time if need be. Raises KeyError if not armed."""
         timer = self.timers.pop(key)
-        outcome = self.coordinator.fire(key, epoch=timer.epoch, now_ms=self.now_ms)
+        outcome = self.coordinator.fire(timer.key, epoch=timer.epoch, now_ms=self.now_ms)
         self.take(outcome)
         return outcome
 

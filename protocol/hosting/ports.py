@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rebalance_sim.protocol.consumer.context import CompileRegex
 from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.runtime.context import CompileRegex
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.errors import ErrorCode

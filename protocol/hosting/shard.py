@@ -27,8 +27,12 @@ from rebalance_sim.protocol.hosting.shard_timers import ShardTimers, TimerWake
 from rebalance_sim.protocol.hosting.write_path import BatchWake, LostBatch, WritePath
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, ScheduleTimer
-from rebalance_sim.protocol.runtime.reads import ReadRequest, is_read
+from rebalance_sim.protocol.runtime.outcome import (
+    Completion,
+    Continuation,
+    Outcome,
+    ScheduleTimer,
+)
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -142,7 +146,7 @@ class Shard:
             return
         self._listener.handled(operation, request, outcome, now_ms)
         offset = self._offset_to_await(outcome)
-        if offset > self.journal.high_watermark and not is_read(request):
+        if offset > self.journal.high_watermark and not self.coordinator.is_read(request):
             # First of all: an answer that goes lets in a request, whose answer must wait behind.
             self._hold(answer, offset)
             self._complete(outcome.completions)
@@ -158,7 +162,7 @@ class Shard:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return ErrorCode.NOT_COORDINATOR
 
-    def read(self, request: ReadRequest, now_ms: int) -> Any:
+    def read(self, request: Any, now_ms: int) -> Any:
         """Answer from what is committed, which waits for nothing (coordinator §9.4); an error code
         where that raises. Only while active."""
         try:
@@ -222,7 +226,7 @@ class Shard:
         if answer.asked is not None and answer.response is not None:
             self._release(answer.asked, answer.response)
 
-    def _follow(self, on_commit: object, outcome: Outcome, detail: str = "") -> None:
+    def _follow(self, on_commit: Continuation, outcome: Outcome, detail: str = "") -> None:
         """Do what came of a commit that was waited for, or of its failure (``detail``: why)."""
         failure = self.take(outcome)
         self._listener.written(on_commit, outcome, detail)
@@ -357,12 +361,8 @@ class Shard:
 
     def _retry(self, timer: ScheduleTimer) -> None:
         """What a timer was to do is tried again, unless that comes again anyway (the check for
-        expired offsets), or has been put off (coordinator §4.1). Those of classic groups are not
-        (classic §2.9); nor are resolutions of patterns, whose result is dropped: the next heartbeat
-        starts another one (``CoordinatorExecutorImpl``)."""
-        kind = timer.key.kind
-        is_dropped = kind == "regex" or kind.startswith("classic-")
-        if timer.key not in self.timers.armed and not is_dropped:
+        expired offsets), or has been put off (coordinator §4.1). Some kinds are dropped."""
+        if timer.key not in self.timers.armed and timer.key.kind.is_retried:
             self.timers.apply((timer._replace(at_ms=self._now_ms + TIMER_RETRY_MS),))
 
     # --- load and unload --------------------------------------------------------------------------

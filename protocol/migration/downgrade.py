@@ -14,10 +14,12 @@ from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
 from rebalance_sim.protocol.consumer.timer_keys import member_timers
+from rebalance_sim.protocol.migration.migration_rules import MigrationContext
+from rebalance_sim.protocol.runtime.outcome import Continuation, Outcome
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, assignment_of
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -29,20 +31,26 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 
-__all__ = ["Downgrade", "can_downgrade", "can_downgrade_by_replacement", "downgrade"]
-
 _ALLOWED_BY = ("bidirectional", "downgrade")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Downgrade:
+class Downgrade(Continuation):
     """A conversion under way: undone if the write fails."""
 
     group_id: str
 
+    def write_failed(
+        self, context: MigrationContext, error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """If it is undone, the consumer group is as it was."""
+        if is_undone:
+            context.groups_of(ClassicGroup).pop(self.group_id, None)
+        return Outcome()
+
 
 def can_downgrade(
-    context: CoordinatorContext, group: ConsumerGroup, leaving: Collection[Member]
+    context: MigrationContext, group: ConsumerGroup, leaving: Collection[Member]
 ) -> bool:
     """Do only classic members remain, at least one, and may and can they be a classic group?"""
     remaining = len(group.members) - len(leaving)
@@ -55,7 +63,7 @@ def can_downgrade(
 
 
 def can_downgrade_by_replacement(
-    context: CoordinatorContext, group: ConsumerGroup, replaced: Member
+    context: MigrationContext, group: ConsumerGroup, replaced: Member
 ) -> bool:
     """Is ``replaced`` the last of the consumer protocol, with a classic member in its place?"""
     return (
@@ -68,7 +76,7 @@ def can_downgrade_by_replacement(
 
 
 def downgrade(
-    context: CoordinatorContext,
+    context: MigrationContext,
     group: ConsumerGroup,
     op: Operation,
     *,
@@ -107,7 +115,7 @@ def downgrade(
         metadata = member.metadata_for(classic.protocol_name or "")
         member.assignment = assignment_of(group.target_of(target_id), context.image, metadata)
     op.write(classic)
-    context.classic_groups[group.group_id] = classic
+    context.groups_of(ClassicGroup)[group.group_id] = classic
     for member_id in sorted(classic.members):
         op.renew_session(classic, classic.members[member_id])
     if rebalances:

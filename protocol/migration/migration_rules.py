@@ -11,6 +11,7 @@ from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
 
 
 class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
@@ -52,3 +53,6 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
         ``group_epoch`` and ``is_changed``: after, and because of, this join.
         """
         return group_epoch > group.target_assignment_epoch
+
+
+MigrationContext = CoordinatorContext[MigrationRules]

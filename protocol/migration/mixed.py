@@ -7,12 +7,13 @@ classic §7.4-§7.7.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
 from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     group_is_full,
@@ -24,7 +25,15 @@ from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import remove_members, replace_static_member
 from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key, sync_key
 from rebalance_sim.protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
-from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
+from rebalance_sim.protocol.migration.migration_rules import MigrationContext
+from rebalance_sim.protocol.runtime.group_type import Call
+from rebalance_sim.protocol.runtime.outcome import (
+    CancelTimer,
+    Continuation,
+    Outcome,
+    ScheduleTimer,
+    TimerCommand,
+)
 from rebalance_sim.protocol.runtime.rebalance_causes import cause_of_leave
 from rebalance_sim.protocol.wire.classic_messages import (
     ClassicMemberMetadata,
@@ -48,11 +57,12 @@ from rebalance_sim.protocol.wire.embedded import (
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import MemberState, Record
 
-__all__ = ["MixedJoin", "heartbeat", "join", "join_committed", "leave", "sync"]
+MixedHandler = Callable[[MigrationContext, Call[Any]], Outcome]
+"""What handles a classic request that meets a consumer group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MixedJoin:
+class MixedJoin(Continuation):
     """A classic member's JoinGroup, whose timers start when its records are committed."""
 
     group_id: str
@@ -60,20 +70,28 @@ class MixedJoin:
     session_timeout_ms: int
     rebalance_timeout_ms: int
 
+    def committed(self, context: MigrationContext, *, now_ms: int) -> Outcome:
+        """The member has rejoined; it has to fetch its assignment in time."""
+        group = context.groups_of(ConsumerGroup).get(self.group_id)
+        if group is None or self.member_id not in group.members:
+            return Outcome()
+        group.awaited_rejoins.discard(self.member_id)
+        group_id, member_id = self.group_id, self.member_id
+        return Outcome(
+            timers=(
+                CancelTimer(join_key(group_id, member_id)),
+                ScheduleTimer(session_key(group_id, member_id), now_ms + self.session_timeout_ms),
+                ScheduleTimer(sync_key(group_id, member_id), now_ms + self.rebalance_timeout_ms),
+            )
+        )
+
 
 # -- JoinGroup -----------------------------------------------------------------------------
 
 
-def join(
-    context: CoordinatorContext,
-    group: ConsumerGroup,
-    request: JoinGroupRequest,
-    *,
-    now_ms: int,
-    client_id: str,
-    client_host: str,
-) -> Outcome:
+def join(context: MigrationContext, call: Call[JoinGroupRequest]) -> Outcome:
     """classic §7.5. A refusal carries no member id."""
+    request, group = call.request, call.group
     try:
         _check_admission(context, group, request)
         if not request.member_id and context.rules.requires_member_id(request):
@@ -82,14 +100,14 @@ def join(
             code = ErrorCode.MEMBER_ID_REQUIRED
             return Outcome(JoinGroupResponse(error_code=code, member_id=new_id))
         stored, replaced, records = _resolve(context, group, request)
-        updated = _merge(stored, request, client_id, client_host)
-        return _advance(context, group, request, stored, updated, replaced, records, now_ms)
+        updated = _merge(stored, request, call.client_id, call.client_host)
+        return _advance(context, group, request, stored, updated, replaced, records, call.now_ms)
     except GroupError as error:
         return Outcome(JoinGroupResponse(error_code=error.code))
 
 
 def _check_admission(
-    context: CoordinatorContext, group: ConsumerGroup, request: JoinGroupRequest
+    context: MigrationContext, group: ConsumerGroup, request: JoinGroupRequest
 ) -> None:
     config, rules = context.config, context.rules
     if not rules.admits_classic_member(config.group_consumer_migration_policy):
@@ -111,7 +129,7 @@ def _check_admission(
 
 
 def _resolve(
-    context: CoordinatorContext, group: ConsumerGroup, request: JoinGroupRequest
+    context: MigrationContext, group: ConsumerGroup, request: JoinGroupRequest
 ) -> tuple[Member, Member | None, list[Record]]:
     """The member, the static predecessor it replaces, and the records of that."""
     member_id = request.member_id or context.new_member_id()
@@ -155,7 +173,7 @@ def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_hos
 
 
 def _advance(
-    context: CoordinatorContext,
+    context: MigrationContext,
     group: ConsumerGroup,
     request: JoinGroupRequest,
     stored: Member,
@@ -205,7 +223,7 @@ def _advance(
 
 
 def _downgrade(
-    context: CoordinatorContext,
+    context: MigrationContext,
     group: ConsumerGroup,
     op: Operation,
     advance: Advance,
@@ -221,7 +239,7 @@ def _downgrade(
     return after
 
 
-def _reconcile(context: CoordinatorContext, advance: Advance) -> Member:
+def _reconcile(context: MigrationContext, advance: Advance) -> Member:
     """With what the member owns by its embedded metadata. Unknown topics cannot block it."""
     metadata = advance.member.classic_metadata
     subscription = metadata.supported_protocols[0].metadata if metadata else None
@@ -232,7 +250,7 @@ def _reconcile(context: CoordinatorContext, advance: Advance) -> Member:
 
 
 def _order_resolution(
-    context: CoordinatorContext, group: ConsumerGroup, advance: Advance, op: Operation
+    context: MigrationContext, group: ConsumerGroup, advance: Advance, op: Operation
 ) -> None:
     if advance.member is not advance.stored or group.subscribed_regexes:
         timer = resolution_timer(context, group, advance.stored, advance.member, op.now_ms)
@@ -240,28 +258,12 @@ def _order_resolution(
             op.timers.append(timer)
 
 
-def join_committed(group: ConsumerGroup, done: MixedJoin, *, now_ms: int) -> Outcome:
-    """The member has rejoined; it has to fetch its assignment in time."""
-    if done.member_id not in group.members:
-        return Outcome()
-    group.awaited_rejoins.discard(done.member_id)
-    group_id, member_id = done.group_id, done.member_id
-    return Outcome(
-        timers=(
-            CancelTimer(join_key(group_id, member_id)),
-            ScheduleTimer(session_key(group_id, member_id), now_ms + done.session_timeout_ms),
-            ScheduleTimer(sync_key(group_id, member_id), now_ms + done.rebalance_timeout_ms),
-        )
-    )
-
-
 # -- SyncGroup and Heartbeat ---------------------------------------------------------------
 
 
-def sync(
-    context: CoordinatorContext, group: ConsumerGroup, request: SyncGroupRequest, *, now_ms: int
-) -> Outcome:
+def sync(context: MigrationContext, call: Call[SyncGroupRequest]) -> Outcome:
     """classic §7.6: the partitions that the member may use now, not its target."""
+    request, group, now_ms = call.request, call.group, call.now_ms
     try:
         member, metadata = _classic_member(group, request)
         first = metadata.supported_protocols[0]
@@ -289,10 +291,9 @@ def sync(
     return Outcome(response, timers=(*timers, _session(group, member, metadata, now_ms)))
 
 
-def heartbeat(
-    context: CoordinatorContext, group: ConsumerGroup, request: HeartbeatRequest, *, now_ms: int
-) -> Outcome:
+def heartbeat(context: MigrationContext, call: Call[HeartbeatRequest]) -> Outcome:
     """classic §7.6: the way in which a classic member learns that it must rejoin."""
+    request, group, now_ms = call.request, call.group, call.now_ms
     try:
         member, metadata = _classic_member(group, request)
     except GroupError as error:
@@ -331,7 +332,7 @@ def _find(group: ConsumerGroup, identity: MemberIdentity) -> Member:
     return holder
 
 
-def _must_rejoin(context: CoordinatorContext, group: ConsumerGroup, member: Member) -> bool:
+def _must_rejoin(context: MigrationContext, group: ConsumerGroup, member: Member) -> bool:
     """classic §7.4. A member that waits is called only when *all* it waits for is free."""
     if context.rules.is_behind(group, member) or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True
@@ -361,10 +362,9 @@ def _session(
 # -- LeaveGroup ----------------------------------------------------------------------------
 
 
-def leave(
-    context: CoordinatorContext, group: ConsumerGroup, request: LeaveGroupRequest, *, now_ms: int
-) -> Outcome:
+def leave(context: MigrationContext, call: Call[LeaveGroupRequest]) -> Outcome:
     """classic §7.6: members of either protocol; one epoch for the whole batch."""
+    request, group = call.request, call.group
     leaving: dict[str, Member] = {}
     answers: list[MemberResponse] = []
     for identity in request.members:
@@ -382,7 +382,7 @@ def leave(
         context,
         group,
         list(leaving.values()),
-        now_ms=now_ms,
+        now_ms=call.now_ms,
         cause=cause_of_leave(request.reason),
         response=response,
     )

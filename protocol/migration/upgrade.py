@@ -10,8 +10,9 @@ from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext, metadata_hash
+from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.migration.migration_rules import MigrationContext
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.embedded import (
@@ -35,12 +36,10 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["upgrade"]
-
 _ALLOWED_BY = ("bidirectional", "upgrade")
 
 
-def upgrade(context: CoordinatorContext, classic: ClassicGroup, op: Operation) -> ConsumerGroup:
+def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> ConsumerGroup:
     """The consumer group that takes over; its records and timers are in ``op``.
 
     The group is not in force before its records are replayed. Parked requests are answered even
@@ -63,7 +62,7 @@ def upgrade(context: CoordinatorContext, classic: ClassicGroup, op: Operation) -
     return group
 
 
-def _validate(context: CoordinatorContext, classic: ClassicGroup) -> None:
+def _validate(context: MigrationContext, classic: ClassicGroup) -> None:
     reason = None
     if context.config.group_consumer_migration_policy not in _ALLOWED_BY:
         reason = "online upgrade is disabled"
@@ -82,7 +81,7 @@ def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
     )
 
 
-def _convert(context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember) -> Member:
+def _convert(context: MigrationContext, classic: ClassicGroup, member: ClassicMember) -> Member:
     subscription = _selected_metadata(context, classic, member)
     if not isinstance(subscription, Subscription):
         raise _refusal(classic, "the embedded consumer protocol is malformed")
@@ -106,7 +105,7 @@ def _convert(context: CoordinatorContext, classic: ClassicGroup, member: Classic
 
 
 def _selected_metadata(
-    context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember
+    context: MigrationContext, classic: ClassicGroup, member: ClassicMember
 ) -> EmbeddedMetadata:
     # In a join phase the last generation's protocol may be one that a newcomer does not offer.
     if classic.protocol_name in member.protocol_names():
@@ -117,7 +116,7 @@ def _selected_metadata(
 
 
 def _assigned(
-    context: CoordinatorContext, classic: ClassicGroup, member: ClassicMember
+    context: MigrationContext, classic: ClassicGroup, member: ClassicMember
 ) -> frozenset[TopicPartition]:
     assignment = member.assignment
     if assignment is None:
@@ -141,7 +140,7 @@ def _check_single_owners(members: list[Member]) -> None:
 
 
 def _records(
-    context: CoordinatorContext, classic: ClassicGroup, members: list[Member]
+    context: MigrationContext, classic: ClassicGroup, members: list[Member]
 ) -> list[Record]:
     group_id, epoch = classic.group_id, classic.generation_id
     names = {name for member in members for name in member.subscribed_topic_names}

@@ -7,18 +7,11 @@ inherit them (coordinator D13).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.classic.classic_offsets import (
-    expiry_base,
-    renewed_session,
-    validate_commit,
-    validate_delete,
-)
-from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
-from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.runtime.group_type import GroupType, time_of_commit
+from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.timeline import committed, new_table
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -34,14 +27,12 @@ from rebalance_sim.protocol.wire.offset_messages import (
 from rebalance_sim.protocol.wire.records import OffsetCommit, OffsetCommitValue, Record
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
-__all__ = ["GroupOffsets", "OffsetKey", "OffsetStore"]
-
 OffsetKey = tuple[str, int]
 """Topic name and partition number."""
 
 GroupOffsets = Mapping[OffsetKey, OffsetCommitValue]
 
-_FIRST_VERSION_WITH_MEMBER_EPOCH = 9
+FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 _VERSIONS_WITH_RETENTION = range(2, 5)
 _MINUTE_MS = 60_000
 
@@ -49,8 +40,11 @@ _MINUTE_MS = 60_000
 class OffsetStore:
     """All offsets of one shard. Changed by ``replay`` only; handlers return records."""
 
-    def __init__(self, context: CoordinatorContext) -> None:
+    def __init__(
+        self, context: CoordinatorContext[Any], types: Mapping[type, GroupType[Any]]
+    ) -> None:
         self._context = context
+        self._types = types
         self._by_group: dict[str, dict[OffsetKey, OffsetCommitValue]] = new_table(context.timeline)
 
     def of_group(self, group_id: str) -> GroupOffsets:
@@ -84,13 +78,7 @@ class OffsetStore:
 
     # -- commit ----------------------------------------------------------------------------
 
-    def commit(
-        self,
-        request: OffsetCommitRequest,
-        group: ConsumerGroup | ClassicGroup | None,
-        *,
-        now_ms: int,
-    ) -> Outcome:
+    def commit(self, request: OffsetCommitRequest, group: Any, *, now_ms: int) -> Outcome:
         """coordinator §8.1. The whole request is refused, or each partition is stored on its
         own."""
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -113,11 +101,11 @@ class OffsetStore:
             errors.update(dict.fromkeys(known, refusal.code))
             return Outcome(OffsetCommitResponse(errors=errors))
         errors.update(dict.fromkeys(known, ErrorCode.NONE))
-        timers: tuple[TimerCommand, ...] = ()
-        if known and isinstance(group, ClassicGroup):
-            timers = renewed_session(group, request.member_id, now_ms=now_ms)
-        records = self._records_of(request, known, now_ms)
-        return Outcome(OffsetCommitResponse(errors=errors), records, timers)
+        response = OffsetCommitResponse(errors=errors)
+        if group is None or not known:
+            return Outcome(response, self._records_of(request, known, now_ms))
+        timers = self._types[type(group)].on_commit_accepted(group, request, now_ms=now_ms)
+        return Outcome(response, self._records_of(request, known, now_ms), timers)
 
     def _records_of(
         self, request: OffsetCommitRequest, known: Mapping[TopicPartition, Topic], now_ms: int
@@ -160,65 +148,31 @@ class OffsetStore:
         return units > self._context.config.offset_metadata_max_bytes
 
     def _check_commit(
-        self,
-        request: OffsetCommitRequest,
-        group: ConsumerGroup | ClassicGroup | None,
-        partitions: Sequence[TopicPartition],
+        self, request: OffsetCommitRequest, group: Any, partitions: Sequence[TopicPartition]
     ) -> None:
-        if isinstance(group, ClassicGroup):
-            validate_commit(group, request)
-            return
-        epoch = request.generation_id_or_member_epoch
-        is_old_version = request.api_version < _FIRST_VERSION_WITH_MEMBER_EPOCH
-        if group is None:
-            if epoch >= 0:
-                raise GroupError(
-                    ErrorCode.ILLEGAL_GENERATION if is_old_version else ErrorCode.GROUP_ID_NOT_FOUND
-                )
-            return
-        if epoch < 0 and not group.members:
-            return
-        member = group.members.get(request.member_id)
-        if member is None:
-            raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if is_old_version and member.classic_metadata is None:
-            raise GroupError(ErrorCode.UNSUPPORTED_VERSION)
-        rules = self._context.rules
-        if not rules.accepts_commit(member, epoch, partitions):
-            raise GroupError(rules.stale_epoch_error(member))
+        if group is not None:
+            self._types[type(group)].check_commit(group, request, partitions)
+        elif request.generation_id_or_member_epoch >= 0:
+            is_old_version = request.api_version < FIRST_VERSION_WITH_MEMBER_EPOCH
+            raise GroupError(
+                ErrorCode.ILLEGAL_GENERATION if is_old_version else ErrorCode.GROUP_ID_NOT_FOUND
+            )
 
     # -- fetch, delete ---------------------------------------------------------------------
 
     def fetch(
-        self, request: OffsetFetchRequest, group: ConsumerGroup | None
+        self, request: OffsetFetchRequest, group: Any, *, is_committed: bool
     ) -> OffsetFetchResponse:
-        """coordinator §8.2, for a request that requires stable offsets: the newest state is shown,
-        and the host lets the answer go when that is committed.
-
-        ``group`` is None for a group that checks nobody: a classic one, or none at all.
-        """
-        return self._fetch(request, group, self.of_group(request.group_id))
-
-    def fetch_committed(
-        self, request: OffsetFetchRequest, group: CommittedGroup | None
-    ) -> OffsetFetchResponse:
-        """coordinator §8.2, for any other request: a read at the last committed offset."""
-        return self._fetch(request, group, self.committed_of_group(request.group_id))
-
-    def _fetch(
-        self,
-        request: OffsetFetchRequest,
-        group: ConsumerGroup | CommittedGroup | None,
-        stored: GroupOffsets,
-    ) -> OffsetFetchResponse:
-        if group is not None and (request.member_id is not None or request.member_epoch >= 0):
-            member = group.members.get(request.member_id or "")
-            if member is None:
-                return OffsetFetchResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-            is_current = member.member_epoch == request.member_epoch
-            if not is_current and self._context.rules.checks_epoch_of_fetch:
-                code = self._context.rules.stale_epoch_error(member)
-                return OffsetFetchResponse(error_code=code)
+        """coordinator §8.2. A request that requires stable offsets is shown the newest state, and
+        the host lets the answer go when that is committed; any other one is a read at the last
+        committed offset (``is_committed``). ``group`` is None if there is none."""
+        if group is not None:
+            try:
+                self._types[type(group)].check_fetch(group, request, is_committed=is_committed)
+            except GroupError as refusal:
+                return OffsetFetchResponse(error_code=refusal.code)
+        group_id = request.group_id
+        stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.partitions is None:
             return OffsetFetchResponse(offsets=self._all_known(stored, has_ids=has_ids))
@@ -248,17 +202,14 @@ class OffsetStore:
                 offsets[TopicPartition(name, number)] = stored[name, number].offset
         return offsets
 
-    def delete(
-        self, request: OffsetDeleteRequest, group: ConsumerGroup | ClassicGroup | None
-    ) -> Outcome:
+    def delete(self, request: OffsetDeleteRequest, group: Any) -> Outcome:
         """coordinator §8.3: topics that somebody subscribes to keep their offsets."""
         if group is None:
             return Outcome(OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND))
-        if isinstance(group, ClassicGroup):
-            try:
-                validate_delete(group)
-            except GroupError as refusal:
-                return Outcome(OffsetDeleteResponse(error_code=refusal.code))
+        try:
+            self._types[type(group)].check_offset_delete(group)
+        except GroupError as refusal:
+            return Outcome(OffsetDeleteResponse(error_code=refusal.code))
         stored = self.of_group(request.group_id)
         find = self._topics_of(request.wire_topics, 0)
         errors = {}
@@ -267,7 +218,7 @@ class OffsetStore:
             topic = find(partition.topic_id)
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 errors[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif _is_subscribed(group, topic.name):
+            elif group.is_subscribed_to(topic.name):
                 errors[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             else:
                 errors[partition] = ErrorCode.NONE
@@ -294,22 +245,22 @@ class OffsetStore:
             if topic == topic_name
         ]
 
-    def expired(
-        self, group_id: str, group: ConsumerGroup | ClassicGroup | None, *, now_ms: int
-    ) -> list[Record]:
+    def expired(self, group_id: str, group: Any, *, now_ms: int) -> list[Record]:
         """Tombstones of offsets whose retention is over (coordinator §8.5).
 
-        Topics that the group subscribes to are spared. The base is the time of the commit; in a
-        classic group that has lost its members, the time at which it did.
+        Topics that the group subscribes to are spared. From when retention counts, the type of
+        the group says; without a group, from the commit on.
         """
-        base_of = expiry_base(group) if isinstance(group, ClassicGroup) else _commit_time
+        base_of: Callable[[OffsetCommitValue], int] | None = time_of_commit
+        if group is not None:
+            base_of = self._types[type(group)].expiry_base(group)
         if base_of is None:
             return []
         retention_ms = self._context.config.offsets_retention_minutes * _MINUTE_MS
         rules = self._context.rules
         records: list[Record] = []
         for (topic, partition), value in sorted(self.of_group(group_id).items()):
-            is_subscribed = _is_subscribed(group, topic)
+            is_subscribed = group is not None and group.is_subscribed_to(topic)
             if value.expire_timestamp is not None:
                 is_over = not is_subscribed and now_ms >= value.expire_timestamp
             else:
@@ -328,11 +279,3 @@ def _unknown_topic(api_version: int) -> ErrorCode:
     if api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def _commit_time(value: OffsetCommitValue) -> int:
-    return value.commit_timestamp
-
-
-def _is_subscribed(group: ConsumerGroup | ClassicGroup | None, topic_name: str) -> bool:
-    return group is not None and group.is_subscribed_to(topic_name)

@@ -15,30 +15,47 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import Response
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
-
-__all__ = [
-    "CancelTimer",
-    "Completion",
-    "Outcome",
-    "ScheduleTimer",
-    "TimerCommand",
-    "TimerKey",
-    "Token",
-]
 
 Token = Hashable
 """The host's name for a request whose answer may come later; unique among those that wait."""
 
 
+class TimerKind(StrEnum):
+    """What a timer is for. Each group type has an enum of kinds of its own; the value is the name
+    in traces."""
+
+    @property
+    def group_type(self) -> str:
+        """The group type whose timers these are; empty for those of the whole shard."""
+        return ""
+
+    @property
+    def is_retried(self) -> bool:
+        """Is what the timer was to do tried again if its records cannot be written?"""
+        return True
+
+
+class ShardTimer(TimerKind):
+    """Timers that belong to no group."""
+
+    EXPIRY = "expiry"
+    """Expired offsets and empty groups are deleted (coordinator §8.5)."""
+    TOPIC_DELETED = "topic-deleted"
+    """The offsets of a topic go; its name takes the place of a member id."""
+
+
 class TimerKey(NamedTuple):
     """Identity of a timer: scheduling an existing key replaces it (coordinator §4.1)."""
 
-    kind: str
+    kind: TimerKind
     group_id: str
     member_id: str = ""
 
@@ -73,7 +90,7 @@ class Outcome:
 
     ``response`` answers the request when the records are committed. It is None for operations
     nobody waits for (timers), and for requests that are answered by a completion.
-    ``on_commit`` is opaque; None if nothing hangs on the commit. ``rebalances`` says what began
+    ``on_commit`` is None if nothing hangs on the commit. ``rebalances`` says what began
     with this operation, and why; it is for counting.
     """
 
@@ -81,5 +98,22 @@ class Outcome:
     records: tuple[Record, ...] = ()
     timers: tuple[TimerCommand, ...] = ()
     completions: tuple[Completion, ...] = ()
-    on_commit: object | None = None
+    on_commit: Continuation | None = None
     rebalances: tuple[Rebalance, ...] = ()
+
+
+class Continuation:
+    """What hangs on the commit of an outcome's records."""
+
+    __slots__ = ()
+
+    def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
+        """They are committed."""
+        return Outcome()
+
+    def write_failed(
+        self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
+    ) -> Outcome:
+        """They are not, as far as the host can tell, and gone if ``is_undone``; ``error`` is what
+        waiting clients are answered."""
+        return Outcome()

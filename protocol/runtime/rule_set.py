@@ -50,10 +50,6 @@ class RuleSet:
         return replace(self, changes=tuple(dict.fromkeys((*self.changes, *changes))))
 
 
-CORRECT_RULES = RuleSet()
-"""No version's peculiarities, and no defect."""
-
-
 def _applies(change: type, base: type) -> bool:
     return issubclass(base, change.__bases__[0])
 

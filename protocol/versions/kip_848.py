@@ -14,13 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
-from rebalance_sim.protocol.consumer.client_side.selection import (
-    assignment_key,
-    loses_computing_member,
-)
+from rebalance_sim.protocol.consumer.client_side.selection import loses_computing_member
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import TopicIds
+from rebalance_sim.protocol.consumer.timer_keys import assignment_key
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.versions.kafka_4_1 import Kafka41

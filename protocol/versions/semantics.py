@@ -14,14 +14,13 @@ from types import MappingProxyType
 
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.migration.group_semantics import GroupSemantics
 from rebalance_sim.protocol.runtime.discovery import declared_in
-from rebalance_sim.protocol.runtime.rule_set import RuleSet
 from rebalance_sim.protocol.versions.version import Version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Semantics(RuleSet):
+class Semantics(GroupSemantics):
     """A protocol version: correct rules, what the version changes in them, the defects it was
     shipped with, and those switched on in it.
 
@@ -31,11 +30,6 @@ class Semantics(RuleSet):
     name: str
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
-
-    @property
-    def coordinator(self) -> type[MigrationRules]:
-        """The rules of a group coordinator."""
-        return self.rules(MigrationRules)
 
     @property
     def member(self) -> type[MemberRules]:

@@ -23,7 +23,12 @@ from dataclasses import dataclass, replace
 from rebalance_sim.protocol.assignors.server import Assignor, GroupSpec
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.timer_keys import sync_key
+from rebalance_sim.protocol.consumer.timer_keys import (
+    assignment_key,
+    metadata_key,
+    session_key,
+    sync_key,
+)
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -128,7 +133,7 @@ class CaseStudyReplay:
     @property
     def group(self) -> ConsumerGroup:
         """The group as the coordinator holds it."""
-        return self.shard.coordinator.groups[GROUP_ID]
+        return self.shard.coordinator.groups_of(ConsumerGroup)[GROUP_ID]
 
     def play(self, step: CaseStep) -> ReplayedStep:
         """Carry out one step and compare."""
@@ -205,17 +210,17 @@ class CaseStudyReplay:
             case "classic_sync":
                 return self._classic_sync(step.member)
             case "session_timeout":
-                self._fire(TimerKey("session", GROUP_ID, step.member))
+                self._fire(session_key(GROUP_ID, step.member))
             case "compute_target":
                 self.assignor.script = {
                     member: partitions_of(names)
                     for member, names in step.expect(self.promotion).target.items()
                 }
-                self._fire(TimerKey("assignment", GROUP_ID))
+                self._fire(assignment_key(GROUP_ID))
             case "partitions_created":
                 self._topics[step.topic] = step.total
                 self.shard.update_image(image_of(self._topics))
-                self._fire(TimerKey("metadata", GROUP_ID))
+                self._fire(metadata_key(GROUP_ID))
             case _:
                 raise ReplayError(f"step {step.number}: no such action: {step.action}")
         return None
@@ -320,7 +325,7 @@ class CaseStudyReplay:
         self.shard.fire(key)
 
     def _has_group(self) -> bool:
-        return GROUP_ID in self.shard.coordinator.groups
+        return GROUP_ID in self.shard.coordinator.groups_of(ConsumerGroup)
 
 
 def differences(expected: CaseState, actual: CaseState) -> Iterator[str]:

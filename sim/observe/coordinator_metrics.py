@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.sync import LeaderAssignment
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
-from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.hosting.shard import Shard, ShardState
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
@@ -136,7 +137,7 @@ class CoordinatorMetrics:
         """What an outcome announced by ``on_commit`` is committed, and the host is about to hand it
         to the coordinator: a classic rebalance is complete with the leader's assignment."""
         if isinstance(on_commit, LeaderAssignment):
-            group = coordinator.classic_groups.get(on_commit.group_id)
+            group = coordinator.groups_of(ClassicGroup).get(on_commit.group_id)
             if (
                 group is not None
                 and group.state is ClassicGroupState.COMPLETING_REBALANCE
@@ -244,9 +245,9 @@ def _gauges(coordinators: Iterable[GroupCoordinator]) -> Iterator[tuple[str, int
     classic = dict.fromkeys(ClassicGroupState, 0)
     offset_count = 0
     for coordinator in coordinators:
-        for group in committed(coordinator.groups).values():
+        for group in committed(coordinator.groups_of(ConsumerGroup)).values():
             consumer[CommittedGroup(group).state] += 1
-        for classic_group in committed(coordinator.classic_groups).values():
+        for classic_group in committed(coordinator.groups_of(ClassicGroup)).values():
             classic[classic_group.state] += 1
         offset_count += coordinator.offsets.committed_count()
     classic_count = sum(classic.values())

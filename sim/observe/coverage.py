@@ -16,6 +16,7 @@ from collections import Counter
 from typing import Any
 
 from rebalance_sim.invariants.step import ClientView
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import StateChanged
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
@@ -77,7 +78,7 @@ class Coverage:
 
     def on_loaded(self, coordinator: GroupCoordinator) -> None:
         """A shard is active: a classic group that has grown too large starts over at once."""
-        for group in coordinator.classic_groups.values():
+        for group in coordinator.groups_of(ClassicGroup).values():
             if group.rebalance_cause is not None:
                 rebalance = Rebalance("classic", group.rebalance_cause)
                 self._other[f"rebalance.{rebalance.name}"] += 1

@@ -8,7 +8,7 @@ the two sides of that, so both are measured here.
 from __future__ import annotations
 
 from rebalance_sim.invariants.step import ShardView
-from rebalance_sim.protocol.consumer.consumer_group import GroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
     ConsumerGroupTargetAssignmentMetadata,
@@ -67,7 +67,7 @@ class EpochDelays:
             self.longest_assignment_ms = max(self.longest_assignment_ms, delay_ms)
 
     def _look_at(self, shard: ShardView, group_id: str, now_ms: int) -> None:
-        group = shard.coordinator.groups.get(group_id)
+        group = shard.coordinator.groups_of(ConsumerGroup).get(group_id)
         if group is None or group.state is GroupState.EMPTY:
             self._unassigned.pop(group_id, None)
             del self._unreconciled[group_id]

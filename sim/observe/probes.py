@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.sim.observe.sampling import Reading
 
@@ -48,7 +49,7 @@ def register_probes(world: World) -> None:
 def _group_readings(world: World) -> Iterator[Reading]:
     """Groups as their acting coordinators have them committed; nothing where there is none."""
     for shard in world.cluster.acting_shards():
-        groups = committed(shard.coordinator.groups)
+        groups = committed(shard.coordinator.groups_of(ConsumerGroup))
         for group_id in sorted(groups):
             group = CommittedGroup(groups[group_id])
             tags = (("group", group_id),)

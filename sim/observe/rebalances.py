@@ -12,13 +12,10 @@ While nothing of this goes on, nobody has to tell anything: ``is_watching`` is f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Container, Mapping
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
-from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState
-from rebalance_sim.protocol.consumer.consumer_group import GroupState
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
@@ -27,14 +24,6 @@ from rebalance_sim.sim.observe.ownership import Ownership
 __all__ = ["Rebalances"]
 
 _BUSY = (ClientState.RECONCILING, ClientState.ACKNOWLEDGING)
-_AT_REST = (
-    GroupState.STABLE,
-    GroupState.EMPTY,
-    GroupState.DEAD,
-    ClassicGroupState.STABLE,
-    ClassicGroupState.EMPTY,
-    ClassicGroupState.DEAD,
-)
 
 
 class Rebalances:
@@ -94,15 +83,12 @@ class Rebalances:
     def _look_at(self, group_id: str, group: _Group, shard: ShardView) -> None:
         """Is the group at rest, and who of the dead is out of it?"""
         coordinator = shard.coordinator
-        found: Any = coordinator.groups.get(group_id)
-        epoch = 0 if found is None else found.group_epoch
-        if found is None:
-            found = coordinator.classic_groups.get(group_id)
-            epoch = 0 if found is None else found.generation_id
-        members = {} if found is None else found.members
+        found = coordinator.project(group_id)
+        epoch = 0 if found is None else found.epoch
+        members: Container[str] = () if found is None else found.members
         for member_id in [m for m in group.crashed_ms if m not in members]:
             self.crash_detection.add(self._clock.now_ms - group.crashed_ms.pop(member_id))
-        if group.unsettled_since_ms is not None and (found is None or found.state in _AT_REST):
+        if group.unsettled_since_ms is not None and (found is None or found.is_settled):
             self.at_coordinator.add(self._clock.now_ms - group.unsettled_since_ms)
             group.unsettled_since_ms = None
             for name, client in self._groups[group_id].clients().items():
@@ -149,7 +135,7 @@ class Rebalances:
         if shard is None:
             return
         coordinator = shard.coordinator
-        found: Any = coordinator.groups.get(group_id) or coordinator.classic_groups.get(group_id)
+        found = coordinator.project(group_id)
         member_id = client.member.member_id
         if found is not None and member_id in found.members:
             self._of[group_id].crashed_ms[member_id] = self._clock.now_ms

@@ -78,11 +78,11 @@ class ClassicWorld(CoordinatorWorld):
     @property
     def classic(self) -> ClassicGroup:
         """The coordinator's classic group."""
-        return self.shard.coordinator.classic_groups[GROUP]
+        return self.shard.coordinator.groups_of(ClassicGroup)[GROUP]
 
     def classic_or_none(self) -> ClassicGroup | None:
         """The same, where there may be none."""
-        return self.shard.coordinator.classic_groups.get(GROUP)
+        return self.shard.coordinator.groups_of(ClassicGroup).get(GROUP)
 
     def join_group(
         self,

@@ -12,6 +12,7 @@ from typing import Any
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.property import Violation
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
@@ -321,7 +322,7 @@ class CoordinatorWorld:
     @property
     def group(self) -> Any:
         """The coordinator's group."""
-        return self.shard.coordinator.groups[GROUP]
+        return self.shard.coordinator.groups_of(ConsumerGroup)[GROUP]
 
     @property
     def violated(self) -> list[str]:

@@ -14,7 +14,8 @@ from coordinator_world import CONFIG, GROUP, ORDERS, CoordinatorWorld, orders
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.consumer.removal import group_tombstones
-from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
@@ -391,7 +392,7 @@ def forgets_timer() -> CoordinatorWorld:
 def impatient_timer() -> CoordinatorWorld:
     world = settled()
     world.now_ms = 1_000
-    world.fire(TimerKey("session", GROUP, "a"))
+    world.fire(session_key(GROUP, "a"))
     return world
 
 

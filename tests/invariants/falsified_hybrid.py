@@ -12,7 +12,10 @@ from falsified_classic import FALSIFIED
 from falsified_coordinator import epoch_record, mutant
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.operation import Operation
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
@@ -126,7 +129,7 @@ def hybrid_parks() -> ClassicWorld:
 
 
 def arm(bench: ClassicWorld, kind: str, member_id: str) -> None:
-    key = TimerKey(kind, GROUP, member_id)
+    key = TimerKey(ConsumerTimer(kind), GROUP, member_id)
     bench.shard.armed_timers[key] = ScheduleTimer(key, bench.now_ms + 60_000)
 
 
@@ -253,9 +256,9 @@ def conversion_half_undone() -> ClassicWorld:
     bench.commits_at_once = False
     bench.join("X")
     coordinator = bench.shard.coordinator
-    del coordinator.groups[GROUP]
+    del coordinator.groups_of(ConsumerGroup)[GROUP]
     group.remove(bench.ids["B"])
-    coordinator.classic_groups[GROUP] = group  # type: ignore[index]
+    coordinator.groups_of(ClassicGroup)[GROUP] = group  # type: ignore[index]
     cut_log(bench, end)
     return bench
 
@@ -268,7 +271,7 @@ def conversion_back_half_undone() -> ClassicWorld:
     bench.commits_at_once = False
     bench.heartbeat("X", -1)
     bench.held.clear()
-    bench.shard.coordinator.groups[GROUP] = group
+    bench.shard.coordinator.groups_of(ConsumerGroup)[GROUP] = group
     cut_log(bench, end)
     bench.written(Downgrade(group_id=GROUP), Outcome(), "lost")
     return bench

@@ -7,6 +7,7 @@ from dataclasses import replace
 from coordinator_world import GROUP, CoordinatorWorld
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
@@ -51,7 +52,7 @@ ACTIONS = st.lists(
 def play(world: CoordinatorWorld, action: tuple[str, str, int]) -> None:
     """Do one thing to the coordinator."""
     verb, name, number = action
-    group = world.shard.coordinator.groups.get(GROUP)
+    group = world.shard.coordinator.groups_of(ConsumerGroup).get(GROUP)
     member = group.members.get(name) if group else None
     epoch = member.member_epoch if member else number
     instance = INSTANCES.get(name)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from random_history import ACTIONS, RANDOM_CONFIG, play
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -144,7 +145,7 @@ def test_both_checks_find_an_ownership_entry_that_was_lost_with_its_step(before,
     world = Compared(config=RANDOM_CONFIG)
     for action in before:
         play(world, action)
-    group = world.shard.coordinator.groups.get(GROUP)
+    group = world.shard.coordinator.groups_of(ConsumerGroup).get(GROUP)
     if group is None or not group.current_partition_epoch:
         return
     lost = sorted(group.current_partition_epoch)[number % len(group.current_partition_epoch)]

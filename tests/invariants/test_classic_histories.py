@@ -13,6 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 
 NAMES = ("A", "B", "C", "sD", "sE")
 """Those that begin with s are static; both of them share an instance id in mixed groups."""
@@ -111,7 +112,7 @@ MIXED_ACTIONS = st.lists(
 def play_mixed(world: ClassicWorld, action: tuple[str, str, int]) -> None:
     """Do one thing to the coordinator; members act on what it has of them, or nearly so."""
     verb, name, number = action
-    group = world.shard.coordinator.groups.get(GROUP)
+    group = world.shard.coordinator.groups_of(ConsumerGroup).get(GROUP)
     member = group.members.get(world.ids.get(name, name)) if group else None
     instance = "i" if name.startswith("s") else None
     assigned = frozenset(member.assigned) if member else frozenset()

@@ -6,6 +6,7 @@ from typing import Any
 
 from _kafka import Context
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -70,7 +71,7 @@ class Classic(Context):
 
     @property
     def cg(self):
-        return self.coordinator.classic_groups[GID]
+        return self.coordinator.groups_of(ClassicGroup)[GID]
 
     @property
     def gstate(self) -> str:

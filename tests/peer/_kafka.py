@@ -11,6 +11,7 @@ from typing import Any
 
 from peer import show, tps
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
@@ -110,7 +111,7 @@ class Context:
 
     @property
     def group(self):
-        return self.coordinator.groups[G]
+        return self.coordinator.groups_of(ConsumerGroup)[G]
 
     def replay(self, *records: Any) -> None:
         for record in records:

@@ -11,6 +11,7 @@ from _kafka import Context, G
 from peer import add, cannot, same
 
 from rebalance_sim.protocol.assignors.server import PartitionAssignorError
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMetadata,
@@ -474,14 +475,19 @@ def _(v):
     image = MetadataImage([Topic(topic_id=t, name=t, partition_count=1) for t in "abcd"], version=2)
     c.shard.update_image(image)
     for group in subs:
-        c.coordinator.groups[group].metadata_refresh_deadline_ms = c.shard.now_ms + 5000
-        c.coordinator.groups[group].metadata_refresh_epoch = 0
+        c.coordinator.groups_of(ConsumerGroup)[group].metadata_refresh_deadline_ms = (
+            c.shard.now_ms + 5000
+        )
+        c.coordinator.groups_of(ConsumerGroup)[group].metadata_refresh_epoch = 0
     c.shard.update_image(
         image.with_topic(Topic(topic_id="b", name="b", partition_count=3))
         .without_topic("d")
         .with_topic(Topic(topic_id="e", name="e", partition_count=2))
     )
-    due = {g: c.coordinator.groups[g].metadata_refresh_deadline_ms <= c.shard.now_ms for g in subs}
+    due = {
+        g: c.coordinator.groups_of(ConsumerGroup)[g].metadata_refresh_deadline_ms <= c.shard.now_ms
+        for g in subs
+    }
     same(due, {"group1": True, "group2": True, "group3": True, "group4": True, "group5": False})
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from _classic import GID, Classic, member_value, subscription, value
 from peer import add, cannot, same, tps
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata, JoinGroupProtocol
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.records import GroupMetadata
@@ -87,7 +89,13 @@ def _(v):
             f"current m S {e}/0 []",
         ],
     )
-    same((GID in c.coordinator.groups, GID in c.coordinator.classic_groups), (True, False))
+    same(
+        (
+            GID in c.coordinator.groups_of(ConsumerGroup),
+            GID in c.coordinator.groups_of(ClassicGroup),
+        ),
+        (True, False),
+    )
 
 
 @test("testConsumerGroupHeartbeatWithStableClassicGroup")
@@ -287,7 +295,13 @@ def _(v):
     c = Classic(v, create=False, group_consumer_migration_policy="downgrade", group_max_size=1)
     c.seed(10, {"1": {}, "2": dict(classic=classic()), "3": dict(classic=classic())}, {}, group=GID)
     c.beat("1", -1, timeout=5000, group=GID)
-    same((GID in c.coordinator.groups, GID in c.coordinator.classic_groups), (True, False))
+    same(
+        (
+            GID in c.coordinator.groups_of(ConsumerGroup),
+            GID in c.coordinator.groups_of(ClassicGroup),
+        ),
+        (True, False),
+    )
 
 
 @test("testClassicGroupJoinWithEmptyConsumerGroup")
@@ -299,7 +313,7 @@ def _(v):
         (c.code(h), c.records[:3]),
         ("MEMBER_ID_REQUIRED", ["target epoch x", "partition metadata x", "epoch x"]),
     )
-    same(GID in c.coordinator.classic_groups, True)
+    same(GID in c.coordinator.groups_of(ClassicGroup), True)
 
 
 def replaced_by_classic(v, changed):
@@ -318,8 +332,8 @@ def replaced_by_classic(v, changed):
         hash_of="foo bar",
         group=GID,
     )
-    c.coordinator.groups[GID].metadata_refresh_deadline_ms = 10**12
-    c.coordinator.groups[GID].metadata_refresh_epoch = 10
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_deadline_ms = 10**12
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_epoch = 10
     h = c.ask(instance="i", metadata=subscription(("foo", "bar") if changed else ("foo",)))
     new = c.got(h).member_id
     r = c.records
@@ -464,8 +478,8 @@ def _(v):
         hash_of="foo",
         group=GID,
     )
-    c.coordinator.groups[GID].metadata_refresh_deadline_ms = 10**12
-    c.coordinator.groups[GID].metadata_refresh_epoch = 10
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_deadline_ms = 10**12
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_epoch = 10
     answer = c.got(c.ask(instance="i", metadata=subscription(("foo",)), known=True))
     new = answer.member_id
     same(
@@ -508,8 +522,8 @@ def _(v):
         hash_of="foo bar zar",
         group=GID,
     )
-    c.coordinator.groups[GID].metadata_refresh_deadline_ms = 10**12
-    c.coordinator.groups[GID].metadata_refresh_epoch = 11
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_deadline_ms = 10**12
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_epoch = 11
     c.mock.next = {"m1": tps("foo:0 zar:0"), "m2": tps("bar:0 foo:1")}
     answer = c.got(c.ask("m1", metadata=subscription(("foo", "bar", "zar"))))
     r = c.records
@@ -565,8 +579,8 @@ def _(v):
         hash_of="foo bar",
         group=GID,
     )
-    c.coordinator.groups[GID].metadata_refresh_deadline_ms = 10**12
-    c.coordinator.groups[GID].metadata_refresh_epoch = 11
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_deadline_ms = 10**12
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_epoch = 11
     c.mock.next = {"m1": tps("foo:0,1 zar:0"), "m2": tps("bar:0")}
 
     def join():
@@ -835,8 +849,8 @@ def _(v):
         hash_of="foo bar",
         group=GID,
     )
-    c.coordinator.groups[GID].metadata_refresh_deadline_ms = 10**12
-    c.coordinator.groups[GID].metadata_refresh_epoch = 10
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_deadline_ms = 10**12
+    c.coordinator.groups_of(ConsumerGroup)[GID].metadata_refresh_epoch = 10
     c.ask("m1", session=5000, rebalance=45000, metadata=subscription(("foo", "bar"), "foo:0"))
     same((c.timer("mixed-sync", "m1", GID), c.timer("session", "m1", GID)), (45000, 5000))
     c.live("m2", 9)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from _classic import Classic, member_value, value
 from peer import add, cannot, same
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
@@ -174,7 +176,7 @@ def _(v):
     m = c.got(c.ask(known=True, group=F)).member_id
     c.ask(m, known=True, group=F, session=5000, rebalance=5000)
     c.sleep(3000)
-    same(c.coordinator.classic_groups[F].state.value, "CompletingRebalance")
+    same(c.coordinator.groups_of(ClassicGroup)[F].state.value, "CompletingRebalance")
     same(c.commit(member=m, epoch=1), "REBALANCE_IN_PROGRESS")
 
 
@@ -214,7 +216,7 @@ def _(v):
     same(c.commit(member="member", epoch=1, retention=1234), "NONE")
     same(c.sleep(2500), [])
     c.sleep(2500)
-    same("member" in c.coordinator.classic_groups[F].members, False)
+    same("member" in c.coordinator.groups_of(ClassicGroup)[F].members, False)
 
 
 @test("testSimpleGroupOffsetCommit")
@@ -223,7 +225,7 @@ def _(v):
     same((c.commit(), c.records), ("NONE", ["offset bar-0 100"]))
     same(
         (
-            F in c.coordinator.classic_groups,
+            F in c.coordinator.groups_of(ClassicGroup),
             c.raw[0].value.expire_timestamp,
             c.raw[0].value.leader_epoch,
         ),
@@ -508,7 +510,7 @@ def _(v):
     c.with_member()
     c.store(F, "topic", 0)
     c.ask("member", group=F, protos=("range", "roundrobin"))
-    g = c.coordinator.classic_groups[F]
+    g = c.coordinator.groups_of(ClassicGroup)[F]
     same(
         [c.spell(r) for r in c.coordinator.offsets.expired(F, g, now_ms=10**12)]
         if g.state.value != "Stable"
@@ -524,7 +526,9 @@ def _(v):
     c.store(F, "first", 0), c.store(F, "second", 0), c.store(F, "second", 1, at=500)
 
     def clean(now):
-        records = c.coordinator.offsets.expired(F, c.coordinator.groups[F], now_ms=now)
+        records = c.coordinator.offsets.expired(
+            F, c.coordinator.groups_of(ConsumerGroup)[F], now_ms=now
+        )
         c.replay(*records)
         return [c.spell(r) for r in records]
 

@@ -165,11 +165,11 @@ class ClassicBench:
 
     @property
     def group(self) -> ClassicGroup:
-        return self.shard.coordinator.classic_groups[GROUP_ID]
+        return self.shard.coordinator.groups_of(ClassicGroup)[GROUP_ID]
 
     @property
     def consumers(self) -> ConsumerGroup:
-        return self.shard.coordinator.groups[GROUP_ID]
+        return self.shard.coordinator.groups_of(ConsumerGroup)[GROUP_ID]
 
     @property
     def state(self) -> ClassicGroupState:

@@ -260,7 +260,7 @@ class ClassicStory:
     @property
     def group(self) -> ClassicGroup:
         """The group, as the coordinator has it."""
-        return self.shard.coordinator.classic_groups[GROUP_ID]
+        return self.shard.coordinator.groups_of(ClassicGroup)[GROUP_ID]
 
     def owned(self) -> dict[str, str]:
         """Who owns what: name -> ``foo-0 foo-1``."""

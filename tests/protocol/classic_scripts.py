@@ -10,6 +10,7 @@ from collections.abc import Callable
 from classic_driver import ClassicStory
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (
     CallbackKind,
@@ -148,7 +149,7 @@ class Generations:
         self.owner: dict[tuple[str, int], str] = {}
 
     def look(self) -> None:
-        group = self.story.shard.coordinator.classic_groups.get("group")
+        group = self.story.shard.coordinator.groups_of(ClassicGroup).get("group")
         if group is None or group.state is not ClassicGroupState.STABLE:
             return
         if group.generation_id == self.seen:

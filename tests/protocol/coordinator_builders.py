@@ -13,6 +13,7 @@ import pytest
 from assignor_builders import parts
 
 from rebalance_sim.protocol.assignors.server import PartitionAssignorError, SubscriptionType
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
@@ -272,7 +273,7 @@ class Bench:
 
     @property
     def group(self) -> ConsumerGroup:
-        return self.shard.coordinator.groups[GROUP_ID]
+        return self.shard.coordinator.groups_of(ConsumerGroup)[GROUP_ID]
 
     def member(self, member_id: str) -> Member:
         return self.group.members[member_id]
@@ -337,8 +338,11 @@ def state_of(subject: GroupCoordinator | ConsumerGroup) -> dict[str, Any]:
     """All hard and derived state, of one group or of a whole coordinator; soft state left out."""
     if isinstance(subject, GroupCoordinator):
         return {
-            "groups": {group_id: state_of(group) for group_id, group in subject.groups.items()},
-            "simple": set(subject.simple_groups),
+            "groups": {
+                group_id: state_of(group)
+                for group_id, group in subject.groups_of(ConsumerGroup).items()
+            },
+            "simple": simple_groups(subject),
             "offsets": {g: dict(subject.offsets.of_group(g)) for g in subject.offsets.group_ids()},
         }
     fields = {name: value for name, value in vars(subject).items() if name not in _SOFT}
@@ -408,3 +412,8 @@ def recount(group: ConsumerGroup) -> dict[str, Any]:
         "subscription_type": SubscriptionType("homogeneous" if is_alike else "heterogeneous"),
         "state": state,
     }
+
+
+def simple_groups(coordinator: GroupCoordinator) -> set[str]:
+    """Ids of the groups that exist only for their offsets."""
+    return {i for i, group in coordinator.groups_of(ClassicGroup).items() if group.is_simple}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from classic_builders import ClassicBench, codes, held
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 NONE, LATE = ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -42,4 +43,4 @@ def test_a_group_is_gone_when_its_first_write_is_undone() -> None:
         )
     )
     assert codes(bench.joined("A"), bench.joined("B")) == [ErrorCode.NOT_COORDINATOR] * 2
-    assert not shard.coordinator.classic_groups
+    assert not shard.coordinator.groups_of(ClassicGroup)

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, ClassicBench, codes, spelled, subscription
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.records import OffsetCommit, Record
@@ -89,7 +91,7 @@ def last_static_seat_becomes_classic(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics)
     bench.consume("X", instance_id="i")
     bench.send_join("A", instance="i")
-    return "classic" if GROUP_ID in bench.shard.coordinator.classic_groups else "consumer"
+    return "classic" if GROUP_ID in bench.shard.coordinator.groups_of(ClassicGroup) else "consumer"
 
 
 def conversion_before_the_first_sync(semantics: Semantics) -> Any:
@@ -142,7 +144,7 @@ def load(semantics: Semantics, records: list[Record]) -> str:
     except ReplayError:
         return "the load fails"
     coordinator.on_loaded(now_ms=0)
-    return f"{len(coordinator.groups)} groups"
+    return f"{len(coordinator.groups_of(ConsumerGroup))} groups"
 
 
 def nothing(record: Record) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscription
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -60,7 +61,7 @@ def test_an_instance_id_of_a_pending_id_is_an_error_of_the_server() -> None:
 def test_a_session_timeout_outside_the_bounds_creates_no_group(session_ms: int) -> None:
     bench = ClassicBench()
     assert codes(bench.send_join("A", session_ms=session_ms)) == [ErrorCode.INVALID_SESSION_TIMEOUT]
-    assert not bench.shard.coordinator.classic_groups
+    assert not bench.shard.coordinator.groups_of(ClassicGroup)
     assert not bench.shard.batches
 
 
@@ -69,7 +70,7 @@ def test_an_id_of_a_group_that_is_not_there_is_unknown_and_creates_no_group() ->
     response = bench.send_join("A", member_id="somebody")
     assert response is not None
     assert (response.error_code, response.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "somebody")
-    assert not bench.shard.coordinator.classic_groups
+    assert not bench.shard.coordinator.groups_of(ClassicGroup)
 
 
 def test_a_join_without_a_group_id_is_refused() -> None:

@@ -6,6 +6,7 @@ import pytest
 from classic_builders import SESSION_MS, ClassicBench, codes
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -177,8 +178,8 @@ def test_a_session_of_a_member_that_is_gone_ends_without_effect() -> None:
     bench.shard.coordinator.fire(key, now_ms=bench.shard.now_ms)
 
 
-@pytest.mark.parametrize("kind", ["classic-session", "classic-join", "classic-sync"])
-def test_timers_of_a_group_that_is_gone_do_nothing(kind: str) -> None:
+@pytest.mark.parametrize("kind", ClassicTimer)
+def test_timers_of_a_group_that_is_gone_do_nothing(kind: ClassicTimer) -> None:
     bench = ClassicBench()
     outcome = bench.shard.coordinator.fire(TimerKey(kind, "gone", "A"), now_ms=0)
     assert (outcome.records, outcome.timers, outcome.completions) == ((), (), ())

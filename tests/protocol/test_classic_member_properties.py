@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients.java.classic import ClassicState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def assert_exclusive(story: ClassicStory) -> None:
     """No two members of the present generation own the same partition."""
-    groups = story.shard.coordinator.classic_groups
+    groups = story.shard.coordinator.groups_of(ClassicGroup)
     if "group" not in groups:
         return
     group = groups["group"]

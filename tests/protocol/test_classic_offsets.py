@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, subscription
+from coordinator_builders import simple_groups
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest, ListGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -113,11 +115,11 @@ def test_a_commit_from_outside_makes_a_simple_group_that_a_join_takes_over() -> 
     bench = ClassicBench()
     bench.commit_offset("", -1)
     assert bench.group.is_simple
-    assert bench.shard.coordinator.simple_groups == {GROUP_ID}
+    assert simple_groups(bench.shard.coordinator) == {GROUP_ID}
     assert bench.commit_offset("A", 0) is UNKNOWN
     bench.stable("A")
     assert not bench.group.is_simple
-    assert bench.shard.coordinator.simple_groups == frozenset()
+    assert simple_groups(bench.shard.coordinator) == set()
     assert fetched(bench) == 5
 
 
@@ -162,7 +164,7 @@ def test_the_retention_of_an_empty_group_counts_from_when_it_became_empty() -> N
     assert fetched(bench) == 5
     expire_after(bench, 1)
     assert bench.wrote() == "1† 2†"
-    assert GROUP_ID not in bench.shard.coordinator.classic_groups
+    assert GROUP_ID not in bench.shard.coordinator.groups_of(ClassicGroup)
 
 
 def test_a_simple_group_counts_from_the_commit() -> None:
@@ -174,7 +176,7 @@ def test_a_simple_group_counts_from_the_commit() -> None:
     expire_after(bench, 59)
     assert fetched(bench) == 5
     expire_after(bench, 1)
-    assert GROUP_ID not in bench.shard.coordinator.classic_groups
+    assert GROUP_ID not in bench.shard.coordinator.groups_of(ClassicGroup)
 
 
 def keep_alive(bench: ClassicBench, minutes: int) -> None:
@@ -207,7 +209,7 @@ def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
     bench = with_offset()
     bench.leave("A")
     expire_after(bench, 1)
-    assert GROUP_ID not in bench.shard.coordinator.classic_groups
+    assert GROUP_ID not in bench.shard.coordinator.groups_of(ClassicGroup)
     assert bench.wrote() == "2†"
 
 

@@ -103,7 +103,7 @@ class RandomHistory(RuleBasedStateMachine):
     # -- what must hold --------------------------------------------------------------------
 
     def group(self) -> ClassicGroup | None:
-        return self.bench.shard.coordinator.classic_groups.get(GROUP_ID)
+        return self.bench.shard.coordinator.groups_of(ClassicGroup).get(GROUP_ID)
 
     def answer(self, response: Any) -> None:
         if response is not None and response.error_code is ErrorCode.NONE:

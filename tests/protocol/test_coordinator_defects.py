@@ -14,6 +14,7 @@ import test_classic_defects
 import test_client_side_defects
 from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
@@ -172,7 +173,7 @@ def leave_then_failover_to_a_compacted_log(semantics: Semantics) -> Any:
     live = bench.assigned("B"), len(bench.group.current_partition_epoch)
     log = compacted(bench.shard.records(), keeps_tombstones=False)
     loaded = load(semantics, log, strict=False)
-    return live, sorted(loaded.groups["group"].members)
+    return live, sorted(loaded.groups_of(ConsumerGroup)["group"].members)
 
 
 def leave(semantics: Semantics) -> Any:
@@ -282,7 +283,7 @@ def outcome_of_load(semantics: Semantics, log: list[Record]) -> str:
         loaded = load(semantics, log, strict=False)
     except ReplayError as error:
         return f"fails: {error}"
-    return f"loads {sorted(loaded.groups)}"
+    return f"loads {sorted(loaded.groups_of(ConsumerGroup))}"
 
 
 ALL = "foo-0 foo-1 foo-2"

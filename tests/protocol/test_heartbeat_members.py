@@ -10,8 +10,10 @@ from coordinator_builders import (
     assert_refused,
     both_versions,
     parts,
+    simple_groups,
 )
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 GREATER = (
@@ -43,7 +45,7 @@ def test_no_later_heartbeat_makes_a_group() -> None:
 def test_a_refused_first_join_leaves_no_group_behind() -> None:
     bench = Bench()
     bench.join("A", subscribed_topic_regex="(")
-    assert bench.shard.coordinator.groups == {}
+    assert bench.shard.coordinator.groups_of(ConsumerGroup) == {}
 
 
 def test_a_group_of_offsets_only_gives_way_to_a_join_and_keeps_its_offsets() -> None:
@@ -55,7 +57,7 @@ def test_a_group_of_offsets_only_gives_way_to_a_join_and_keeps_its_offsets() -> 
     assert_accepted(bench.join("A"))
     assert bench.wrote == "2† 5A 3 7A 6 8A"
     assert bench.fetched("foo-0") == {"foo-0": 5}
-    assert bench.shard.coordinator.simple_groups == set()
+    assert simple_groups(bench.shard.coordinator) == set()
 
 
 # -- coordinator H2 capacity ---------------------------------------------------------------

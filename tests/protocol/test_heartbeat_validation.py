@@ -15,6 +15,8 @@ from coordinator_builders import (
     parts,
 )
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+
 BLANK = "MemberId can't be empty."
 NO_SUBSCRIPTION = (
     "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
@@ -50,7 +52,7 @@ def test_a_join_that_breaks_one_rule_is_refused_for_it(version: str, rule: str) 
     fields, code, message = BROKEN_JOINS[rule]
     assert_refused(bench.send(join_request(**fields)), code, message)
     assert bench.wrote == ""
-    assert bench.shard.coordinator.groups == {}
+    assert bench.shard.coordinator.groups_of(ConsumerGroup) == {}
 
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(BROKEN_JOINS, 2)))
@@ -89,7 +91,7 @@ def test_a_pattern_that_does_not_compile_is_refused_last(version: str) -> None:
     bench = Bench(version)
     bad = {"subscribed_topic_regex": "(fo"}
     assert_refused(bench.send(join_request(**bad)), "INVALID_REGULAR_EXPRESSION", BAD_REGEX)
-    assert bench.shard.coordinator.groups == {}
+    assert bench.shard.coordinator.groups_of(ConsumerGroup) == {}
     response = bench.send(join_request(**bad, server_assignor="nope"))
     assert_refused(response, "UNSUPPORTED_ASSIGNOR", NO_ASSIGNOR)
 

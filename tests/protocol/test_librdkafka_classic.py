@@ -10,6 +10,7 @@ from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, LIBRDKAFKA_ASSIGNORS
 from rebalance_sim.protocol.assignors.classic.sticky import StickyUserData
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
     ClientState,
@@ -148,7 +149,7 @@ def test_a_member_that_was_forgotten_loses_its_partitions_and_joins_as_another_o
     story = two_members()
     a = story.member("a")
     old_id = a.member_id
-    story.shard.coordinator.classic_groups.clear()
+    story.shard.coordinator.groups_of(ClassicGroup).clear()
     story.run_for(6_000)
     assert "onPartitionsLost" in [kind for kind, _ in story.callbacks("a")]
     assert a.member_id not in ("", old_id)

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from librdkafka_classic_driver import LibrdkafkaClassicStory
 
 from rebalance_sim.protocol.assignors.classic import LIBRDKAFKA_ASSIGNORS
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 def assert_exclusive(story: LibrdkafkaClassicStory) -> None:
     """No two members of the present generation that are steady own the same partition."""
-    group = story.shard.coordinator.classic_groups.get("group")
+    group = story.shard.coordinator.groups_of(ClassicGroup).get("group")
     if group is None:
         return
     owners: dict[TopicPartition, str] = {}

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, spelled, subscription
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -28,8 +31,10 @@ def owned(*numbers: int) -> frozenset[TopicPartition]:
 
 def is_classic(bench: ClassicBench) -> bool:
     coordinator = bench.shard.coordinator
-    assert (GROUP_ID in coordinator.groups) != (GROUP_ID in coordinator.classic_groups)
-    return GROUP_ID in coordinator.classic_groups
+    assert (GROUP_ID in coordinator.groups_of(ConsumerGroup)) != (
+        GROUP_ID in coordinator.groups_of(ClassicGroup)
+    )
+    return GROUP_ID in coordinator.groups_of(ClassicGroup)
 
 
 def mixed(*classic: str, **options: Any) -> ClassicBench:
@@ -102,11 +107,15 @@ def test_a_classic_member_that_goes_from_classic_members_converts_as_well() -> N
     assert bench.members() == {"A", "X"}
 
 
-@pytest.mark.parametrize("kind", ["mixed-join", "mixed-sync", "session"])
-def test_a_classic_member_that_expires_may_leave_only_classic_members_behind(kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", [ConsumerTimer.REJOIN, ConsumerTimer.RESYNC, ConsumerTimer.SESSION]
+)
+def test_a_classic_member_that_expires_may_leave_only_classic_members_behind(
+    kind: ConsumerTimer,
+) -> None:
     bench = mixed("A", "B")
     bench.send_join("X", member_id="X")
-    if kind == "mixed-join":
+    if kind is ConsumerTimer.REJOIN:
         bench.consumers.awaited_rejoins.add(bench.id("B"))
     key = next(k for k in bench.shard.timers if k.kind == "session")._replace(
         kind=kind, member_id=bench.id("B")
@@ -277,7 +286,7 @@ def test_a_write_that_never_happened_leaves_the_consumer_group_as_it_was() -> No
     )
     assert isinstance(outcome.on_commit, Downgrade)
     coordinator.write_failed(outcome.on_commit, ErrorCode.NOT_COORDINATOR, is_undone=True, now_ms=0)
-    assert GROUP_ID not in coordinator.classic_groups
+    assert GROUP_ID not in coordinator.groups_of(ClassicGroup)
     assert bench.consumers.members == before
 
 

@@ -51,10 +51,10 @@ class RandomMigration(RuleBasedStateMachine):
         self.has_loaded = False
 
     def classic_group(self) -> ClassicGroup | None:
-        return self.bench.shard.coordinator.classic_groups.get(GROUP_ID)
+        return self.bench.shard.coordinator.groups_of(ClassicGroup).get(GROUP_ID)
 
     def consumer_group(self) -> ConsumerGroup | None:
-        return self.bench.shard.coordinator.groups.get(GROUP_ID)
+        return self.bench.shard.coordinator.groups_of(ConsumerGroup).get(GROUP_ID)
 
     def generation_of(self, name: str) -> int:
         group = self.consumer_group()
@@ -229,13 +229,19 @@ class RandomMigration(RuleBasedStateMachine):
         records: list[Record] = list(self.bench.shard.records())
         for record in records:
             follower.shard.coordinator.replay(record, strict=False)
-        mine, theirs = self.consumer_group(), follower.shard.coordinator.groups.get(GROUP_ID)
+        mine, theirs = (
+            self.consumer_group(),
+            follower.shard.coordinator.groups_of(ConsumerGroup).get(GROUP_ID),
+        )
         assert (mine is None) == (theirs is None)
         if mine is not None and theirs is not None:
             assert mine.members == theirs.members
             assert mine.target_assignment == theirs.target_assignment
             assert mine.group_epoch == theirs.group_epoch
-        soft, loaded = self.classic_group(), follower.shard.coordinator.classic_groups.get(GROUP_ID)
+        soft, loaded = (
+            self.classic_group(),
+            follower.shard.coordinator.groups_of(ClassicGroup).get(GROUP_ID),
+        )
         assert (soft is None) == (loaded is None)
 
     def teardown(self) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from classic_builders import GROUP_ID, SESSION_MS, ClassicBench, codes, subscription, text
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import ClassicTimer
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
@@ -35,7 +38,7 @@ def test_the_whole_conversion_and_the_join_are_one_batch() -> None:
     response = bench.consume("X")
     assert (response.error_code, response.member_epoch) == (ErrorCode.NONE, 3)
     assert bench.wrote() == "2† 5 5 3 7 7 6 8 8 5 3 7 7 6 8"
-    assert GROUP_ID not in bench.shard.coordinator.classic_groups
+    assert GROUP_ID not in bench.shard.coordinator.groups_of(ClassicGroup)
 
 
 def test_members_keep_what_they_have_and_the_generation_becomes_their_epoch() -> None:
@@ -64,7 +67,7 @@ def test_sessions_go_on_with_each_members_own_timeout_and_classic_timers_stop() 
     assert bench.due_ms("session", "A") == bench.shard.now_ms + 7_000
     assert bench.timers() >= {"session A", "session B", "session X"}
     for name in "ABC":
-        key = TimerKey("classic-session", GROUP_ID, bench.id(name))
+        key = TimerKey(ClassicTimer.SESSION, GROUP_ID, bench.id(name))
         assert bench.shard.fire(key) == Outcome(), "it dies on the kind of group that it finds"
     assert bench.timers() == {"session A", "session B", "session X"}
 
@@ -141,7 +144,9 @@ def test_in_the_very_first_join_phase_nothing_is_selected_yet(
     bench.join("A")
     assert bench.consume("X").error_code is code
     assert codes(bench.joined("A")) == [ErrorCode.REBALANCE_IN_PROGRESS]
-    assert (GROUP_ID in bench.shard.coordinator.groups) == (code is ErrorCode.NONE)
+    assert (GROUP_ID in bench.shard.coordinator.groups_of(ConsumerGroup)) == (
+        code is ErrorCode.NONE
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +161,9 @@ def test_in_a_join_phase_the_last_generation_may_have_used_what_a_newcomer_does_
     bench.join("B", protocols=("sticky",))
     assert bench.state is PREPARING
     assert bench.consume("X").error_code is code
-    assert (GROUP_ID in bench.shard.coordinator.groups) == (code is ErrorCode.NONE)
+    assert (GROUP_ID in bench.shard.coordinator.groups_of(ConsumerGroup)) == (
+        code is ErrorCode.NONE
+    )
 
 
 # -- what forbids it -----------------------------------------------------------------------
@@ -216,7 +223,7 @@ def test_a_join_that_is_refused_after_all_converts_nothing() -> None:
     assert codes(bench.joined("A")) == [ErrorCode.REBALANCE_IN_PROGRESS], "too late to take back"
     assert len(bench.shard.batches) == batches
     assert bench.state is PREPARING
-    assert GROUP_ID not in bench.shard.coordinator.groups
+    assert GROUP_ID not in bench.shard.coordinator.groups_of(ConsumerGroup)
 
 
 def test_unreadable_metadata_cannot_be_converted() -> None:
@@ -279,7 +286,10 @@ def test_every_prefix_of_batches_gives_one_group_and_loads() -> None:
             for record in records:
                 fresh.replay(record, strict=False)
         fresh.on_loaded(now_ms=0)
-        is_classic, is_consumer = GROUP_ID in fresh.classic_groups, GROUP_ID in fresh.groups
+        is_classic, is_consumer = (
+            GROUP_ID in fresh.groups_of(ClassicGroup),
+            GROUP_ID in fresh.groups_of(ConsumerGroup),
+        )
         assert is_classic != is_consumer
         kinds.append("classic" if is_classic else "consumer")
     assert kinds[0] == kinds[-1] == "classic"

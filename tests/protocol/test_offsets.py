@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from coordinator_builders import GROUP_ID, Bench, both_versions, parts
+from coordinator_builders import GROUP_ID, Bench, both_versions, parts, simple_groups
 
 from rebalance_sim.protocol.wire.consumer_messages import Request
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -68,14 +68,14 @@ def test_who_is_no_member_commits_to_missing_simple_and_empty_groups(member_id: 
     bench = Bench()
     assert commit(bench, member_id, -1) == "NONE"
     assert bench.wrote == "1(foo-0)"
-    assert bench.shard.coordinator.simple_groups == {GROUP_ID}
+    assert simple_groups(bench.shard.coordinator) == {GROUP_ID}
     assert commit(bench, member_id, -1) == "NONE"
     assert commit(bench, member_id, 0) == "UNKNOWN_MEMBER_ID"
     bench.join("A")
     bench.leave("A")
     assert commit(bench, member_id, -1, api_version=2) == "NONE"
     assert commit(bench, member_id, 0) == "UNKNOWN_MEMBER_ID"
-    assert bench.shard.coordinator.simple_groups == set()
+    assert simple_groups(bench.shard.coordinator) == set()
 
 
 def test_who_is_no_member_does_not_commit_to_a_group_with_members() -> None:
@@ -341,7 +341,7 @@ def test_a_later_commit_starts_the_retention_anew() -> None:
     assert bench.wrote == "1†(foo-0)"
     bench.wait(days(3))
     assert bench.wrote == "1†(foo-1) 2†"
-    assert bench.shard.coordinator.simple_groups == set()
+    assert simple_groups(bench.shard.coordinator) == set()
 
 
 def test_an_empty_group_without_offsets_goes_at_the_next_check_without_retention() -> None:

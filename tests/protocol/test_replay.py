@@ -91,7 +91,7 @@ class RandomHistory(RuleBasedStateMachine):
             self.epoch_known[member_id] = response.member_epoch
 
     def has_group(self) -> bool:
-        return GROUP_ID in self.bench.shard.coordinator.groups
+        return GROUP_ID in self.bench.shard.coordinator.groups_of(ConsumerGroup)
 
     def present(self) -> list[str]:
         return sorted(self.bench.group.members) if self.has_group() else []
@@ -271,7 +271,7 @@ class RandomHistory(RuleBasedStateMachine):
     @invariant()
     def derived_state_equals_a_recount(self) -> None:
         """coordinator C1, C3, C12, C14, C15."""
-        for group in self.bench.shard.coordinator.groups.values():
+        for group in self.bench.shard.coordinator.groups_of(ConsumerGroup).values():
             counted = recount(group)
             assert counted.pop("state") == group.state.value
             assert {name: getattr(group, name) for name in counted} == counted
@@ -282,7 +282,7 @@ class RandomHistory(RuleBasedStateMachine):
     @invariant()
     def properties_hold(self) -> None:
         """coordinator C2, C5, C6, C13."""
-        for group in self.bench.shard.coordinator.groups.values():
+        for group in self.bench.shard.coordinator.groups_of(ConsumerGroup).values():
             assert group.target_assignment.keys() <= group.members.keys()
             for member in group.members.values():
                 assert member.assigned.keys().isdisjoint(member.pending_revocation)
@@ -319,7 +319,7 @@ class RandomHistory(RuleBasedStateMachine):
     @invariant()
     def every_member_has_its_timers(self) -> None:
         """coordinator C23."""
-        for group in self.bench.shard.coordinator.groups.values():
+        for group in self.bench.shard.coordinator.groups_of(ConsumerGroup).values():
             for member in group.members.values():
                 assert self.bench.timer("session", member.member_id) is not None
                 if member.pending_revocation:
@@ -339,11 +339,11 @@ class RandomHistory(RuleBasedStateMachine):
         assert_reads_and_reverts_at_every_batch(self.bench)
 
     def loads_what_compaction_leaves(self) -> None:
-        live = hard_state(self.bench.shard.coordinator.groups)
+        live = hard_state(self.bench.shard.coordinator.groups_of(ConsumerGroup))
         for keeps_tombstones in (True, False):
             log = compacted(self.bench.shard.records(), keeps_tombstones=keeps_tombstones)
             loaded = load(self.bench.semantics, log, strict=False)
-            assert hard_state(loaded.groups) == live
+            assert hard_state(loaded.groups_of(ConsumerGroup)) == live
 
 
 def hard_state(groups: dict[str, ConsumerGroup]) -> dict[str, Any]:

@@ -12,10 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coordinator_builders import GROUP_ID, VERSIONS, Bench, both_versions, load, recount, state_of
+from coordinator_builders import (
+    GROUP_ID,
+    VERSIONS,
+    Bench,
+    both_versions,
+    load,
+    recount,
+    simple_groups,
+    state_of,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.records import (
@@ -94,7 +104,7 @@ def test_a_load_takes_whatever_a_compaction_under_way_leaves_of_a_log(
     missing = data.draw(st.sets(st.integers(0, len(log) - 1), max_size=len(log)))
     rest = [record for index, record in enumerate(log) if index not in missing]
     loaded = load(SEMANTICS[version], rest, strict=False)
-    for group in loaded.groups.values():
+    for group in loaded.groups_of(ConsumerGroup).values():
         counted = recount(group)
         assert counted.pop("state") == group.state.value
         for name in ("current_partition_epoch", "inverted_target"):
@@ -116,7 +126,7 @@ def test_a_torn_log_leaves_one_owner_on_the_map(version: str) -> None:
         for record in list(bench.shard.records())[len(log_before_b) :]
         if (record.type_id, getattr(record, "member_id", "")) != (8, "A")
     ]
-    loaded = load(SEMANTICS[version], rest, strict=False).groups[GROUP_ID]
+    loaded = load(SEMANTICS[version], rest, strict=False).groups_of(ConsumerGroup)[GROUP_ID]
     held = [p for m in loaded.members.values() for p in (*m.assigned, *m.pending_revocation)]
     assert len(held) > len(set(held)) == len(loaded.current_partition_epoch)
 
@@ -141,7 +151,9 @@ def test_tombstones_of_nobody_are_ignored() -> None:
 def test_any_record_may_be_the_first_of_its_group() -> None:
     for record in log_of("kafka-4.3"):
         if record.value is not None and record.type_id != 1:
-            assert GROUP_ID in load(SEMANTICS["kafka-4.3"], [record], strict=False).groups
+            assert GROUP_ID in load(SEMANTICS["kafka-4.3"], [record], strict=False).groups_of(
+                ConsumerGroup
+            )
 
 
 def test_a_group_of_offsets_is_replaced_by_later_group_records() -> None:
@@ -149,8 +161,8 @@ def test_a_group_of_offsets_is_replaced_by_later_group_records() -> None:
     log = log_of("kafka-4.3")
     offsets_first = sorted(log, key=lambda record: record.type_id != 1)
     loaded = load(SEMANTICS["kafka-4.3"], offsets_first, strict=False)
-    assert loaded.simple_groups == set()
-    assert loaded.groups[GROUP_ID].members.keys() == {"A", "B", "C", "S2"}
+    assert simple_groups(loaded) == set()
+    assert loaded.groups_of(ConsumerGroup)[GROUP_ID].members.keys() == {"A", "B", "C", "S2"}
 
 
 # -- live strictness -----------------------------------------------------------------------
@@ -205,7 +217,7 @@ def test_a_group_is_deleted_only_after_its_target_epoch() -> None:
     bench.shard.coordinator.replay(ConsumerGroupTargetAssignmentMetadata(GROUP_ID, None))
     assert bench.epochs[1] == -1
     bench.shard.coordinator.replay(ConsumerGroupMetadata(GROUP_ID, None))
-    assert bench.shard.coordinator.groups == {}
+    assert bench.shard.coordinator.groups_of(ConsumerGroup) == {}
 
 
 def test_the_tombstone_of_record_8_frees_everything_and_keeps_the_member() -> None:

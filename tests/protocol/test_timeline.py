@@ -7,10 +7,11 @@ from coordinator_builders import GROUP_ID, Bench, parts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.runtime.reads import is_read
 from rebalance_sim.protocol.runtime.timeline import Timeline, TimelineDict, committed, new_table
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
@@ -37,6 +38,7 @@ class Follower:
             config=CoordinatorConfig(),
             image=bench.shard.coordinator.image,
             new_member_id=lambda: "nobody",
+            semantics=DEFAULT_SEMANTICS,
             keeps_history=True,
         )
         self.bench = bench
@@ -146,15 +148,16 @@ def test_a_deleted_group_comes_back_whole_when_its_deletion_could_not_be_written
     before, deleted_at = follower.described(), follower.end
     bench.send(DeleteGroupsRequest(group_id=GROUP_ID))
     follower.catch_up()
-    assert GROUP_ID not in follower.coordinator.groups
+    assert GROUP_ID not in follower.coordinator.groups_of(ConsumerGroup)
     assert follower.described() == before, "a deletion shows when it is committed"
     follower.coordinator.revert_to(deleted_at)
-    assert follower.coordinator.groups[GROUP_ID].group_epoch == before.group_epoch
-    assert not follower.coordinator.groups[GROUP_ID].is_deleted
+    assert follower.coordinator.groups_of(ConsumerGroup)[GROUP_ID].group_epoch == before.group_epoch
+    assert not follower.coordinator.groups_of(ConsumerGroup)[GROUP_ID].is_deleted
     assert list(follower.fetched(is_stable=True).offsets.values()) == [7]
 
 
 def test_which_requests_are_reads() -> None:
+    is_read = Bench().shard.coordinator.is_read
     fetch = {"group_id": GROUP_ID, "partitions": parts("foo[0]")}
     assert is_read(DESCRIBE)
     assert is_read(ListGroupsRequest())

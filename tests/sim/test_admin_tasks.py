@@ -8,6 +8,7 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
@@ -226,7 +227,7 @@ def test_offsets_expire_after_their_retention_and_the_empty_group_goes_with_them
     shard = story.world.acting_shard()
     assert shard is not None
     assert offsets(story) == {}
-    assert "group" not in shard.coordinator.groups
+    assert "group" not in shard.coordinator.groups_of(ConsumerGroup)
     assert story.world.coverage.counts()["timer.expiry"] == 1
     story.run()
 
@@ -240,7 +241,7 @@ def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
     story.advance_to(24_000)
     shard = story.world.acting_shard()
     assert shard is not None
-    assert "group" not in shard.coordinator.groups
+    assert "group" not in shard.coordinator.groups_of(ConsumerGroup)
     story.run()
     assert story.group().group_epoch == 2
 

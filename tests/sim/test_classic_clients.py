@@ -13,6 +13,7 @@ from test_faults import EXAMPLES
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults.client_close import ClientClose
@@ -56,7 +57,7 @@ def group(watched: Watched) -> Any:
     """The classic group, as its acting shard has it."""
     shard = watched.world.acting_shard()
     assert shard is not None
-    return shard.coordinator.classic_groups["group"]
+    return shard.coordinator.groups_of(ClassicGroup)["group"]
 
 
 def callbacks(watched: Watched, name: str, since_ms: int = 0) -> list[tuple[str, int]]:

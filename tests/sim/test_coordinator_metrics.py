@@ -8,6 +8,7 @@ import pytest
 from random_worlds import random_spec
 from worlds import SESSION_TIMEOUT_MS, client, spec
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.hosting.minimal_shard import Shard
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -245,7 +246,7 @@ def test_a_classic_rebalance_is_complete_with_the_commit_of_the_leaders_assignme
     )
     shard.request(join, token="join")
     shard.advance_to(1)
-    group = shard.coordinator.classic_groups["old"]
+    group = shard.coordinator.groups_of(ClassicGroup)["old"]
     assert shard.completed() == 0
     sync = SyncGroupRequest(
         group_id="old",

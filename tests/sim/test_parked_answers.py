@@ -12,7 +12,9 @@ from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Driver, assigned
 from worlds import Watched, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -58,7 +60,7 @@ class Story:
         """The classic group, as the acting shard has it."""
         shard = self.world.acting_shard()
         assert shard is not None
-        return shard.coordinator.classic_groups.get("group")
+        return shard.coordinator.groups_of(ClassicGroup).get("group")
 
     def steps(self, kind: StepKind, **wanted: Any) -> list[dict[str, Any]]:
         """As of ``Watched``."""
@@ -409,7 +411,7 @@ def test_a_conversion_that_cannot_be_written_leaves_the_classic_group_as_it_was(
     assert follower.codes == ["REBALANCE_IN_PROGRESS"], "it is told before anything is written"
     shard = story.world.acting_shard()
     assert shard is not None
-    assert not shard.coordinator.groups
+    assert not shard.coordinator.groups_of(ConsumerGroup)
     assert sorted(story.group.members) == sorted([leader.member_id, follower.member_id])
     for driver in (leader, follower):
         driver.join("orders", "payments")

@@ -10,7 +10,8 @@ from random_worlds import random_spec
 from worlds import orders
 
 from rebalance_sim.invariants.step import Step, StepKind
-from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
+from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -165,7 +166,7 @@ def test_a_full_trace_holds_no_memory_address() -> None:
 
 def test_a_timer_is_told_by_its_key() -> None:
     full = FullTrace()
-    step = request_step(timers=(ScheduleTimer(TimerKey("session", "group", "m"), 5),))
+    step = request_step(timers=(ScheduleTimer(session_key("group", "m"), 5),))
     full.on_step(step)
     (line,) = full.lines
     assert json.loads(line)["timers"][0]["key"]["member_id"] == "m"

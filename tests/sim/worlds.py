@@ -7,6 +7,7 @@ from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.step import Step, StepKind, WorldView
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.faults.fault import Fault
@@ -115,7 +116,7 @@ class Watched:
         view = self.world.groups[group_id or self.world.group_id]
         shard = view.acting_shard()
         assert shard is not None
-        return shard.coordinator.groups[view.group_id]
+        return shard.coordinator.groups_of(ConsumerGroup)[view.group_id]
 
     def state(self, name: str) -> str:
         """The state of a client's member."""

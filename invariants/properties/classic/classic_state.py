@@ -15,7 +15,7 @@ from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -284,19 +284,15 @@ class ClassicTimersArmed(_OfClassicGroup):
     def _lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
         return (
             not group.members[member_id].has_satisfied_heartbeat
-            and TimerKey("classic-session", group.group_id, member_id) not in shard.armed_timers
+            and session_key(group.group_id, member_id) not in shard.armed_timers
         )
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
-        if group.state is PREPARING and TimerKey("classic-join", group_id) not in armed:
+        if group.state is PREPARING and join_key(group_id) not in armed:
             return Finding("the group is PreparingRebalance without a join timer")
-        if (
-            group.state is COMPLETING
-            and group.pending_sync
-            and TimerKey("classic-sync", group_id) not in armed
-        ):
+        if group.state is COMPLETING and group.pending_sync and sync_key(group_id) not in armed:
             waits_for = listed(sorted(group.pending_sync))
             return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
         for member_id in sorted(seen.touched):
@@ -306,7 +302,7 @@ class ClassicTimersArmed(_OfClassicGroup):
                     {"is_unparked": member_id in self.model.unparked},
                 )
         for member_id in sorted(group.pending_join):
-            if TimerKey("classic-session", group_id, member_id) not in armed:
+            if session_key(group_id, member_id) not in armed:
                 return Finding(f"the id {member_id}, not used yet, has no session timer")
         return None
 
@@ -334,7 +330,7 @@ class ClassicLoadedState(Property):
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """Compare with the last record."""
         shard = shard_of(step)
-        group = shard.coordinator.classic_groups.get(self.model.group_id)
+        group = shard.coordinator.groups_of(ClassicGroup).get(self.model.group_id)
         value = ledger.classic
         if value is None:
             if group is None or group.is_simple:

@@ -13,6 +13,7 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment, MemberState
@@ -97,12 +98,12 @@ class TimersArmed(Property):
 
     def _judge(self, shard: ShardView, member_id: str, *, has_pending: bool) -> Finding | None:
         group_id = self.model.group_id
-        if TimerKey("session", group_id, member_id) not in shard.armed_timers:
+        if session_key(group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no session timer for {self.model.who(member_id)}",
                 self._evidence(shard, member_id, "session"),
             )
-        if has_pending and TimerKey("rebalance", group_id, member_id) not in shard.armed_timers:
+        if has_pending and rebalance_key(group_id, member_id) not in shard.armed_timers:
             return Finding(
                 f"{shard.name} has no rebalance timer for {self.model.who(member_id)}, "
                 "which has partitions to revoke",

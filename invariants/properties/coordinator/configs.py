@@ -8,6 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, StepKind, shard_of
+from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 
 ORDER = 110
@@ -37,7 +38,7 @@ class ConfigInForce(Property):
                 f"interval of {response.heartbeat_interval_ms} ms; it is {interval_ms} ms",
                 {"member": response.member_id},
             )
-        key = TimerKey("session", group_id, response.member_id)
+        key = session_key(group_id, response.member_id)
         for command in step.timers:
             if command.key == key and isinstance(command, ScheduleTimer):
                 return self._judge_session(step, key, command.at_ms)
@@ -47,7 +48,7 @@ class ConfigInForce(Property):
         """Look at every session."""
         armed = shard_of(step).armed_timers
         for member_id in sorted(ledger.members):
-            key = TimerKey("session", ledger.group_id, member_id)
+            key = session_key(ledger.group_id, member_id)
             if key in armed:
                 finding = self._judge_session(step, key, armed[key].at_ms)
                 if finding is not None:

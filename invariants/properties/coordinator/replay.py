@@ -489,7 +489,7 @@ def _replay(
         if record.group_id == model.group_id:
             empty.replay(record, strict=False)
     empty.on_loaded(now_ms=0)
-    return empty.groups.get(model.group_id)
+    return empty.groups_of(ConsumerGroup).get(model.group_id)
 
 
 def _no_new_id() -> str:

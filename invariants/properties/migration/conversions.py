@@ -13,6 +13,7 @@ from rebalance_sim.invariants.model.ledger import Change, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
@@ -182,7 +183,10 @@ class NothingParkedAfterUpgrade(Property):
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at the members of the group that is no more."""
         former = look.former
-        if former is None or look.shard.coordinator.groups.get(former.group_id) is None:
+        if (
+            former is None
+            or look.shard.coordinator.groups_of(ConsumerGroup).get(former.group_id) is None
+        ):
             return None
         for member_id, member in sorted(former.members.items()):
             if member.awaiting_join is not None or member.awaiting_sync is not None:

@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -107,7 +108,7 @@ class HybridSessions(Property):
         timeout_ms = _session_timeout_ms(entry)
         if timeout_ms is None:
             return None
-        key = TimerKey("session", request.group_id, request.member_id)
+        key = session_key(request.group_id, request.member_id)
         for command in step.timers:
             if isinstance(command, ScheduleTimer) and command.key == key:
                 if command.at_ms - step.at_ms == timeout_ms:
@@ -280,7 +281,7 @@ class HybridTimers(Property):
         return Finding(f"{member_id} speaks the consumer protocol and has a timer {kind}")
 
     def _is_armed(self, shard: ShardView, kind: str, member_id: str) -> bool:
-        return TimerKey(kind, self.model.group_id, member_id) in shard.armed_timers
+        return TimerKey(ConsumerTimer(kind), self.model.group_id, member_id) in shard.armed_timers
 
 
 def _session_timeout_ms(entry: MemberEntry | None) -> int | None:

@@ -14,16 +14,15 @@ from rebalance_sim.protocol.consumer.client_side.computation import (
     ComputationStep,
 )
 from rebalance_sim.protocol.consumer.client_side.selection import (
-    assignment_key,
-    computation_key,
     computation_under_way,
     deadline_timer,
     offer_of,
 )
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
+from rebalance_sim.protocol.consumer.context import ConsumerContext
 from rebalance_sim.protocol.consumer.error_messages import unknown_member
+from rebalance_sim.protocol.consumer.timer_keys import assignment_key, computation_key
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
@@ -52,7 +51,7 @@ _VERSION_LIMIT = 1 << 15
 
 
 def answer_assignment_request(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     groups: Mapping[str, ConsumerGroup],
     request: AssignmentRequest,
     *,
@@ -114,7 +113,7 @@ def _not_chosen(member_id: str) -> GroupError:
 
 
 def _prepare(
-    context: CoordinatorContext, group: ConsumerGroup, member: Member, now_ms: int
+    context: ConsumerContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> Outcome:
     """The group as it stands now is what the member assigns, and what its result is judged by."""
     computation = computation_under_way(group)
@@ -129,7 +128,7 @@ def _prepare(
 
 
 def prepared_group(
-    context: CoordinatorContext, group: ConsumerGroup, assignor_name: str
+    context: ConsumerContext, group: ConsumerGroup, assignor_name: str
 ) -> ConsumerGroupPrepareAssignmentResponse:
     """Members and subscribed topics of a group as a client-side assignor is to see them."""
     names_of_all: set[str] = set()
@@ -171,7 +170,7 @@ def prepared_group(
 
 
 def _install(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     request: ConsumerGroupInstallAssignmentRequest,
     now_ms: int,
@@ -234,7 +233,7 @@ def problem_of(
 
 
 def _target_records(
-    context: CoordinatorContext,
+    context: ConsumerContext,
     group: ConsumerGroup,
     request: ConsumerGroupInstallAssignmentRequest,
     now_ms: int,

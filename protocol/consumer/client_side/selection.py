@@ -17,40 +17,16 @@ from rebalance_sim.protocol.consumer.client_side.computation import (
 )
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.consumer.context import CoordinatorContext
-from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerCommand, TimerKey
+from rebalance_sim.protocol.consumer.context import ConsumerContext
+from rebalance_sim.protocol.consumer.timer_keys import assignment_key, computation_key
+from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.assignment_messages import CLASSIC_METADATA_VERSION, ClientAssignor
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment, Record
 
-__all__ = [
-    "Plan",
-    "assignment_key",
-    "check_assignors",
-    "computation_key",
-    "computation_under_way",
-    "delegate",
-    "expire",
-    "loses_computing_member",
-    "notify_chosen",
-    "offer_of",
-    "plan_of",
-    "validate_assignors",
-]
-
 _LEAST_MINIMUM_VERSION = CLASSIC_METADATA_VERSION
-
-
-def assignment_key(group_id: str) -> TimerKey:
-    """The timer by which a coordinator computes, or has somebody compute, a target."""
-    return TimerKey("assignment", group_id)
-
-
-def computation_key(group_id: str) -> TimerKey:
-    """The timer that limits the computation of a member (coordinator §12.3)."""
-    return TimerKey("computation", group_id)
 
 
 # -- what a member may offer (coordinator §12.1) -------------------------------------------
@@ -211,7 +187,7 @@ def offer_of(member: Member, assignor_name: str) -> ClientAssignor | None:
 # -- the course of a computation (coordinator §12.3) ---------------------------------------
 
 
-def delegate(context: CoordinatorContext, group: ConsumerGroup) -> Outcome | None:
+def delegate(context: ConsumerContext, group: ConsumerGroup) -> Outcome | None:
     """The group needs a target: see to it that a member computes it. None: the broker has to.
 
     Whoever has begun goes on, also when the group has changed since: what it hands in is good for
@@ -238,13 +214,13 @@ def _is_fit(group: ConsumerGroup, computation: Computation, plan: Plan | None) -
     )
 
 
-def _choose(context: CoordinatorContext, plan: Plan, *, slow_id: str | None = None) -> Computation:
+def _choose(context: ConsumerContext, plan: Plan, *, slow_id: str | None = None) -> Computation:
     member_id = context.rules.member_to_compute(plan.candidates, slow_id)
     return Computation(member_id=member_id, assignor_name=plan.assignor_name)
 
 
 def notify_chosen(
-    context: CoordinatorContext, group: ConsumerGroup, member: Member, now_ms: int
+    context: ConsumerContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> tuple[bool, tuple[TimerCommand, ...]]:
     """A heartbeat is being answered: is its sender to compute, and which timers does that start?
 
@@ -265,7 +241,7 @@ def notify_chosen(
 
 
 def deadline_timer(
-    context: CoordinatorContext, group: ConsumerGroup, member: Member, now_ms: int
+    context: ConsumerContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> tuple[TimerCommand, ...]:
     """From now on the member has its rebalance timeout to compute."""
     if not context.rules.limits_computations():
@@ -274,7 +250,7 @@ def deadline_timer(
     return (ScheduleTimer(computation_key(group.group_id), at_ms),)
 
 
-def expire(context: CoordinatorContext, group: ConsumerGroup, now_ms: int) -> Outcome:
+def expire(context: ConsumerContext, group: ConsumerGroup, now_ms: int) -> Outcome:
     """The rebalance timeout of the computing member is over: another one takes its place.
 
     It is not fenced. Where nobody else can compute, it is given the same time again.

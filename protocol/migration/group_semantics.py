@@ -1,0 +1,33 @@
+"""The group types of Kafka's consumers, and the rules that they go by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rebalance_sim.protocol.classic.classic_type import ClassicGroupType
+from rebalance_sim.protocol.consumer.consumer_type import ConsumerGroupType
+from rebalance_sim.protocol.migration.bridge import Migration
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.runtime.group_type import Component
+from rebalance_sim.protocol.runtime.rule_set import RuleSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSemantics(RuleSet):
+    """What a coordinator is built from; another group type is one more of ``group_types``."""
+
+    group_types: tuple[type[Component[Any]], ...] = (
+        ConsumerGroupType,
+        ClassicGroupType,
+        Migration,
+    )
+
+    @property
+    def coordinator(self) -> type[MigrationRules]:
+        """The rules of a group coordinator."""
+        return self.rules(MigrationRules)
+
+
+CORRECT_GROUPS = GroupSemantics()
+"""No version's peculiarities, and no defect."""

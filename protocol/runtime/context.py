@@ -1,0 +1,118 @@
+"""What the handlers of one coordinator share: configuration, rules, topics, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
+from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
+from rebalance_sim.protocol.runtime.timeline import Timeline, new_table
+from rebalance_sim.protocol.wire.topics import MetadataImage
+
+CompileRegex = Callable[[str], Callable[[str], bool]]
+"""pattern -> test of a whole topic name; raises ValueError for a bad pattern."""
+
+_G = TypeVar("_G")
+_Part = TypeVar("_Part")
+_Rules = TypeVar("_Rules", bound=CoordinatorRules, covariant=True)
+
+
+class CoordinatorContext(Generic[_Rules]):
+    """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
+    version of the last image that brought a new topic, and ``configs`` is replaced when settings
+    are altered; ``config`` are the broker's own. ``timeline`` is None where nobody needs more than
+    the newest state.
+
+    ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
+    the reason for a pattern that does not compile.
+    """
+
+    __slots__ = (
+        "_parts",
+        "_tables",
+        "compile_regex",
+        "config",
+        "configs",
+        "image",
+        "new_member_id",
+        "newest_topic_version",
+        "rules",
+        "timeline",
+    )
+
+    def __init__(
+        self,
+        *,
+        configs: ConfigsInForce,
+        rules: _Rules,
+        image: MetadataImage,
+        new_member_id: Callable[[], str],
+        compile_regex: CompileRegex,
+        timeline: Timeline | None = None,
+    ) -> None:
+        self.configs = configs
+        self.config = configs.broker
+        self.rules = rules
+        self.image = image
+        self.newest_topic_version = image.version
+        self.new_member_id = new_member_id
+        self.compile_regex = compile_regex
+        self.timeline = timeline
+        self._tables: dict[type, dict[str, Any]] = {}
+        self._parts: dict[type, Any] = {}
+
+    # -- groups ----------------------------------------------------------------------------
+
+    def groups_of(self, group_class: type[_G]) -> dict[str, _G]:
+        """All groups of this class by id; the table is made at first use."""
+        table = self._tables.get(group_class)
+        if table is None:
+            table = self._tables[group_class] = new_table(self.timeline)
+        return table
+
+    def tables(self) -> Iterable[Mapping[str, Any]]:
+        """The groups of each type, in the order in which types are asked."""
+        return self._tables.values()
+
+    def part(self, part_class: type[_Part]) -> _Part:
+        """What a group type shares with its own handlers beside groups: one object of this class,
+        made without arguments at first use."""
+        part = self._parts.get(part_class)
+        if part is None:
+            part = self._parts[part_class] = part_class()
+        return cast(_Part, part)
+
+    # -- settings --------------------------------------------------------------------------
+
+    def take_configs(self, configs: ConfigsInForce) -> None:
+        """Go by other settings from now on."""
+        self.configs = self.rules.configs_in_force(self.configs, configs)
+        self.config = self.configs.broker
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        return self.configs.session_timeout_ms(group_id)
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's."""
+        return self.configs.heartbeat_interval_ms(group_id)
+
+    def assignment_interval_ms(self, group_id: str) -> int:
+        """Of this group: its own setting, else the broker's; 0 where the version has none."""
+        if not self.rules.has_assignment_interval:
+            return 0
+        return self.configs.assignment_interval_ms(group_id)
+
+    # -- topics ----------------------------------------------------------------------------
+
+    def topic_ids(self, names: Iterable[str]) -> frozenset[str]:
+        """Ids of the topics that exist under these names; unknown names are skipped
+        (coordinator §5.2)."""
+        by_name = self.image.by_name
+        return frozenset(by_name[name].topic_id for name in names if name in by_name)
+
+
+def no_regex_engine(pattern: str) -> Callable[[str], bool]:
+    """Refuses every pattern: a coordinator for hosts that bring no expression engine."""
+    raise ValueError("this coordinator was built without a regular expression engine")
