@@ -15,9 +15,8 @@ from typing import Any
 from rebalance_sim.conformance.broker_shape import check_log, check_steps, check_topics
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
+from rebalance_sim.protocol.versions.semantics import RELEASES, Semantics
 
-_SEMANTICS_BY_VERSION = {"4.3": "kafka-4.3", "4.1": "kafka-4.1", "4.0": "kafka-4.1"}
 
 _KINDS: Mapping[str, type] = {
     "name": str,
@@ -93,11 +92,11 @@ def _check_shape(path: str | Path, data: Mapping[str, Any]) -> None:
 
 def _semantics(path: str | Path, broker: str) -> Semantics:
     version = broker.removeprefix("Apache Kafka ")
-    name = _SEMANTICS_BY_VERSION.get(".".join(version.split(".")[:2]))
-    if name is None:
-        known = ", ".join(sorted(_SEMANTICS_BY_VERSION))
+    semantics = RELEASES.get(".".join(version.split(".")[:2]))
+    if semantics is None:
+        known = ", ".join(sorted(RELEASES))
         raise TraceError(f"{path}: broker {broker!r} is not modelled; known versions: {known}")
-    return SEMANTICS[name]
+    return semantics
 
 
 def _config(path: str | Path, configs: Mapping[str, Any]) -> CoordinatorConfig:

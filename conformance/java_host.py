@@ -24,7 +24,7 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     StateChanged,
 )
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 _SAME_POLL_MS = 30  # how late a callback may begin in the poll that is known to have run it
 
@@ -49,7 +49,7 @@ class JavaHost(ReplayHost):
         return ConsumerMember(
             config=config,
             member_id=self.process.member_id,
-            rules=SEMANTICS["kafka-4.3"].member(),
+            rules=DEFAULT_SEMANTICS.member(),
             now_ms=self.now_ms,
         )
 

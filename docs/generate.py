@@ -54,6 +54,13 @@ _RULES: Mapping[str, type[MigrationRules]] = {
 }
 """The rules of each version without its shipped defects, those that change least first."""
 
+_COORDINATORS = {
+    name: rules
+    for index, (name, rules) in enumerate(_RULES.items())
+    if rules not in list(_RULES.values())[:index]
+}
+"""Those of them that differ."""
+
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -159,20 +166,20 @@ def setting_table() -> str:
     rows = []
     inherited = MigrationRules.__mro__
     for name, value in ((n, v) for rules in inherited for n, v in vars(rules).items()):
-        values = [getattr(rules, name) for rules in _RULES.values()]
+        values = [getattr(rules, name) for rules in _COORDINATORS.values()]
         if isinstance(value, bool | int) and len(set(values)) > 1:
             rows.append((f"`{name}`", *(_value(v) for v in values)))
-    return _table(("rule", *_RULES), rows)
+    return _table(("rule", *_COORDINATORS), rows)
 
 
 def method_table() -> str:
     """Rules that are methods, where a version overrides one."""
     rows = []
     for name in dir(MigrationRules):
-        methods = [getattr(rules, name) for rules in _RULES.values()]
+        methods = [getattr(rules, name) for rules in _COORDINATORS.values()]
         if not name.startswith("_") and callable(methods[0]) and len(set(methods)) > 1:
             rows.append((f"`{name}`", *_summaries(methods)))
-    return _table(("rule", *_RULES), rows)
+    return _table(("rule", *_COORDINATORS), rows)
 
 
 def defect_table() -> str:

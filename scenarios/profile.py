@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, WITH_CLIENT_ASSIGNORS
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import parse_toml
@@ -207,7 +207,8 @@ class Profile:
         lacking = [name for name in self.semantics if not has_client_assignors(name)]
         if lacking and (share == 1.0 or (share and lacking == list(self.semantics))):
             raise ScenarioError(
-                f"{lacking[0]!r} has no client-side assignors; use 'kip-848', or leave "
+                f"{lacking[0]!r} has no client-side assignors; "
+                f"use {' or '.join(map(repr, WITH_CLIENT_ASSIGNORS))}, or leave "
                 "features.client_assignors out",
                 place="semantics",
             )
@@ -227,8 +228,7 @@ class Profile:
 def has_client_assignors(semantics: str) -> bool:
     """Whether members may compute targets under these semantics. (A name that is not known is
     refused elsewhere.)"""
-    known = SEMANTICS.get(semantics)
-    return known is None or known.coordinator.has_client_assignors
+    return semantics not in SEMANTICS or semantics in WITH_CLIENT_ASSIGNORS
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import semantics_named
+from rebalance_sim.protocol.versions.semantics import WITH_CLIENT_ASSIGNORS, semantics_named
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.checks import at_least, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
@@ -91,7 +91,8 @@ class WorldSpec:
             if client.client_assignors is not None and not has_client_assignors:
                 raise ValueError(
                     f"clients: {client.name} has client_assignors, which the semantics "
-                    f"{self.semantics!r} do not know: set those to 'kip-848'"
+                    f"{self.semantics!r} do not know: set those to "
+                    f"{' or '.join(map(repr, WITH_CLIENT_ASSIGNORS))}"
                 )
             if client.processing_records_per_second is not None and not self.data_plane:
                 raise ValueError(

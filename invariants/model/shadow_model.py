@@ -43,12 +43,7 @@ class ShadowModel:
         self.view = view
         self.group_id = view.group_id
         self.config = view.config
-        self.rules: type[MigrationRules] = view.semantics.coordinator
-        self.filters_target = "KAFKA-19431" not in view.semantics.shipped_defects
-        """A member is reconciled to the target without the topics it has dropped
-        (coordinator §3.3)."""
-        self.tolerates_older_commits = view.semantics.name != "kip-848"
-        """Commits of an older epoch count where the partitions were kept (KIP-1251)."""
+        self.rules: type[MigrationRules] = view.semantics.as_released.coordinator
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)

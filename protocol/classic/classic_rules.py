@@ -10,10 +10,7 @@ from collections.abc import Collection
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 
-__all__ = ["ClassicGroupRules"]
-
 _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
-_FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9
 
 
 class ClassicGroupRules(CoordinatorRules):
@@ -43,7 +40,3 @@ class ClassicGroupRules(CoordinatorRules):
             request.group_instance_id is None
             and request.api_version >= _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED
         )
-
-    def knows_skip_assignment(self, request: JoinGroupRequest) -> bool:
-        """The client understands ``skip_assignment`` (classic §2.5)."""
-        return request.api_version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT

@@ -28,6 +28,9 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 
+_FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9  # of JoinGroup (classic §2.5)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement(Continuation):
     """A replacement in a stable group, to be answered when its record is committed.
@@ -107,7 +110,7 @@ def replace_static(
     member = group.rename_static(instance_id, new_id)
     # The timer of the old id is left to fire without effect.
     op.renew_session(group, member)
-    skips = op.rules.knows_skip_assignment(request)
+    skips = request.api_version >= _FIRST_VERSION_WITH_SKIP_ASSIGNMENT
     undo = Replacement(
         group_id=group.group_id,
         group_instance_id=instance_id,

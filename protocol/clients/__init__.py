@@ -90,7 +90,7 @@ from rebalance_sim.protocol.clients.common.values import (
     PartitionState,
 )
 from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
-from rebalance_sim.protocol.clients.java.consumer.member_rules import LaterMemberRules, MemberRules
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 
 __all__ = [
     "LEGAL_TRANSITIONS",
@@ -131,7 +131,6 @@ __all__ = [
     "GroupMember",
     "HeartbeatAnswered",
     "JoinGroupAnswered",
-    "LaterMemberRules",
     "LeaveGroupAnswered",
     "LocalAssignment",
     "MemberRules",

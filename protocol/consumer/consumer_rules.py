@@ -92,6 +92,14 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """A log may begin with any record, and hold tombstones of what it no longer names (KAFKA-17306,
     coordinator §9.3)."""
 
+    tolerates_older_commits = True
+    """A commit of an older epoch counts where the partitions were kept (KIP-1251, coordinator
+    §8.1)."""
+
+    filters_target = True
+    """A member is reconciled to the target without the topics that it no longer subscribes to
+    (coordinator §3.3, KAFKA-19431)."""
+
     promotes_on_release = False
     """What a member gives up passes to its next owner at once, and not at that one's next heartbeat
     (coordinator §13)."""
@@ -167,7 +175,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
     ) -> frozenset[TopicPartition]:
         """The target reduced to topics that the member subscribes to now (coordinator §3.3)."""
-        if all(p.topic_id in subscribed_topic_ids for p in target):
+        if not self.filters_target or all(p.topic_id in subscribed_topic_ids for p in target):
             return target
         return frozenset(p for p in target if p.topic_id in subscribed_topic_ids)
 
@@ -175,6 +183,8 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         self, member: Member, subscribed_topic_ids: frozenset[str]
     ) -> frozenset[TopicPartition] | None:
         """What a member that has just changed its subscription loses at once (coordinator §3.4)."""
+        if not self.filters_target:
+            return None
         return frozenset(p for p in member.assigned if p.topic_id not in subscribed_topic_ids)
 
     # -- leaving ---------------------------------------------------------------------------
@@ -229,7 +239,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     ) -> bool:
         """coordinator §8.1: the epoch is current, or older but not than the assignment epoch of any
         of these partitions (KIP-1251)."""
-        if epoch >= member.member_epoch:
+        if epoch >= member.member_epoch or not self.tolerates_older_commits:
             return epoch == member.member_epoch
         for partition in partitions:
             since = member.assigned.get(partition, member.pending_revocation.get(partition))

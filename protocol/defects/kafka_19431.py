@@ -3,22 +3,12 @@ subscribes to by now."""
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
-from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class KeepsUnsubscribedTopics(ConsumerGroupRules):
-    def target_in_force(
-        self, target: frozenset[TopicPartition], subscribed_topic_ids: frozenset[str]
-    ) -> frozenset[TopicPartition]:
-        return target
-
-    def gives_up(
-        self, member: Member, subscribed_topic_ids: frozenset[str]
-    ) -> frozenset[TopicPartition] | None:
-        return None
+    filters_target = False
 
 
 DEFECT = Defect(

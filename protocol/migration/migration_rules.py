@@ -28,6 +28,10 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     """The group is converted back when a classic member takes the place of the last static one of
     the consumer protocol (KAFKA-17317)."""
 
+    rejoins_at_group_epoch = False
+    """A classic member has to rejoin as soon as the group epoch is raised, and not only when the
+    new target is known (classic §7.6)."""
+
     def first_converted(self, member_ids: Collection[str]) -> str:
         """Who leads the classic group that a consumer group becomes: Kafka adds its members in the
         order of a hash map, and the first one leads (classic §7.8)."""
@@ -42,8 +46,11 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
         return metadata_hash
 
     def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
-        """Must a classic member rejoin to catch up? Not before the new target is known."""
-        return member.member_epoch < group.target_assignment_epoch
+        """Must a classic member rejoin to catch up?"""
+        at_group_epoch = self.rejoins_at_group_epoch
+        return member.member_epoch < (
+            group.group_epoch if at_group_epoch else group.target_assignment_epoch
+        )
 
     def rebalances_after_replacement(
         self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool

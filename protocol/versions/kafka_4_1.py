@@ -22,6 +22,7 @@ class Kafka41(MigrationRules):
     takes_topic_ids_of_offsets = False
     has_assignment_interval = False
     describes_pending_revocation = False
+    rejoins_at_group_epoch = True
 
     def revoking_epoch(self, member: Member) -> int | None:
         """The epoch rises by one so that the second revocation can be told from the first."""
@@ -30,10 +31,6 @@ class Kafka41(MigrationRules):
     def assigned_while_away(self, member: Member) -> Mapping[TopicPartition, int]:
         """Kept as it is."""
         return member.assigned
-
-    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
-        """As soon as the group epoch is raised."""
-        return member.member_epoch < group.group_epoch
 
     def rebalances_after_replacement(
         self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
@@ -44,6 +41,7 @@ class Kafka41(MigrationRules):
 
 VERSION = Version(
     name="kafka-4.1",
+    releases=("4.0", "4.1"),
     changes=(Kafka41,),
     shipped_defects=(
         *kafka_4_3.VERSION.shipped_defects,

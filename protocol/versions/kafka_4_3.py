@@ -6,6 +6,7 @@ from rebalance_sim.protocol.versions.version import Version
 
 VERSION = Version(
     name="kafka-4.3",
+    releases=("4.3",),
     shipped_defects=(
         "PR-23542",
         "KAFKA-20601",

@@ -11,7 +11,7 @@ the receiver's next heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from rebalance_sim.protocol.consumer.client_side.selection import loses_computing_member
@@ -43,17 +43,9 @@ class Kip848(MigrationRules):
     notices_topics_itself = True
     promotes_on_release = True
     converts_in_first_join_phase = True
+    rejoins_at_group_epoch = False
+    tolerates_older_commits = False
     has_client_assignors = True
-
-    def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
-        """A classic member is called back when there is a target to move to."""
-        return member.member_epoch < group.target_assignment_epoch
-
-    def accepts_commit(
-        self, member: Member, epoch: int, partitions: Sequence[TopicPartition]
-    ) -> bool:
-        """A commit must carry the member's epoch (coordinator §13, row 22)."""
-        return epoch == member.member_epoch
 
     def revoking_epoch(self, member: Member) -> int | None:
         """The old epoch stays until the target is reached (coordinator §13, row 13)."""

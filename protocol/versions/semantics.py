@@ -36,6 +36,14 @@ class Semantics(GroupSemantics):
         """The rules of a client that speaks the consumer protocol."""
         return self.rules(MemberRules)
 
+    @property
+    def as_released(self) -> Semantics:
+        """The version without the defects that were switched on in it."""
+        shipped = {rule for one in self.shipped_defects for rule in _rules_of(one)}
+        switched = {rule for one in self.defects for rule in _rules_of(one)} - shipped
+        changes = tuple(change for change in self.changes if change not in switched)
+        return replace(self, changes=changes, defects=())
+
     def with_defects(self, *ids: str) -> Semantics:
         """This version with defects switched on.
 
@@ -54,6 +62,10 @@ class Semantics(GroupSemantics):
             if one not in DEFECTS:
                 raise ValueError(f"no defect {one!r}; {_nearest(one, DEFECTS)}")
         return self.changed_by(*(rule for one in ids for rule in DEFECTS[one].rules))
+
+
+def _rules_of(issue: str) -> tuple[type, ...]:
+    return DEFECTS[issue].rules if issue in DEFECTS else ()
 
 
 def semantics_named(name: str) -> Semantics:
@@ -80,13 +92,21 @@ def _semantics_of(version: Version) -> Iterator[Semantics]:
         yield replace(clean, name=f"{version.name}-clean")
 
 
+_VERSIONS = declared_in("rebalance_sim.protocol.versions", "VERSION", Version)
+
 SEMANTICS: Mapping[str, Semantics] = MappingProxyType(
-    {
-        semantics.name: semantics
-        for version in declared_in("rebalance_sim.protocol.versions", "VERSION", Version)
-        for semantics in _semantics_of(version)
-    }
+    {semantics.name: semantics for version in _VERSIONS for semantics in _semantics_of(version)}
 )
 """Every version by name, with and without its shipped defects."""
 
 DEFAULT_SEMANTICS = SEMANTICS["kafka-4.3"]
+
+RELEASES: Mapping[str, Semantics] = MappingProxyType(
+    {line: SEMANTICS[version.name] for version in _VERSIONS for line in version.releases}
+)
+"""The semantics of a release line of Apache Kafka, such as 4.3."""
+
+WITH_CLIENT_ASSIGNORS = tuple(
+    name for name, one in SEMANTICS.items() if one.coordinator.has_client_assignors
+)
+"""Names of the semantics in which members may compute targets."""

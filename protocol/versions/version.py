@@ -9,12 +9,14 @@ from dataclasses import dataclass
 class Version:
     """A table of differences from the correct rules, which are those of the newest version.
 
+    ``releases`` are the lines of Apache Kafka, such as 4.3, whose brokers behave like this.
     ``changes`` are classes that derive from the rules class they change: an attribute with another
     value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/`` that the
     release has; ``known_issues`` are names of what goes wrong by these rules without any defect.
     """
 
     name: str
+    releases: tuple[str, ...] = ()
     changes: tuple[type, ...] = ()
     shipped_defects: tuple[str, ...] = ()
     known_issues: tuple[str, ...] = ()

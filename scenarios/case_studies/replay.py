@@ -33,8 +33,9 @@ from rebalance_sim.protocol.hosting.minimal_shard import Shard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
+from rebalance_sim.protocol.versions.kip_848 import VERSION as KIP_848
 from rebalance_sim.protocol.versions.kip_848 import LazyPromotion
-from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
+from rebalance_sim.protocol.versions.semantics import Semantics, semantics_named
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -363,7 +364,7 @@ class _ScriptedAssignor:
 
 def _semantics(promotion: Promotion, assignor: Assignor) -> Semantics:
     scripted = type("ScriptedRules", (MigrationRules,), {"assignors": {_ASSIGNOR: assignor}})
-    text = SEMANTICS["kip-848"].changed_by(scripted)
+    text = semantics_named(KIP_848.name).changed_by(scripted)
     return text if promotion is Promotion.EAGER else text.changed_by(LazyPromotion)
 
 

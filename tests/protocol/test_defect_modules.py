@@ -7,9 +7,17 @@ import pkgutil
 import pytest
 
 from rebalance_sim.protocol import defects
+from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects import DEFECTS, Defect
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.versions.semantics import SEMANTICS, semantics_named
+from rebalance_sim.protocol.versions.semantics import (
+    DEFAULT_SEMANTICS,
+    RELEASES,
+    SEMANTICS,
+    semantics_named,
+)
 
 
 def test_each_module_declares_one_defect_and_is_named_by_its_id() -> None:
@@ -55,3 +63,37 @@ def test_shipped_versions_are_there_without_their_defects() -> None:
 def test_unknown_semantics_are_refused_with_the_nearest_name() -> None:
     with pytest.raises(ValueError, match=r"no semantics 'kafka-4\.3-clan'; did you mean"):
         semantics_named("kafka-4.3-clan")
+
+
+FAMILIES = (MigrationRules, MemberRules, ClassicMemberRules, BrokerRules)
+TIES = {"first_member", "first_converted", "assignors", "parts"}
+"""What hosts replace: orders of hash maps, and what rules are made of."""
+
+BY_A_VALUE = {"is_behind", "target_in_force", "gives_up"}
+"""Methods whose decision depends on a value that versions or defects change."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_rule_is_changed_by_a_version_or_a_defect(family: type) -> None:
+    """A decision that nobody makes otherwise is no rule but plain code."""
+    of_versions = {change for one in SEMANTICS.values() for change in one.changes}
+    of_defects = {rule for one in DEFECTS.values() for rule in one.rules}
+    changes = {c for c in of_versions | of_defects if issubclass(family, c.__bases__[0])}
+    changed = {name for change in changes for name in vars(change)}
+    rules = {name for base in family.__mro__[:-1] for name in vars(base)}
+    assert {name for name in rules if not name.startswith("_")} - changed <= TIES | BY_A_VALUE
+
+
+def test_a_checker_judges_by_the_version_as_it_was_released() -> None:
+    shipped = SEMANTICS["kafka-4.1"]
+    switched = shipped.with_defects("KAFKA-19431", "KAFKA-17116", "KAFKA-16555")
+    assert switched.as_released == shipped
+    assert not switched.as_released.coordinator.filters_target
+    clean = SEMANTICS["kafka-4.3"].with_defects("KAFKA-19431")
+    assert not clean.coordinator.filters_target
+    assert clean.as_released.coordinator.filters_target
+
+
+def test_releases_name_the_semantics_of_their_brokers() -> None:
+    assert RELEASES["4.0"] is RELEASES["4.1"] is SEMANTICS["kafka-4.1"]
+    assert RELEASES["4.3"] is DEFAULT_SEMANTICS

@@ -19,7 +19,6 @@ from rebalance_sim.protocol.clients import (
     Close,
     CommitOffsets,
     ConsumerConfig,
-    LaterMemberRules,
     MemberRules,
     MetadataKnown,
     RecordsReturned,
@@ -426,7 +425,7 @@ def test_later_releases_wait_for_names_and_stop_fetching_what_is_lost() -> None:
     """KAFKA-20145 and KAFKA-20321: the two open behaviours of 4.3.1 that were changed since."""
     for rules, heartbeats, fetchable in (
         (MemberRules, 3, partitions(0)),
-        (LaterMemberRules, 0, frozenset()),
+        (SEMANTICS["kafka-4.3-later-clients"].member, 0, frozenset()),
     ):
         story = stable(rules, 0, enable_auto_commit=False)
         story.subscribe("orders", "payments")

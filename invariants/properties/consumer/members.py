@@ -67,7 +67,7 @@ class PendingMeansUnrevoked(Property):
         return None
 
     def _judge(self, member_id: str, current: _Current, target_epoch: int) -> Finding | None:
-        limit = target_epoch if self.model.filters_target else target_epoch - 1
+        limit = target_epoch if self.model.rules.filters_target else target_epoch - 1
         if current.state is MemberState.UNREVOKED_PARTITIONS and current.member_epoch <= limit:
             return None
         return Finding(
@@ -157,7 +157,7 @@ class StableMeansTarget(Property):
             if current.state is MemberState.UNRELEASED_PARTITIONS:
                 return None
             missing = set(target - assigned)
-            if self.model.filters_target:
+            if self.model.rules.filters_target:
                 if not is_settled:
                     return None
                 topics = {t.topic_id for n in topic_names if (t := image.by_name.get(n))}

@@ -265,7 +265,7 @@ class SenderOnly(Property):
         return None
 
     def _is_promoted(self, before: MemberEntry | None, after: MemberEntry | None) -> bool:
-        if not getattr(self.model.rules, "promotes_on_release", False):
+        if not self.model.rules.promotes_on_release:
             return False
         return before is not None and after is not None and before.held() < after.held()
 

@@ -79,7 +79,7 @@ class BatchOrder(Property):
 
     def __init__(self, model: ShadowModel) -> None:
         super().__init__(model)
-        promotions = "8*" if getattr(model.rules, "promotes_on_release", False) else ""
+        promotions = "8*" if model.rules.promotes_on_release else ""
         kinds = "|".join(
             (
                 "C?(?:ESF578)?5?R?3?(?:7*6)?8?",  # a heartbeat, a target computed by itself

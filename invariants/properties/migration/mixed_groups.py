@@ -198,8 +198,8 @@ class HybridSyncNotBehind(Property):
         entry = ledger.members.get(request.member_id)
         if entry is None or entry.state is MemberState.UNREVOKED_PARTITIONS:
             return None
-        is_of_41 = self.model.view.semantics.name == "kafka-4.1"
-        wanted = ledger.group_epoch if is_of_41 else ledger.target_epoch
+        at_group_epoch = self.model.rules.rejoins_at_group_epoch
+        wanted = ledger.group_epoch if at_group_epoch else ledger.target_epoch
         if entry.epoch >= wanted:
             return None
         return Finding(

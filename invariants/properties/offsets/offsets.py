@@ -108,7 +108,7 @@ class RightfulCommitAccepted(Property):
         request: OffsetCommitRequest = step.request
         errors = step.response.errors
         refused = [p for p, code in errors.items() if code is ErrorCode.STALE_MEMBER_EPOCH]
-        if not refused or not self.model.tolerates_older_commits:
+        if not refused or not self.model.rules.tolerates_older_commits:
             return None
         entry = self.model.ledger_of(shard_of(step)).members.get(request.member_id)
         epoch = request.generation_id_or_member_epoch

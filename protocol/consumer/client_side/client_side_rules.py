@@ -1,7 +1,7 @@
 """The decisions about client-side assignors in which defects differ, each a small method.
 
-Source: coordinator §12. Only the text of KIP-848 has such assignors (``kip848.py`` switches them
-on); mutants of these rules are in ``client_side_defects.py``.
+Source: coordinator §12. Only the text of KIP-848 has such assignors
+(``protocol/versions/kip_848.py`` switches them on).
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from rebalance_sim.protocol.wire.assignment_messages import (
     InstalledMember,
 )
 
-__all__ = ["ClientSideRules"]
-
 
 class ClientSideRules:
     """What a coordinator does that has client-side assignors."""
@@ -36,15 +34,6 @@ class ClientSideRules:
             return True
         pairs = zip(before, after, strict=True)
         return any(new.reason not in (0, old.reason) for old, new in pairs)
-
-    def member_to_compute(self, candidates: Sequence[str], slow_id: str | None) -> str:
-        """coordinator §12.3: the smallest member id, or the one next to a member that was too
-        slow."""
-        if slow_id is not None:
-            for member_id in candidates:
-                if member_id > slow_id:
-                    return member_id
-        return candidates[0]
 
     def is_asked_to_compute(self, chosen_id: str, member_id: str) -> bool:
         """Is a member told to compute when another, or itself, is the chosen one?"""

@@ -198,7 +198,7 @@ def delegate(context: ConsumerContext, group: ConsumerGroup) -> Outcome | None:
     if computation is not None and not _is_fit(group, computation, plan):
         computation = computation.after(ComputationEvent.UNFIT)
     if computation is None and plan is not None and plan.candidates:
-        computation = _choose(context, plan)
+        computation = _choose(plan)
     group.computation = computation
     return None if plan is None else Outcome()
 
@@ -214,8 +214,10 @@ def _is_fit(group: ConsumerGroup, computation: Computation, plan: Plan | None) -
     )
 
 
-def _choose(context: ConsumerContext, plan: Plan, *, slow_id: str | None = None) -> Computation:
-    member_id = context.rules.member_to_compute(plan.candidates, slow_id)
+def _choose(plan: Plan, *, slow_id: str | None = None) -> Computation:
+    """The smallest member id, or the one next to a member that was too slow (coordinator §12.3)."""
+    later = (one for one in plan.candidates if slow_id is not None and one > slow_id)
+    member_id = next(later, plan.candidates[0])
     return Computation(member_id=member_id, assignor_name=plan.assignor_name)
 
 
@@ -263,7 +265,7 @@ def expire(context: ConsumerContext, group: ConsumerGroup, now_ms: int) -> Outco
     others = () if plan is None else tuple(m for m in plan.candidates if m != slow_id)
     if plan is not None and others:
         group.computation = computation.after(ComputationEvent.EXPIRED)
-        group.computation = _choose(context, plan, slow_id=slow_id)
+        group.computation = _choose(plan, slow_id=slow_id)
         return Outcome()
     member = group.members.get(slow_id)
     if member is None:

@@ -1,7 +1,7 @@
 """Every decision of a member in which versions or defects differ: one small method each.
 
-``MemberRules`` decides as kafka-clients 4.3.1 does. A version that differs is a subclass, a defect
-is a mixin of ``defects.py`` put in front. Nothing else in the member asks which version runs.
+``MemberRules`` decides as kafka-clients 4.3.1 does. What a version or a defect changes is in
+``protocol/versions`` and ``protocol/defects``; nothing else in the member asks which version runs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from rebalance_sim.protocol.clients.common.values import (
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["LaterMemberRules", "MemberRules"]
 
 
 class MemberRules:
@@ -211,16 +209,4 @@ class MemberRules:
 
     def reports_assignment_once(self) -> bool:
         """The assignor's callback runs once per epoch, not with every answer."""
-        return True
-
-
-class LaterMemberRules(MemberRules):
-    """What releases after 4.3.1 changed (client Appendix A): KAFKA-20145 and KAFKA-20321."""
-
-    def acknowledges_unresolved_target(self) -> bool:
-        """A target waits for its names instead of being acknowledged in part again and again."""
-        return False
-
-    def stops_fetching_when_lost(self) -> bool:
-        """Lost partitions are not fetched while onPartitionsLost is still to run."""
         return True

@@ -1,0 +1,29 @@
+"""Brokers of 4.3 with the Java client of releases after 4.3.1 (client Appendix A).
+
+Nobody has recorded such a client: the two differences are those of KAFKA-20145 and KAFKA-20321.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
+from rebalance_sim.protocol.versions import kafka_4_3
+from rebalance_sim.protocol.versions.version import Version
+
+
+class LaterClient(MemberRules):
+    """The client of the consumer protocol."""
+
+    def acknowledges_unresolved_target(self) -> bool:
+        """A target waits for its names instead of being acknowledged in part again and again."""
+        return False
+
+    def stops_fetching_when_lost(self) -> bool:
+        """Lost partitions are not fetched while onPartitionsLost is still to run."""
+        return True
+
+
+VERSION = Version(
+    name="kafka-4.3-later-clients",
+    changes=(LaterClient,),
+    shipped_defects=kafka_4_3.VERSION.shipped_defects,
+)
