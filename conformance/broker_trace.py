@@ -17,7 +17,6 @@ from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import RELEASES, Semantics
 
-
 _KINDS: Mapping[str, type] = {
     "name": str,
     "broker": str,

@@ -161,6 +161,12 @@ def computing_table() -> str:
     return _table(("state", "waits for", "next states"), rows)
 
 
+def version_table() -> str:
+    """The semantics that a scenario may name."""
+    rows = [(f"`{name}`", semantics.about) for name, semantics in SEMANTICS.items()]
+    return _table(("semantics", "rules"), rows)
+
+
 def setting_table() -> str:
     """Rules that are plain values, where versions differ."""
     rows = []
@@ -261,6 +267,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "computation-diagram": computation_diagram,
     "computation-table": computation_table,
     "computing-table": computing_table,
+    "version-table": version_table,
     "setting-table": setting_table,
     "method-table": method_table,
     "defect-table": defect_table,

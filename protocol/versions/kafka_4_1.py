@@ -41,6 +41,7 @@ class Kafka41(MigrationRules):
 
 VERSION = Version(
     name="kafka-4.1",
+    about="what Apache Kafka 4.1 does",
     releases=("4.0", "4.1"),
     changes=(Kafka41,),
     shipped_defects=(

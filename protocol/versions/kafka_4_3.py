@@ -6,6 +6,7 @@ from rebalance_sim.protocol.versions.version import Version
 
 VERSION = Version(
     name="kafka-4.3",
+    about="what Apache Kafka 4.3 does",
     releases=("4.3",),
     shipped_defects=(
         "PR-23542",

@@ -150,6 +150,7 @@ def _with_granted(
 
 VERSION = Version(
     name="kip-848",
+    about="what the text of KIP-848 says, where it differs from the code",
     changes=(Kafka41, Kip848),
     # A consequence of promoting receivers at the release, and no switch (docs/findings.md).
     known_issues=("sim-unheard-grant",),

@@ -24,6 +24,7 @@ class LaterClient(MemberRules):
 
 VERSION = Version(
     name="kafka-4.3-later-clients",
+    about="brokers of 4.3 with the Java client of releases after 4.3.1",
     changes=(LaterClient,),
     shipped_defects=kafka_4_3.VERSION.shipped_defects,
 )

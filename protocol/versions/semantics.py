@@ -24,10 +24,12 @@ class Semantics(GroupSemantics):
     """A protocol version: correct rules, what the version changes in them, the defects it was
     shipped with, and those switched on in it.
 
-    ``shipped_defects`` are names of all that is known to go wrong in the version by itself.
+    ``about`` says in a line what it simulates. ``shipped_defects`` are names of all that is known
+    to go wrong in the version by itself.
     """
 
     name: str
+    about: str = ""
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
 
@@ -85,11 +87,19 @@ def _nearest(word: str, known: Iterable[str]) -> str:
 
 def _semantics_of(version: Version) -> Iterator[Semantics]:
     clean = Semantics(
-        name=version.name, changes=version.changes, shipped_defects=version.known_issues
+        name=version.name,
+        about=version.about,
+        changes=version.changes,
+        shipped_defects=version.known_issues,
     )
-    yield clean.shipped_with(*version.shipped_defects)
-    if version.shipped_defects:
-        yield replace(clean, name=f"{version.name}-clean")
+    if not version.shipped_defects:
+        yield clean
+        return
+    shipped = replace(clean, about=f"{version.about}, with the defects it shipped with")
+    yield shipped.shipped_with(*version.shipped_defects)
+    yield replace(
+        clean, name=f"{version.name}-clean", about=f"{version.name} without those defects"
+    )
 
 
 _VERSIONS = declared_in("rebalance_sim.protocol.versions", "VERSION", Version)

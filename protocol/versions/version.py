@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Version:
     """A table of differences from the correct rules, which are those of the newest version.
 
+    ``about`` says in a line whose behaviour it is.
     ``releases`` are the lines of Apache Kafka, such as 4.3, whose brokers behave like this.
     ``changes`` are classes that derive from the rules class they change: an attribute with another
     value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/`` that the
@@ -16,6 +17,7 @@ class Version:
     """
 
     name: str
+    about: str
     releases: tuple[str, ...] = ()
     changes: tuple[type, ...] = ()
     shipped_defects: tuple[str, ...] = ()
