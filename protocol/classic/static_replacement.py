@@ -27,7 +27,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-
 _FIRST_VERSION_WITH_SKIP_ASSIGNMENT = 9  # of JoinGroup (classic §2.5)
 
 
