@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
 
+from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.re2_engine import compile_re2
-from rebalance_sim.sim.spec import ClientSpec
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.shard_host import ShardHost
-    from rebalance_sim.sim.client.client_process import ClientProcess
-    from rebalance_sim.sim.world import World
-
-__all__ = ["Group"]
+from rebalance_sim.sim.broker.cluster import Cluster
+from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.client.client_process import ClientProcess
+from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.clock import Clock
 
 
 class Group:
@@ -23,30 +20,37 @@ class Group:
     Brokers, topics and network are shared with all other groups.
     """
 
-    def __init__(self, world: World, group_id: str) -> None:
-        self._world = world
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        cluster: Cluster,
+        clock: Clock,
+        semantics: Semantics,
+        client_specs: Iterable[ClientSpec],
+        has_data_plane: bool,
+        tie_break: Callable[[], float],
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
         self.group_id = group_id
-        self.config = world.config
-        self.semantics = world.semantics
-        self.has_data_plane = world.has_data_plane
-        self.partition = world.partition_of(group_id)
-        # The world's own group keeps the stream that worlds with one group have.
-        suffix = "" if group_id == world.spec.group_id else f"/{group_id}"
-        self.tie_break = world.streams.get(f"schedule/fleet{suffix}").random
-        self.client_specs: tuple[ClientSpec, ...] = tuple(
-            spec for spec in world.spec.clients if world.spec.group_of(spec) == group_id
-        )
+        self.config = cluster.environment.config
+        self.semantics = semantics
+        self.has_data_plane = has_data_plane
+        self.partition = cluster.partition_of(group_id)
+        self.tie_break = tie_break
+        self.client_specs = tuple(client_specs)
         self._processes: dict[str, ClientProcess] = {}
 
     @property
     def now_ms(self) -> int:
         """The time."""
-        return self._world.clock.now_ms
+        return self._clock.now_ms
 
     def acting_shard(self) -> ShardHost | None:
         """The active shard of the group's partition with the highest leader epoch there has been,
         or None."""
-        return self._world.cluster.acting_shard_of(self.partition)
+        return self._cluster.acting_shard_of(self.partition)
 
     def clients(self) -> Mapping[str, ClientProcess]:
         """Client name -> its present process, in ascending name."""

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerCommand, TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.observe.checkers import Checker, NoChecker
 from rebalance_sim.sim.observe.coverage import Coverage
 from rebalance_sim.sim.observe.metrics import Metrics
 from rebalance_sim.sim.trace import Trace
-
-__all__ = ["Checker", "NoChecker", "Steps"]
-
-
-class Checker(Protocol):
-    """What watches a world; ``invariants`` has the real one."""
-
-    def after_step(self, step: Step) -> None:
-        """Look at a step that has just happened. The object is used again for the next."""
-
-    def at_end(self) -> None:
-        """The run is over."""
-
-
-class NoChecker:
-    """Checks nothing."""
-
-    def after_step(self, step: Step) -> None:
-        """Look away."""
-
-    def at_end(self) -> None:
-        """Look away."""
 
 
 class Steps:
@@ -148,12 +128,13 @@ class Steps:
         """A shard took altered settings."""
         self._shard(StepKind.CONFIG_CHANGED, shard)
 
-    def admin_returned(self, request: Any, response: Any, detail: str) -> None:
-        """An administrator's client is done with a request; without a response it gave up."""
+    def admin_returned(self, kind: str, request: Any, response: Any, code: ErrorCode) -> None:
+        """An administrator is done with a request; without a response, after too many tries."""
+        self._coverage.on_admin(kind, code)
         step = self._kept[StepKind.ADMIN_RETURNED.value]
         step.request = request
         step.response = response
-        step.detail = detail
+        step.detail = f"{kind}: {code.name}"
         self._show(step)
 
     def client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:

@@ -19,22 +19,25 @@ from dataclasses import dataclass
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.versions.semantics import semantics_named
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
 from rebalance_sim.sim.admin.settings import SettingsAdmin
 from rebalance_sim.sim.admin.topics import TopicAdmin
 from rebalance_sim.sim.broker.cluster import Cluster
+from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
 from rebalance_sim.sim.broker.ports import Meters
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_processes import ClientProcesses
-from rebalance_sim.sim.client.task_store import TaskStore
+from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.data_plane import DataPlane
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.faults.injector import Injector
 from rebalance_sim.sim.group import Group
 from rebalance_sim.sim.network.network import ADMIN, Network
+from rebalance_sim.sim.observe.checkers import Checker
 from rebalance_sim.sim.observe.coordinator_metrics import CoordinatorMetrics
 from rebalance_sim.sim.observe.coverage import Coverage
 from rebalance_sim.sim.observe.metrics import Metrics
@@ -42,11 +45,9 @@ from rebalance_sim.sim.observe.probes import register_probes
 from rebalance_sim.sim.observe.routing import Router
 from rebalance_sim.sim.observe.sampling import MetricSample, Sampler
 from rebalance_sim.sim.spec import WorldSpec
-from rebalance_sim.sim.steps import Checker, Steps
+from rebalance_sim.sim.steps import Steps
 from rebalance_sim.sim.streams import Streams
 from rebalance_sim.sim.trace import Trace
-
-__all__ = ["World", "WorldResult"]
 
 _BUDGET_EVERY_STEPS = 1_024
 """How often the runner's own budget is asked: a look at a wall clock is not free."""
@@ -100,8 +101,6 @@ class World:
         self.coverage = Coverage()
         self.steps = Steps(self.clock, self.trace, self.metrics, self.coverage)
         self.topic_logs = TopicLogs()
-        self.task_stores: dict[tuple[str, str], TaskStore] = {}  # by group and process id
-        self.topics = TopicAdmin(self)
         self.network = Network(self.clock, spec.network, self.streams)
         self.cluster = Cluster(
             clock=self.clock,
@@ -118,22 +117,49 @@ class World:
         self.brokers = self.cluster.brokers
         self.controller = self.cluster.controller
         self.partition_of = self.cluster.partition_of
+        self.network.servers = self.brokers
+        self.topics = TopicAdmin(spec.topics, self.controller, self)
         self.settings = SettingsAdmin(self.controller, spec)
-        self.data_plane = self.controller.watcher = DataPlane(self)
-        self.groups = {group_id: Group(self, group_id) for group_id in spec.group_ids}
+        self.data_plane = self.controller.watcher = DataPlane(
+            is_on=spec.data_plane,
+            network=self.network,
+            topic_logs=self.topic_logs,
+            leaders=PartitionLeaders(self.brokers, broker_count=spec.brokers.count),
+            deliveries=self.metrics.deliveries,
+            end_ms=self.end_ms,
+        )
+        self.groups = {group_id: self._new_group(group_id) for group_id in spec.group_ids}
         self.metrics.watch(self.groups)
-        self.client_processes = ClientProcesses(self)
+        self.client_processes = ClientProcesses(
+            ClientEnvironment(
+                clock=self.clock,
+                streams=self.streams,
+                network=self.network,
+                data_plane=self.data_plane,
+                semantics=semantics,
+                steps=self.steps,
+                group_of=spec.group_of,
+                on_gone=self.metrics.on_client_gone,
+            ),
+            spec.clients,
+            self.groups,
+        )
         tie_break = self.streams.get("schedule/injector").random
         self.injector = Injector(self, self.clock, self.steps, tie_break)
         self.network_names = (*self.client_processes.names, *((ADMIN,) if spec.has_admin else ()))
-        self.admin = AdminTasks(self)
-        self._numbers = {name: i for i, name in enumerate(sorted(c.name for c in spec.clients))}
+        self.admin = AdminTasks(self.network, self.steps)
         self._has_started = False
         self._is_quiet = False
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
         self._next_budget_check = _BUDGET_EVERY_STEPS
-        register_probes(self)
+        register_probes(
+            self.sampler,
+            brokers=self.brokers,
+            ownership=self.metrics.ownership,
+            progress=self.data_plane.progress if spec.data_plane else {},
+            acting_shards=self.cluster.acting_shards,
+        )
         if make_checker is not None:
             self.steps.checker = self._checker(make_checker)
 
@@ -206,7 +232,21 @@ class World:
         is_alone = len(checkers) == 1 and len(self.controller.partitions) == 1
         if is_alone and not self.spec.names_strange_groups:
             return checkers[self.group_id]
-        return Router(self.groups, checkers)
+        return Router({name: g.partition for name, g in self.groups.items()}, checkers)
+
+    def _new_group(self, group_id: str) -> Group:
+        spec = self.spec
+        # The world's own group keeps the stream that worlds with one group have.
+        suffix = "" if group_id == spec.group_id else f"/{group_id}"
+        return Group(
+            group_id,
+            cluster=self.cluster,
+            clock=self.clock,
+            semantics=self.semantics,
+            client_specs=(one for one in spec.clients if spec.group_of(one) == group_id),
+            has_data_plane=spec.data_plane,
+            tie_break=self.streams.get(f"schedule/fleet{suffix}").random,
+        )
 
     def _new_meters(self) -> Meters | None:
         if not self.sampler.is_on:
@@ -219,7 +259,7 @@ class World:
         self.client_processes.schedule_starts()
         self.injector.schedule(self.spec.faults)
         if self.spec.admin_interval_ms is not None:
-            AdminClient(self, self.spec.admin_interval_ms).start()
+            AdminClient(self.network, self.groups, self.spec.admin_interval_ms).start()
 
     def _may_go_on(self) -> bool:
         count = self.steps.count
@@ -271,10 +311,23 @@ class World:
         """Do something after a while (``Injector.later``)."""
         self.injector.later(delay_ms, action, when_quiet=when_quiet)
 
-    def number_of(self, client_name: str) -> int:
-        """Place of a client in ascending name."""
-        return self._numbers[client_name]
+    def on_partitions_created(
+        self, topic_id: str, name: str, numbers: range, *, records_per_second: int
+    ) -> None:
+        """A topic has new partitions: they have leaders, logs, and groups that are to own them."""
+        self.data_plane.leaders.on_topic_created(topic_id)
+        now_ms = self.clock.now_ms
+        self.topic_logs.create(
+            topic_id, numbers, records_per_second=records_per_second, now_ms=now_ms
+        )
+        for group in self.groups.values():
+            if group.subscribes_to(name):
+                ownership = self.metrics.ownership[group.group_id]
+                for number in numbers:
+                    ownership.add(TopicPartition(topic_id, number))
 
-    def new_client_member_id(self, name: str, incarnation: int) -> str:
-        """A member id that a client makes up: random in front, so that ids sort anyhow."""
-        return f"{self.streams.get(f'member-id/{name}').getrandbits(32):08x}-{name}-{incarnation}"
+    def on_topic_deleted(self, topic: Topic) -> None:
+        """Nobody need own, or can fetch, the partitions of a topic any more."""
+        for number in range(topic.partition_count):
+            self.metrics.on_partition_deleted(TopicPartition(topic.topic_id, number))
+        self.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)

@@ -7,7 +7,8 @@ filters. It changes nothing, and what it draws comes from streams of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import GroupState
@@ -21,12 +22,7 @@ from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from rebalance_sim.sim.network.network import ADMIN, Connection, ConnectionState, Purpose
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.world import World
-
-__all__ = ["AdminClient"]
+from rebalance_sim.sim.network.network import ADMIN, Connection, ConnectionState, Network, Purpose
 
 _FILTER_SHARE = 0.3
 _STATES = tuple(sorted({state.value for state in (*GroupState, *ClassicGroupState)}))
@@ -37,11 +33,13 @@ class AdminClient:
     """Looks around every ``interval_ms``, give or take a half. A request that fails is forgotten:
     the next look asks again."""
 
-    def __init__(self, world: World, interval_ms: int) -> None:
-        self._world = world
+    def __init__(self, network: Network, group_ids: Iterable[str], interval_ms: int) -> None:
+        self._network = network
+        self._clock = network.clock
+        self._group_ids = tuple(group_ids)
         self._interval_ms = interval_ms
-        self._draw = world.streams.get(f"{ADMIN}/looks")
-        self._tie_break = world.streams.get(f"schedule/{ADMIN}").random
+        self._draw = network.streams.get(f"{ADMIN}/looks")
+        self._tie_break = network.streams.get(f"schedule/{ADMIN}").random
         self._connections: dict[int, Connection] = {}
         self._unanswered: dict[Connection, dict[int, Any]] = {}
         self._next_id = 0
@@ -51,13 +49,13 @@ class AdminClient:
         self._look_after(int(self._draw.random() * self._interval_ms))
 
     def _look_after(self, delay_ms: int) -> None:
-        clock = self._world.clock
+        clock = self._clock
         clock.call_at(clock.now_ms + delay_ms, self._tie_break(), self._on_look)
 
     def _on_look(self, call: Call) -> None:
         draw = self._draw
-        count = len(self._world.brokers)
-        for group_id in self._world.groups:
+        count = len(self._network.servers)
+        for group_id in self._group_ids:
             node_id = int(draw.random() * count)
             self._send(node_id, FindCoordinatorRequest(group_id=group_id))
         request = self._listing()
@@ -86,10 +84,10 @@ class AdminClient:
 
     def _connect(self, node_id: int) -> Connection:
         connection = self._connections[node_id] = Connection(
-            self._world.network,
+            self._network,
             owner=self,
             client_name=ADMIN,
-            broker=self._world.brokers[node_id],
+            broker=self._network.servers[node_id],
             purpose=Purpose.BOOTSTRAP,
         )
         self._unanswered[connection] = {}

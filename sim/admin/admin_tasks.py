@@ -8,7 +8,7 @@ twice, as it would.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.client.client_connections import ClientConnections
@@ -17,10 +17,7 @@ from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from rebalance_sim.sim.network.network import ADMIN, Purpose
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.world import World
+from rebalance_sim.sim.network.network import ADMIN, Network, Purpose
 
 REQUEST_TIMEOUT_MS = 30_000
 API_TIMEOUT_MS = 60_000
@@ -49,19 +46,28 @@ class _Task:
         self.failures = 0
 
 
+class AdminResults(Protocol):
+    """Where the end of each request is shown (``sim.steps``)."""
+
+    def admin_returned(self, kind: str, request: Any, response: Any, code: ErrorCode) -> None:
+        """An administrator is done with a request; without a response, after too many tries."""
+
+
 class AdminTasks:
     """A process of its own, with connections of its own. Faults of the network know it as
     ``admin``; it is never paused, and it does not crash."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, network: Network, results: AdminResults) -> None:
+        streams = network.streams
         self.name = ADMIN
         self.request_timeout_ms = REQUEST_TIMEOUT_MS
-        self.tie_break = world.streams.get("schedule/admin-tasks").random
-        self._world = world
-        self._clock = world.clock
-        self._lines = ClientConnections(world, self)
-        self._pick_broker = world.streams.get("bootstrap/admin").random
-        self._jitter = world.streams.get("retry/admin").random
+        self.tie_break = streams.get("schedule/admin-tasks").random
+        self._network = network
+        self._clock = network.clock
+        self._results = results
+        self._lines = ClientConnections(network, self)
+        self._pick_broker = streams.get("bootstrap/admin").random
+        self._jitter = streams.get("retry/admin").random
         self._in_flight: dict[int, _Task] = {}
         self._next_id = 0
 
@@ -77,7 +83,7 @@ class AdminTasks:
         self._next_id += 1
         self._in_flight[correlation_id] = task
         if task.coordinator_id is None:
-            node_id = int(self._pick_broker() * len(self._world.brokers))
+            node_id = int(self._pick_broker() * len(self._network.servers))
             search = FindCoordinatorRequest(group_id=task.request.group_id)
             self._lines.send(Purpose.BOOTSTRAP, node_id, correlation_id, search)
         else:
@@ -97,8 +103,7 @@ class AdminTasks:
         self._go_on(call.argument)
 
     def _finish(self, task: _Task, code: ErrorCode, response: Any) -> None:
-        self._world.coverage.on_admin(task.kind, code)
-        self._world.steps.admin_returned(task.request, response, f"{task.kind}: {code.name}")
+        self._results.admin_returned(task.kind, task.request, response, code)
 
     # --- what the connections say -----------------------------------------------------------------
 

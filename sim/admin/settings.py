@@ -19,7 +19,6 @@ class SettingsPublisher(Protocol):
     @property
     def configs(self) -> ConfigsInForce:
         """The settings that were published last."""
-        ...
 
     def set_configs(self, configs: ConfigsInForce) -> None:
         """Let every broker learn settings."""

@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import Protocol
 
-from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
+from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.world import World
+
+class TopicPublisher(Protocol):
+    """The controller."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The topics that were published last."""
+
+    def set_image(self, image: MetadataImage) -> None:
+        """Let every broker learn topics."""
+
+
+class TopicWatcher(Protocol):
+    """Whoever has to know of partitions before clients and brokers do."""
+
+    def on_partitions_created(
+        self, topic_id: str, name: str, numbers: range, *, records_per_second: int
+    ) -> None:
+        """Partitions of a topic, new or not, are created."""
+
+    def on_topic_deleted(self, topic: Topic) -> None:
+        """A topic is deleted."""
 
 
 class TopicAdmin:
     """Creates, grows and deletes topics. A topic id is name and generation: ``orders:1``."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(
+        self, specs: Iterable[TopicSpec], publisher: TopicPublisher, watcher: TopicWatcher
+    ) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        self._publisher = publisher
+        self._watcher = watcher
         self._generations: dict[str, int] = {}
-        self._rates = {spec.name: spec.records_per_second for spec in world.spec.topics}
 
     def initial_image(self) -> MetadataImage:
         """The topics of the specification."""
-        topics = [
-            self._new_topic(spec.name, spec.partition_count) for spec in self._world.spec.topics
-        ]
+        topics = [self._new_topic(name, one.partition_count) for name, one in self._specs.items()]
         return MetadataImage(topics, version=1)
 
     def create(self, name: str, partition_count: int) -> bool:
@@ -50,9 +73,7 @@ class TopicAdmin:
         topic = image.by_name.get(name)
         if topic is None:
             return False
-        for number in range(topic.partition_count):
-            self._world.metrics.on_partition_deleted(TopicPartition(topic.topic_id, number))
-        self._world.data_plane.on_topic_deleted(topic.topic_id, topic.partition_count)
+        self._watcher.on_topic_deleted(topic)
         self._set(image.without_topic(name))
         return True
 
@@ -63,10 +84,10 @@ class TopicAdmin:
 
     @property
     def _image(self) -> MetadataImage:
-        return self._world.controller.metadata.image
+        return self._publisher.image
 
     def _set(self, image: MetadataImage) -> None:
-        self._world.controller.set_image(image)
+        self._publisher.set_image(image)
 
     def _new_topic(self, name: str, partition_count: int) -> Topic:
         generation = self._generations[name] = self._generations.get(name, 0) + 1
@@ -75,16 +96,6 @@ class TopicAdmin:
         return Topic(topic_id=topic_id, name=name, partition_count=partition_count)
 
     def _begin(self, topic_id: str, name: str, numbers: range) -> None:
-        world = self._world
-        world.data_plane.leaders.on_topic_created(topic_id)
-        world.topic_logs.create(
-            topic_id,
-            numbers,
-            records_per_second=self._rates.get(name, 0),
-            now_ms=world.clock.now_ms,
-        )
-        for group in world.groups.values():
-            if group.subscribes_to(name):
-                ownership = world.metrics.ownership[group.group_id]
-                for number in numbers:
-                    ownership.add(TopicPartition(topic_id, number))
+        spec = self._specs.get(name)
+        rate = 0 if spec is None else spec.records_per_second
+        self._watcher.on_partitions_created(topic_id, name, numbers, records_per_second=rate)

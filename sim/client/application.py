@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.clients import (
     Close,
@@ -21,41 +20,43 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.clock import Call
-from rebalance_sim.sim.data_plane.data_plane import positions_after_polling
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.client.client_conditions import ClientConditions
-    from rebalance_sim.sim.client.client_process import ClientProcess
-    from rebalance_sim.sim.world import World
-
-__all__ = ["Application"]
+from rebalance_sim.sim.client.client_conditions import ClientConditions
+from rebalance_sim.sim.client.ports import Process
+from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.data_plane.data_plane import DataPlane
 
 _POLL = Poll()
 
 
 class Application:
-    """What one process does with its consumer. ``is_blocked``: inside ``unsubscribe`` or ``close``.
+    """What one process does with its consumer; ``poll_phase`` is when it polls, as a share of the
+    interval. ``is_blocked``: inside ``unsubscribe`` or ``close``.
 
     ``is_exiting``: ``close`` has been, or is going to be, called; nothing is called after it.
     ``intake``: the records it takes; None without a data plane.
     """
 
-    def __init__(self, world: World, process: ClientProcess, conditions: ClientConditions) -> None:
-        self._world = world
-        self._clock = world.clock
+    def __init__(
+        self,
+        process: Process,
+        conditions: ClientConditions,
+        clock: Clock,
+        data_plane: DataPlane,
+        poll_phase: float,
+    ) -> None:
+        self._clock = clock
+        self._data_plane = data_plane
         self._process = process
         self._member = process.member
         self._conditions = conditions
         self._interval_ms = process.spec.poll_interval_ms
-        phase = world.streams.get(f"poll-phase/{process.name}").random()
-        self._phase_ms = self._clock.now_ms + int(phase * self._interval_ms)
+        self._phase_ms = self._clock.now_ms + int(poll_phase * self._interval_ms)
         self._poll_at_ms: int | None = None
         self._to_do: deque[Event] = deque()
         self._is_going_on = False
         self.is_blocked = False
         self.is_exiting = False
-        self.intake = world.data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
+        self.intake = data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
         self._wakes_at_ms: int | None = None
         self._long_batch_at_ms: int | None = None
         self._is_in_long_batch = False
@@ -81,7 +82,7 @@ class Application:
     def end(self) -> None:
         """The process is gone."""
         if self.intake is not None:
-            self._world.data_plane.on_process_end(self._process.name)
+            self._data_plane.on_process_end(self._process.name)
         elif not self._conditions.is_paused and not self._conditions.is_stalled:
             self._deliver()
         self._to_do.clear()
@@ -158,15 +159,7 @@ class Application:
 
     def _deliver(self) -> Mapping[TopicPartition, int]:
         """Count what an application that keeps up was handed since this was last asked."""
-        world = self._world
-        now_ms = self._clock.now_ms
-        positions = positions_after_polling(world.topic_logs, self._member, now_ms)
-        if positions:
-            deliveries = world.metrics.deliveries[self._member.config.group_id]
-            for partition, position in positions.items():
-                start = self._member.assigned[partition].position
-                deliveries.add(partition, start, position)
-        return positions
+        return self._data_plane.deliver_all(self._member)
 
     # --- calls ------------------------------------------------------------------------------------
 

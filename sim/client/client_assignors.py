@@ -8,8 +8,6 @@ for such a reason only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rebalance_sim.protocol.assignors.client_side import (
     AssignmentSpec,
     MetadataReason,
@@ -28,15 +26,11 @@ from rebalance_sim.protocol.clients import (
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from rebalance_sim.sim.client.environment import ClientEnvironment
+from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.client.task_store import TaskStore
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.client.client_process import ClientProcess
-    from rebalance_sim.sim.world import World
-
-__all__ = ["AssignorHost", "make_assignors"]
 
 
 def make_assignors(
@@ -73,16 +67,18 @@ def _make_streams(name: str, spec: ClientAssignorsSpec, semantics: Semantics) ->
 class AssignorHost:
     """What a process does for the assignors of its member."""
 
-    def __init__(self, world: World, process: ClientProcess, spec: ClientAssignorsSpec) -> None:
-        self._clock = world.clock
+    def __init__(
+        self, environment: ClientEnvironment, process: Process, spec: ClientAssignorsSpec
+    ) -> None:
+        self._clock = environment.clock
         self._process = process
         self._tie_break = process.tie_break
-        stream = world.streams.get(f"assignor/{process.name}")
+        stream = environment.streams.get(f"assignor/{process.name}")
         self._compute_ms = delay_sampler(spec.compute, stream)
         self._by_name = {one.name: one for one in process.member.local_assignors}
         streams = self._by_name.get(StreamsAssignor.name)
         self._tasks = (
-            _StreamsTasks(world, process, spec.streams or StreamsSpec(), streams)
+            _StreamsTasks(environment, process, spec.streams or StreamsSpec(), streams)
             if isinstance(streams, StreamsAssignor)
             else None
         )
@@ -120,17 +116,21 @@ class _StreamsTasks:
     """The tasks of one member of a Streams application, and what it has said of their lags."""
 
     def __init__(
-        self, world: World, process: ClientProcess, spec: StreamsSpec, assignor: StreamsAssignor
+        self,
+        environment: ClientEnvironment,
+        process: Process,
+        spec: StreamsSpec,
+        assignor: StreamsAssignor,
     ) -> None:
-        self._clock = world.clock
+        self._clock = environment.clock
         self._process = process
         self._assignor = assignor
         self._limit = spec.acceptable_recovery_lag
         key = process.member.config.group_id, assignor.process_id
-        store = world.task_stores.get(key)
+        store = environment.task_stores.get(key)
         if store is None:
-            store = world.task_stores[key] = TaskStore(
-                world.topic_logs,
+            store = environment.task_stores[key] = TaskStore(
+                environment.data_plane.topic_logs,
                 state_records=spec.state_records,
                 restore_rate=spec.restore_records_per_second,
             )

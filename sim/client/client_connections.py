@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rebalance_sim.sim.clock import Call
-from rebalance_sim.sim.network.network import Connection, ConnectionState, Purpose
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.world import World
+from rebalance_sim.sim.network.network import Connection, ConnectionState, Network, Purpose
 
 __all__ = ["ClientConnections", "ConnectionsOwner"]
 
@@ -93,14 +90,14 @@ class _BrokerConnection:
 class ClientConnections:
     """Sends requests and pairs answers with them. ``correlation_id`` is the caller's own."""
 
-    def __init__(self, world: World, process: ConnectionsOwner) -> None:
-        self._world = world
-        self._clock = world.clock
+    def __init__(self, network: Network, process: ConnectionsOwner) -> None:
+        self._network = network
+        self._clock = network.clock
         self._process = process
         self._to_coordinator: dict[int, _BrokerConnection] = {}
         self._to_any: dict[int, _BrokerConnection] = {}
         self._by_connection: dict[Connection, _BrokerConnection] = {}
-        self._draw = world.streams.get(f"reconnect/{process.name}").random
+        self._draw = network.streams.get(f"reconnect/{process.name}").random
         self._tie_break = process.tie_break
         self._timeout_ms = process.request_timeout_ms
 
@@ -165,10 +162,10 @@ class ClientConnections:
 
     def _open(self, line: _BrokerConnection, purpose: Purpose, node_id: int) -> None:
         connection = Connection(
-            self._world.network,
+            self._network,
             owner=self,
             client_name=self._process.name,
-            broker=self._world.brokers[node_id],
+            broker=self._network.servers[node_id],
             purpose=purpose,
         )
         line.connection = connection
@@ -277,7 +274,7 @@ class ClientConnections:
         self._watch(line)
 
     def _backoff_ms(self, failures: int) -> int:
-        spec = self._world.spec.network
+        spec = self._network.spec
         nominal = min(spec.reconnect_backoff_max_ms, spec.reconnect_backoff_ms << min(failures, 10))
         factor = 1.0 + _BACKOFF_JITTER * (2.0 * self._draw() - 1.0)
         return min(spec.reconnect_backoff_max_ms, int(nominal * factor))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from rebalance_sim.protocol.clients import (
     AssignmentReceived,
@@ -52,10 +53,13 @@ from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
+from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
+from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
+from rebalance_sim.sim.client.ports import Supervisor
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
@@ -65,12 +69,6 @@ from rebalance_sim.sim.network.cluster_requests import (
     MetadataResponse,
 )
 from rebalance_sim.sim.network.network import Purpose
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.client.client_conditions import ClientConditions
-    from rebalance_sim.sim.world import World
-
-__all__ = ["ClientProcess"]
 
 _TICK = Tick()
 
@@ -82,40 +80,56 @@ class ClientProcess:
     """A process from its start to its end; ``incarnation`` counts them under one name from 1."""
 
     def __init__(
-        self, world: World, spec: ClientSpec, conditions: ClientConditions, *, incarnation: int
+        self,
+        environment: ClientEnvironment,
+        spec: ClientSpec,
+        conditions: ClientConditions,
+        supervisor: Supervisor,
+        *,
+        number: int,
+        incarnation: int,
     ) -> None:
         name = spec.name
         self.name = name
         self.spec = spec
         self.metadata_max_age_ms = spec.metadata_max_age_ms
         self.incarnation = incarnation
-        self.number = world.number_of(name) * 256 + incarnation % 256
+        self.number = number * 256 + incarnation % 256
         self.is_alive = True
-        self.tie_break = world.streams.get(f"schedule/client/{name}").random
-        self._world = world
-        self._clock = world.clock
+        streams = environment.streams
+        self.tie_break = streams.get(f"schedule/client/{name}").random
+        self._steps = environment.steps
+        self._network = environment.network
+        self._supervisor = supervisor
+        self._clock = environment.clock
         self._conditions = conditions
-        self._lines = ClientConnections(world, self)
-        jitter = world.streams.get(f"jitter/{name}").random
+        self._lines = ClientConnections(environment.network, self)
+        jitter = streams.get(f"jitter/{name}").random
         self.member = make_member(
             spec,
-            group_id=world.spec.group_of(spec),
-            member_id=world.new_client_member_id(name, incarnation),
-            semantics=world.semantics,
+            group_id=environment.group_of(spec),
+            member_id=_new_member_id(streams.get(f"member-id/{name}"), name, incarnation),
+            semantics=environment.semantics,
             jitter=lambda: 2.0 * jitter() - 1.0,
             now_ms=self._clock.now_ms,
         )
-        self._pick_broker = world.streams.get(f"bootstrap/{name}").random
-        self.application = Application(world, self, conditions)
+        self._pick_broker = streams.get(f"bootstrap/{name}").random
+        self.application = Application(
+            self,
+            conditions,
+            environment.clock,
+            environment.data_plane,
+            streams.get(f"poll-phase/{name}").random(),
+        )
         self.intake = self.application.intake
         assignors = spec.client_assignors
-        self._assignors = None if assignors is None else AssignorHost(world, self, assignors)
+        self._assignors = None if assignors is None else AssignorHost(environment, self, assignors)
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._own_requests: dict[int, Any] = {}
         self._next_own_id = -1
-        self._topic_watch = TopicWatch(self, world.clock) if looks_at_topics(spec) else None
+        self._topic_watch = TopicWatch(self, environment.clock) if looks_at_topics(spec) else None
         self._matches: Callable[[str], bool] | None = None
         self._effects: tuple[Any, ...] = ()
 
@@ -209,7 +223,7 @@ class ClientProcess:
     def apply(self, event: Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
         effects = self.member.on_event(event, now_ms=self._clock.now_ms)
-        self._world.steps.client_event(self, event, effects)
+        self._steps.client_event(self, event, effects)
         self._effects = effects
         for effect in effects:
             carry_out = _EFFECTS.get(type(effect))
@@ -270,7 +284,7 @@ class ClientProcess:
     # --- the host's own requests ------------------------------------------------------------------
 
     def _any_broker(self) -> int:
-        return int(self._pick_broker() * len(self._world.brokers))
+        return int(self._pick_broker() * len(self._network.servers))
 
     def _ask(self, request: Any) -> None:
         correlation_id = self._next_own_id
@@ -383,13 +397,18 @@ class ClientProcess:
         restart_ms = self.spec.restart_after_fatal_ms
         is_fatal = self.member.state is ClientState.FATAL
         if is_fatal and restart_ms is not None and not self.application.is_exiting:
-            self._world.client_processes.restart_later(self.name, restart_ms)
+            self._supervisor.restart_later(self.name, restart_ms)
             self.application.give_up(Close(timeout_ms=self.spec.close_timeout_ms))
 
     def _on_returned(self, effect: CallReturned) -> None:
         self.application.is_blocked = False
         if effect.call is BlockingCall.CLOSE:
-            self._world.client_processes.on_process_end(self)
+            self._supervisor.on_process_end(self)
+
+
+def _new_member_id(stream: Random, name: str, incarnation: int) -> str:
+    """A member id that a client makes up: random in front, so that ids sort anyhow."""
+    return f"{stream.getrandbits(32):08x}-{name}-{incarnation}"
 
 
 _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {

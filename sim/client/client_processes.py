@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rebalance_sim.protocol.clients import Close, MembershipOperation, Subscribe, Unsubscribe
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
+from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.world import World
-
-__all__ = ["ClientProcesses"]
 
 
 def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
@@ -30,22 +27,38 @@ def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> Client
     )
 
 
+class ClientGroup(Protocol):
+    """The group that some clients belong to."""
+
+    tie_break: Callable[[], float]
+
+    def on_process_start(self, process: ClientProcess) -> None:
+        """A client has a new process."""
+
+
 class ClientProcesses:
     """Every client by name. ``processes``: the newest process of each that has started, by name."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._specs = {spec.name: spec for spec in world.spec.clients}
+    def __init__(
+        self,
+        environment: ClientEnvironment,
+        specs: Iterable[ClientSpec],
+        groups: Mapping[str, ClientGroup],
+    ) -> None:
+        self.environment = environment
+        self._clock = environment.clock
+        self._specs = {spec.name: spec for spec in specs}
         self._groups = {
-            name: world.groups[world.spec.group_of(spec)] for name, spec in self._specs.items()
+            name: groups[environment.group_of(spec)] for name, spec in self._specs.items()
         }
-        self._topics = {spec.name: spec.topics for spec in world.spec.clients}
+        self._numbers = {name: number for number, name in enumerate(sorted(self._specs))}
+        self._topics = {name: spec.topics for name, spec in self._specs.items()}
         self._restart_due: dict[str, int] = {}
         self.processes: dict[str, ClientProcess] = {}
-        self.conditions = {spec.name: self._new_conditions(spec) for spec in world.spec.clients}
+        self.conditions = {name: self._new_conditions(spec) for name, spec in self._specs.items()}
 
     def _new_conditions(self, spec: ClientSpec) -> ClientConditions:
-        stream = self._world.streams.get(f"callback/{spec.name}")
+        stream = self.environment.streams.get(f"callback/{spec.name}")
         return ClientConditions(delay_sampler(spec.callback, stream))
 
     @property
@@ -72,7 +85,7 @@ class ClientProcesses:
             return False
         process.end()
         self._restart_due.pop(name, None)
-        self._world.steps.client_crashed(process)
+        self.environment.steps.client_crashed(process)
         if down_ms is not None:
             self.restart_later(name, down_ms)
         return True
@@ -103,45 +116,47 @@ class ClientProcesses:
 
     def restart_later(self, name: str, delay_ms: int) -> None:
         """Start a new process after a while, or as soon as the old one has ended after that."""
-        at_ms = self._world.clock.now_ms + delay_ms
+        at_ms = self._clock.now_ms + delay_ms
         self._restart_due[name] = at_ms
         self._start_at(name, at_ms)
 
     def on_process_end(self, process: ClientProcess) -> None:
         """``close`` has returned: the process ends."""
         process.end()
-        self._world.metrics.on_client_gone(process)
+        self.environment.on_gone(process)
         due_ms = self._restart_due.get(process.name)
-        if due_ms is not None and due_ms <= self._world.clock.now_ms:
+        if due_ms is not None and due_ms <= self._clock.now_ms:
             self._start_at(process.name, due_ms)
 
     def restart_all_due(self) -> None:
         """The quiet period begins: whoever is to come back comes back now."""
         for name in sorted(self._restart_due):
-            self._restart_due[name] = self._world.clock.now_ms
-            self._start_at(name, self._world.clock.now_ms)
+            self._restart_due[name] = self._clock.now_ms
+            self._start_at(name, self._clock.now_ms)
 
     def _start_at(self, name: str, at_ms: int) -> None:
         tie_break = self._groups[name].tie_break
-        self._world.clock.call_at(at_ms, tie_break(), self._on_start, name)
+        self._clock.call_at(at_ms, tie_break(), self._on_start, name)
 
     def _on_start(self, call: Call) -> None:
         name: str = call.argument
         before = self.processes.get(name)
         if before is not None:
             due_ms = self._restart_due.get(name)
-            if before.is_alive or due_ms is None or due_ms > self._world.clock.now_ms:
+            if before.is_alive or due_ms is None or due_ms > self._clock.now_ms:
                 return
         self._restart_due.pop(name, None)
         conditions = self.conditions[name]
         conditions.on_new_process()
         process = ClientProcess(
-            self._world,
+            self.environment,
             self._specs[name],
             conditions,
+            self,
+            number=self._numbers[name],
             incarnation=1 if before is None else before.incarnation + 1,
         )
         self.processes = dict(sorted({**self.processes, name: process}.items()))
         self._groups[name].on_process_start(process)
-        self._world.steps.client_started(process)
+        self.environment.steps.client_started(process)
         process.start(self._topics[name])

@@ -9,12 +9,9 @@ the byte code of kafka-clients 4.3.1, where UNKNOWN_TOPIC_OR_PARTITION asks for 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.client.client_process import ClientProcess
 
 __all__ = ["TopicWatch"]
 
@@ -27,7 +24,7 @@ class TopicWatch:
 
     __slots__ = ("_backoff_ms", "_client", "_clock", "_is_waiting")
 
-    def __init__(self, client: ClientProcess, clock: Clock) -> None:
+    def __init__(self, client: Process, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._backoff_ms = _RETRY_BACKOFF_MS
@@ -35,7 +32,7 @@ class TopicWatch:
 
     def begin(self) -> None:
         """Metadata have been asked for; they will be old."""
-        at_ms = self._clock.now_ms + self._client.metadata_max_age_ms
+        at_ms = self._clock.now_ms + self._client.spec.metadata_max_age_ms
         self._clock.call_at(at_ms, self._client.tie_break(), self._on_old)
 
     def on_metadata(self, topics: Collection[str]) -> None:

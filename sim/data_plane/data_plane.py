@@ -9,22 +9,15 @@ process them at a rate of their own (``flows.py``); lag, repeated work and waits
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.broker.partition_leaders import PartitionLeaders
-from rebalance_sim.sim.data_plane.fetch_buffer import Intake
-from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS
-from rebalance_sim.sim.data_plane.progress import PartitionProgress, Totals
+from rebalance_sim.sim.data_plane.fetch_buffer import FetchingProcess, Intake
+from rebalance_sim.sim.data_plane.progress import Deliveries, GroupProgress, Totals
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
-    from rebalance_sim.sim.client.client_process import ClientProcess
-    from rebalance_sim.sim.world import World
-
-__all__ = ["DataPlane", "GroupProgress", "positions_after_polling"]
+from rebalance_sim.sim.network.network import Network
 
 
 def positions_after_polling(
@@ -43,70 +36,55 @@ def positions_after_polling(
     return positions
 
 
-class GroupProgress:
-    """How far the clients of one group have come with each partition."""
-
-    def __init__(self, world: World, group_id: str, totals: Totals) -> None:
-        self._world = world
-        self._deliveries = world.metrics.deliveries[group_id]
-        self._totals = totals
-        self._of: dict[TopicPartition, PartitionProgress] = {}
-
-    def of(self, partition: TopicPartition) -> PartitionProgress:
-        """How far the group has come with a partition."""
-        progress = self._of.get(partition)
-        if progress is None:
-            logs = self._world.topic_logs
-            progress = self._of[partition] = PartitionProgress(
-                partition,
-                rate=logs.rate_of(partition.topic_id) * PARTS_PER_MS,
-                origin_ms=logs.origin_ms(partition),
-                totals=self._totals,
-            )
-        return progress
-
-    def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
-        """An application was handed the records from ``start`` to ``end`` (exclusive)."""
-        self._deliveries.add(partition, start, end)
-        self.of(partition).on_handed_out(end)
-
-    def on_partition_deleted(self, partition: TopicPartition) -> None:
-        """Nobody waits for its records any more."""
-        progress = self._of.get(partition)
-        if progress is not None:
-            progress.delete(self._world.clock.now_ms)
-
-    def lags(self) -> dict[TopicPartition, int]:
-        """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""
-        now_ms = self._world.clock.now_ms
-        for progress in self._of.values():
-            progress.settle(now_ms)
-        return {p: self._of[p].lag(now_ms) for p in sorted(self._of)}
-
-
 class DataPlane:
-    """Intakes by client, progress by group, and who leads what."""
+    """Intakes by client, progress by group, and who leads what.
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self.is_on = world.spec.data_plane
-        self.leaders = PartitionLeaders(world.brokers, broker_count=world.spec.brokers.count)
+    ``deliveries``: where records that applications are handed are counted, by group. ``end_ms`` is
+    the end of the world.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_on: bool,
+        network: Network,
+        topic_logs: TopicLogs,
+        leaders: PartitionLeaders,
+        deliveries: Mapping[str, Deliveries],
+        end_ms: int,
+    ) -> None:
+        self.is_on = is_on
+        self.network = network
+        self.clock = network.clock
+        self.topic_logs = topic_logs
+        self.leaders = leaders
+        self.end_ms = end_ms
+        self._deliveries = deliveries
         self._intakes: dict[str, Intake] = {}
         self._totals = Totals()
         self.progress = {
-            group_id: GroupProgress(world, group_id, self._totals)
-            for group_id in world.spec.group_ids
+            group_id: GroupProgress(self.clock, topic_logs, of_group, self._totals)
+            for group_id, of_group in deliveries.items()
         }
 
     # --- clients ----------------------------------------------------------------------------------
 
-    def new_intake(self, process: ClientProcess, *, poll_phase_ms: int) -> Intake | None:
+    def new_intake(self, process: FetchingProcess, *, poll_phase_ms: int) -> Intake | None:
         """What a new process takes in; None while the data plane is off."""
         if not self.is_on:
             return None
-        intake = Intake(self._world, self, process, poll_phase_ms=poll_phase_ms)
+        intake = Intake(self, process, poll_phase_ms=poll_phase_ms)
         self._intakes[process.name] = intake
         return intake
+
+    def deliver_all(self, member: GroupMember) -> Mapping[TopicPartition, int]:
+        """Count what an application that keeps up was handed since this was last asked; the
+        position behind that."""
+        positions = positions_after_polling(self.topic_logs, member, self.clock.now_ms)
+        deliveries = self._deliveries[member.config.group_id]
+        for partition, position in positions.items():
+            deliveries.add(partition, member.assigned[partition].position, position)
+        return positions
 
     def on_process_end(self, name: str) -> None:
         """A process is gone, and what it had buffered."""
@@ -151,7 +129,7 @@ class DataPlane:
         return (
             leader is not None
             and leader.is_alive
-            and not self._world.network.is_blocked(client_name, leader.node_id)
+            and not self.network.is_blocked(client_name, leader.node_id)
         )
 
     # --- what became of records -------------------------------------------------------------------

@@ -8,19 +8,69 @@ handed out any more is dropped, but for what the application has got already.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from rebalance_sim.protocol.clients import PartitionState
+from rebalance_sim.protocol.clients import GroupMember, PartitionState
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow, Flows
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
+from rebalance_sim.sim.data_plane.progress import GroupProgress
+from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
+from rebalance_sim.sim.network.network import Network
 
-if TYPE_CHECKING:
-    from rebalance_sim.sim.client.client_process import ClientProcess
-    from rebalance_sim.sim.data_plane.data_plane import DataPlane
-    from rebalance_sim.sim.world import World
 
-__all__ = ["Intake"]
+class FetchSettings(Protocol):
+    """What a client is set up with (``ClientSpec``)."""
+
+    @property
+    def poll_interval_ms(self) -> int:
+        """From one ``poll`` to the next."""
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        """How long the application may stay away from ``poll``."""
+
+    @property
+    def max_poll_records(self) -> int:
+        """What a ``poll`` hands out at most."""
+
+    @property
+    def max_partition_fetch_records(self) -> int:
+        """What one fetch brings of a partition at most."""
+
+    @property
+    def processing_records_per_second(self) -> int | None:
+        """What the application processes; None: whatever comes."""
+
+
+class FetchingProcess(Protocol):
+    """A client process that takes records in."""
+
+    @property
+    def name(self) -> str:
+        """That of the client."""
+
+    @property
+    def spec(self) -> FetchSettings:
+        """Its settings."""
+
+    @property
+    def member(self) -> GroupMember:
+        """Its member, which knows what may be fetched and handed out."""
+
+
+class Plane(Protocol):
+    """The data plane that an intake is a part of."""
+
+    clock: Clock
+    network: Network
+    topic_logs: TopicLogs
+    progress: dict[str, GroupProgress]
+    end_ms: int
+
+    def can_reach(self, client_name: str, partition: TopicPartition) -> bool:
+        """Whether a client can fetch from the leader of a partition."""
 
 
 class _Life:
@@ -43,20 +93,18 @@ class Intake:
     ``max_poll_interval_ms`` or longer.
     """
 
-    def __init__(
-        self, world: World, plane: DataPlane, process: ClientProcess, *, poll_phase_ms: int
-    ) -> None:
+    def __init__(self, plane: Plane, process: FetchingProcess, *, poll_phase_ms: int) -> None:
         spec = process.spec
         self._name = process.name
         self._member = process.member
-        self._clock = world.clock
-        self._logs = world.topic_logs
+        self._clock = plane.clock
+        self._logs = plane.topic_logs
         self._plane = plane
         self._progress = plane.progress[process.member.config.group_id]
-        self._link = world.network.link(process.name)
-        self._latency_ms = world.spec.network.fetch_latency_ms
+        self._link = plane.network.link(process.name)
+        self._latency_ms = plane.network.spec.fetch_latency_ms
         self._max_poll_interval_ms = spec.max_poll_interval_ms
-        self._end_ms = world.end_ms
+        self._end_ms = plane.end_ms
         rate = spec.processing_records_per_second
         polls = None
         if rate is not None and spec.max_poll_records * 1_000 > rate * spec.poll_interval_ms:

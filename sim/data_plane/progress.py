@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
-from rebalance_sim.sim.data_plane.flows import Flow
+from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.data_plane.flows import PARTS_PER_MS, Flow
 from rebalance_sim.sim.data_plane.poll_clock import PARTS
+from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 from rebalance_sim.sim.observe.durations import Waits
-
-__all__ = ["PartitionProgress", "Totals"]
 
 
 class Totals:
@@ -183,3 +184,53 @@ class PartitionProgress:
         if self._processed_to is not None:
             totals.reprocessed += max(0, min(end, self._processed_to) - start)
             self._processed_to = max(self._processed_to, end)
+
+
+class Deliveries(Protocol):
+    """Counts what the applications of a group are handed."""
+
+    def add(self, partition: TopicPartition, start: int, end: int) -> None:
+        """Records from ``start`` to ``end`` (exclusive)."""
+
+
+class GroupProgress:
+    """How far the clients of one group have come with each partition."""
+
+    def __init__(
+        self, clock: Clock, logs: TopicLogs, deliveries: Deliveries, totals: Totals
+    ) -> None:
+        self._clock = clock
+        self._logs = logs
+        self._deliveries = deliveries
+        self._totals = totals
+        self._of: dict[TopicPartition, PartitionProgress] = {}
+
+    def of(self, partition: TopicPartition) -> PartitionProgress:
+        """How far the group has come with a partition."""
+        progress = self._of.get(partition)
+        if progress is None:
+            progress = self._of[partition] = PartitionProgress(
+                partition,
+                rate=self._logs.rate_of(partition.topic_id) * PARTS_PER_MS,
+                origin_ms=self._logs.origin_ms(partition),
+                totals=self._totals,
+            )
+        return progress
+
+    def on_delivered(self, partition: TopicPartition, start: int, end: int) -> None:
+        """An application was handed the records from ``start`` to ``end`` (exclusive)."""
+        self._deliveries.add(partition, start, end)
+        self.of(partition).on_handed_out(end)
+
+    def on_partition_deleted(self, partition: TopicPartition) -> None:
+        """Nobody waits for its records any more."""
+        progress = self._of.get(partition)
+        if progress is not None:
+            progress.delete(self._clock.now_ms)
+
+    def lags(self) -> dict[TopicPartition, int]:
+        """The lag of each partition that has, or had, a consumer, as of now; in ascending order."""
+        now_ms = self._clock.now_ms
+        for progress in self._of.values():
+            progress.settle(now_ms)
+        return {p: self._of[p].lag(now_ms) for p in sorted(self._of)}

@@ -16,7 +16,6 @@ class FaultSteps(Protocol):
     @property
     def count(self) -> int:
         """How many steps there have been."""
-        ...
 
     def fault(self, fault: Fault, detail: str, *, is_new: bool) -> None:
         """A fault began or ended; ``is_new``: it has just taken effect."""

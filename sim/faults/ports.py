@@ -34,27 +34,22 @@ class Clients(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """In the order of the specification."""
-        ...
 
     @property
     def conditions(self) -> Mapping[str, ClientConditions]:
         """What open windows do to each client."""
-        ...
 
     def live(self, name: str) -> Process | None:
         """The process of a client; None while it has none."""
 
     def crash(self, name: str, down_ms: int | None) -> bool:
         """Kill the process; a new one follows after ``down_ms``, or none. False: there is none."""
-        ...
 
     def close(self, name: str, down_ms: int | None, operation: MembershipOperation) -> bool:
         """The same by ``close``."""
-        ...
 
     def subscribe(self, name: str, topics: tuple[str, ...]) -> bool:
         """Let the application change its subscription. False: there is no process now."""
-        ...
 
     def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
         """Let the processes to come be of another kind."""
@@ -66,7 +61,6 @@ class Controller(Protocol):
     @property
     def partitions(self) -> Sequence[PartitionRegistration]:
         """What is on record of each partition."""
-        ...
 
     def move(self, partition: int, broker: Broker) -> None:
         """Make a broker the leader of a partition."""
@@ -90,15 +84,12 @@ class Topics(Protocol):
 
     def create(self, name: str, partition_count: int) -> bool:
         """Create a topic."""
-        ...
 
     def grow(self, name: str, partition_count: int) -> bool:
         """Add partitions until there are so many."""
-        ...
 
     def delete(self, name: str) -> bool:
         """Delete a topic."""
-        ...
 
     def partition_count(self, name: str) -> int | None:
         """The present number of partitions; None: no such topic."""
@@ -109,7 +100,6 @@ class SettingsChange(Protocol):
 
     def altered(self, configs: ConfigsInForce, context: SettingsContext) -> ConfigsInForce:
         """The settings after it. Raises GroupError as a broker would refuse it."""
-        ...
 
 
 class SettingsContext(Protocol):
@@ -118,17 +108,14 @@ class SettingsContext(Protocol):
     @property
     def config(self) -> CoordinatorConfig:
         """The settings that brokers are started with."""
-        ...
 
     @property
     def group_id(self) -> str:
         """The group that is meant where none is named."""
-        ...
 
     @property
     def has_assignment_interval(self) -> bool:
         """Whether the simulated version has this setting, and can alter it at run time."""
-        ...
 
 
 class Settings(Protocol):
@@ -136,7 +123,6 @@ class Settings(Protocol):
 
     def apply(self, change: SettingsChange) -> bool:
         """Publish altered settings; False if the controller refuses them."""
-        ...
 
 
 class Administrators(Protocol):
@@ -155,56 +141,45 @@ class FaultWorld(Protocol):
     @property
     def default_group_id(self) -> str:
         """The group that is meant where none is named."""
-        ...
 
     @property
     def network(self) -> Network:
         """Connections between clients and brokers."""
-        ...
 
     @property
     def network_names(self) -> tuple[str, ...]:
         """Everybody who has connections: the clients, and administrators if there are any."""
-        ...
 
     @property
     def brokers(self) -> Sequence[Broker]:
         """Every broker, by node id."""
-        ...
 
     @property
     def controller(self) -> Controller:
         """The controller of the cluster."""
-        ...
 
     @property
     def client_processes(self) -> Clients:
         """The clients."""
-        ...
 
     @property
     def data_plane(self) -> DataPlane:
         """The records."""
-        ...
 
     @property
     def topics(self) -> Topics:
         """The topics."""
-        ...
 
     @property
     def settings(self) -> Settings:
         """The settings."""
-        ...
 
     @property
     def admin(self) -> Administrators:
         """Who deletes groups and changes offsets."""
-        ...
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that holds a group."""
-        ...
 
     def later(
         self, delay_ms: int, action: Callable[[], object], *, when_quiet: bool = False
@@ -222,29 +197,23 @@ class DrawRule(Protocol):
     @property
     def duration_ms(self) -> tuple[int, int]:
         """How long a window lasts, or a process is down."""
-        ...
 
     @property
     def factor(self) -> tuple[int, int]:
         """By how much something is slowed down."""
-        ...
 
     @property
     def callback_ms(self) -> tuple[int, int]:
         """How long a slow callback takes."""
-        ...
 
     @property
     def gap_ms(self) -> tuple[int, int]:
         """The pause between two processes of a rolling restart."""
-        ...
 
     @property
     def forever_probability(self) -> float:
         """That a process never comes back."""
-        ...
 
     @property
     def to_kinds(self) -> tuple[str, ...]:
         """The kinds of client that a rolling migration may lead to."""
-        ...

@@ -34,7 +34,6 @@ class WithFaults(SettingsContext, Protocol):
     @property
     def faults(self) -> tuple[Fault, ...]:
         """What happens to the world."""
-        ...
 
 
 def configs_ever_in_force(spec: WithFaults) -> Mapping[str, ConfigsInForce]:

@@ -11,16 +11,13 @@ those behind it (client §2.4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rebalance_sim.sim.clock import Call, Clock
 from rebalance_sim.sim.network.network_spec import NetworkSpec
 from rebalance_sim.sim.streams import Streams, delay_sampler
-
-if TYPE_CHECKING:
-    from rebalance_sim.sim.broker.broker import Broker
 
 ADMIN = "admin"
 """Name of the administrators' clients: no other client of a world that has them may have it."""
@@ -58,6 +55,25 @@ class Direction(Enum):
     BOTH = "both"
     TO_BROKER = "to_broker"
     TO_CLIENT = "to_client"
+
+
+class Server(Protocol):
+    """A broker, as connections have it."""
+
+    @property
+    def node_id(self) -> int:
+        """Its number, from 0 on."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process runs."""
+
+    @property
+    def connections(self) -> dict[Any, None]:
+        """The connections that are open to it, oldest first."""
+
+    def on_request(self, connection: Any, correlation_id: int, request: Any) -> None:
+        """Answer a request on its connection, now or later."""
 
 
 class ConnectionOwner(Protocol):
@@ -176,7 +192,7 @@ class Connection:
         *,
         owner: ConnectionOwner,
         client_name: str,
-        broker: Broker,
+        broker: Server,
         purpose: Purpose,
     ) -> None:
         self._network = network
@@ -307,12 +323,16 @@ class Connection:
 
 
 class Network:
-    """Latencies, partitions, and every connection that is not closed."""
+    """Latencies, partitions, and every connection that is not closed.
+
+    ``servers`` are the brokers by node id, to be told once, before anything happens.
+    """
 
     def __init__(self, clock: Clock, spec: NetworkSpec, streams: Streams) -> None:
         self.clock = clock
         self.spec = spec
-        self._streams = streams
+        self.streams = streams
+        self.servers: Sequence[Server] = ()
         self._links: dict[str, Link] = {}
         self._connections: dict[str, dict[Connection, None]] = {}
         self._blocks: list[tuple[str, int | None, Direction]] = []
@@ -321,7 +341,7 @@ class Network:
         """What the connections of a client share."""
         link = self._links.get(client_name)
         if link is None:
-            link = self._links[client_name] = Link(self.spec, self._streams, client_name)
+            link = self._links[client_name] = Link(self.spec, self.streams, client_name)
         return link
 
     def call_later(self, delay_ms: int, link: Link, function: Callable[[Call], None]) -> None:

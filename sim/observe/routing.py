@@ -12,10 +12,7 @@ from typing import Any, NamedTuple, cast
 
 from rebalance_sim.invariants.step import Step, StepKind
 from rebalance_sim.sim.broker.shard_host import ShardHost
-from rebalance_sim.sim.group import Group
-from rebalance_sim.sim.steps import Checker
-
-__all__ = ["Router"]
+from rebalance_sim.sim.observe.checkers import Checker
 
 
 class _Pending(NamedTuple):
@@ -27,17 +24,18 @@ class _Pending(NamedTuple):
 
 
 class Router:
-    """Stands for one checker of each group.
+    """Stands for one checker of each group; ``partitions``: where in ``__consumer_offsets``
+    each group lives.
 
     A high watermark that advances is shown to the groups whose records it commits; all others know
     everything of theirs to be committed already.
     """
 
-    def __init__(self, groups: Mapping[str, Group], checkers: Mapping[str, Checker]) -> None:
+    def __init__(self, partitions: Mapping[str, int], checkers: Mapping[str, Checker]) -> None:
         self._of_group = checkers
         self._of_partition: dict[int, dict[str, Checker]] = {}
         for group_id, checker in checkers.items():
-            of_partition = self._of_partition.setdefault(groups[group_id].partition, {})
+            of_partition = self._of_partition.setdefault(partitions[group_id], {})
             of_partition[group_id] = checker
         self._pending: dict[str, deque[_Pending]] = {}
         """Shard -> what it has written, or found at its load, and has not committed; by offset."""

@@ -306,7 +306,7 @@ def test_a_task_moves_only_after_its_warm_up() -> None:
     assert (len(share.warm_up), share.active) == (3, frozenset())
     watched.run()
     assert sizes(watched) == {"a": 3, "b": 3}
-    store = watched.world.task_stores["group", "b"]
+    store = watched.world.client_processes.environment.task_stores["group", "b"]
     moved = next(s for s in requests(watched, "Install") if s["at_ms"] > 46_000)["at_ms"]
     for task in share.warm_up:
         assert store.lag(task, moved) <= ACCEPTABLE
@@ -343,7 +343,7 @@ def test_a_standby_inherits_from_a_member_that_dies() -> None:
     assert sizes(watched) == {"a": 3, "b": 3}
     watched.run()
     assert watched.fetchable("b") == set(range(6))
-    store = watched.world.task_stores["group", "b"]
+    store = watched.world.client_processes.environment.task_stores["group", "b"]
     assert all(lag == 0 for lag in store.lags(180_000).values())
 
 
