@@ -19,6 +19,7 @@ from rebalance_sim.conformance.client_replay import (
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.host_choice import drive
 from rebalance_sim.protocol.clients import CallbackKind
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
@@ -287,9 +288,9 @@ def _commit_none(self: Commits) -> Any:
     return {}
 
 
-def _full_after_give_up(give_up: Callable[..., None]) -> Callable[..., None]:
-    def run(self: Heartbeats) -> None:
-        give_up(self)
+def _full_after_a_late_answer(on_lost: Callable[..., None]) -> Callable[..., None]:
+    def run(self: Heartbeats, loss: Loss, *, is_leave: bool) -> None:
+        on_lost(self, loss, is_leave=is_leave)
         self._core.sends_full_request = True
 
     return run
@@ -300,7 +301,12 @@ def _full_after_give_up(give_up: Callable[..., None]) -> Callable[..., None]:
     [
         (Commits, "take_stored", _commit_all_owned, "two_members"),
         (Commits, "_moved", _commit_none, "killed"),
-        (Heartbeats, "_give_up", _full_after_give_up(Heartbeats._give_up), "response_delayed"),
+        (
+            Heartbeats,
+            "_on_lost",
+            _full_after_a_late_answer(Heartbeats._on_lost),
+            "response_delayed",
+        ),
         (Heartbeats, "_look_again", _nothing, "response_lost_steady"),
         (LibrdkafkaCore, "expedite_heartbeat", _nothing, "subscription_change"),
         (CoordinatorLink, "mark_dead", _nothing, "response_lost_commit_before_revocation"),

@@ -165,8 +165,8 @@ class ClientWorld(CoordinatorWorld):
             "member_id": member.member_id,
             "member_epoch": member.member_epoch,
         }
-        member.last_correlation_id += 1
+        member.requests.last_correlation_id += 1
         return SendHeartbeat(
-            correlation_id=member.last_correlation_id,
+            correlation_id=member.requests.last_correlation_id,
             request=ConsumerGroupHeartbeatRequest(**{**fields, **changes}),
         )

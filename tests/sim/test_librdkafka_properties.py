@@ -118,11 +118,13 @@ def _lost_always(self: Rebalance, task: Any) -> bool:
     return True
 
 
-def _static_leaves_for_good(original: Callable[..., int]) -> Callable[..., int]:
-    def emit(self: Heartbeats, request: ConsumerGroupHeartbeatRequest) -> int:
+def _static_leaves_for_good(original: Callable[..., None]) -> Callable[..., None]:
+    def emit(
+        self: Heartbeats, request: ConsumerGroupHeartbeatRequest, *, is_leave: bool = False
+    ) -> None:
         if request.member_epoch < 0:
             request = replace(request, member_epoch=LEAVE_EPOCH)
-        return original(self, request)
+        original(self, request, is_leave=is_leave)
 
     return emit
 

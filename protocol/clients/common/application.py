@@ -11,13 +11,16 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 
-from rebalance_sim.protocol.clients.common.effects import CommitReturned, RaiseError, RunCallback
+from rebalance_sim.protocol.clients.common.effects import (
+    CallReturned,
+    CommitReturned,
+    RaiseError,
+    RunCallback,
+)
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Application", "CallbackTask", "nobody_waits"]
 
 
 class _PollPhase(Enum):
@@ -177,10 +180,13 @@ class Application:
             raise ProtocolBug(f"{call.value} while the application is blocked already")
         self.blocked_in = call
 
-    def finish_call(self) -> None:
+    def end_call(self, call: Call) -> None:
         """A blocking call ends: callbacks of commits run, and it raises what has been queued."""
+        self.blocked_in = None
+        self.may_drain = False
         self._report_commits()
         self._raise_first_error()
+        self._core.effects.append(CallReturned(call=call))
 
     # --- the course of one poll -------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import Call, CallbackKind
@@ -28,40 +29,74 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "AssignmentReceived",
-    "CallReturned",
-    "CloseConnection",
-    "CommitReturned",
-    "ComputeAssignment",
-    "ConnectCoordinator",
-    "Effect",
-    "FindCoordinator",
-    "OwnStateChanged",
-    "RaiseError",
-    "RequestMetadata",
-    "ResetPositions",
-    "RunCallback",
-    "SendClassicHeartbeat",
-    "SendCommit",
-    "SendHeartbeat",
-    "SendInstallAssignment",
-    "SendJoinGroup",
-    "SendLeaveGroup",
-    "SendOffsetFetch",
-    "SendPrepareAssignment",
-    "SendSyncGroup",
-    "StateChanged",
-    "ValidatePositions",
-]
+_Request = TypeVar("_Request")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendHeartbeat:
-    """Send it; answer with ``HeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
+class SendRequest(Generic[_Request]):
+    """Send it; the answer is the event that each kind names, or that of a lost request."""
 
     correlation_id: int
-    request: ConsumerGroupHeartbeatRequest
+    request: _Request
+
+
+class SendHeartbeat(SendRequest[ConsumerGroupHeartbeatRequest]):
+    """Answer with ``HeartbeatAnswered``."""
+
+    __slots__ = ()
+
+
+class SendCommit(SendRequest[OffsetCommitRequest]):
+    """Answer with ``CommitAnswered``."""
+
+    __slots__ = ()
+
+
+class SendOffsetFetch(SendRequest[OffsetFetchRequest]):
+    """Answer with ``OffsetFetchAnswered``."""
+
+    __slots__ = ()
+
+
+class SendPrepareAssignment(SendRequest[ConsumerGroupPrepareAssignmentRequest]):
+    """Answer with ``AssignmentPrepared``."""
+
+    __slots__ = ()
+
+
+class SendInstallAssignment(SendRequest[ConsumerGroupInstallAssignmentRequest]):
+    """Answer with ``AssignmentInstalled``."""
+
+    __slots__ = ()
+
+
+class SendSyncGroup(SendRequest[SyncGroupRequest]):
+    """Answer with ``SyncGroupAnswered``."""
+
+    __slots__ = ()
+
+
+class SendClassicHeartbeat(SendRequest[HeartbeatRequest]):
+    """Answer with ``ClassicHeartbeatAnswered``."""
+
+    __slots__ = ()
+
+
+class SendLeaveGroup(SendRequest[LeaveGroupRequest]):
+    """Answer with ``LeaveGroupAnswered``."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendJoinGroup(SendRequest[JoinGroupRequest]):
+    """Answer with ``JoinGroupAnswered``.
+
+    ``timeout_ms`` is how long it may go without an answer: longer than other requests, because the
+    coordinator keeps it until all members have joined.
+    """
+
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,22 +104,6 @@ class FindCoordinator:
     """Ask any broker for the group's coordinator."""
 
     correlation_id: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendCommit:
-    """Send it; answer with ``CommitAnswered``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: OffsetCommitRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendOffsetFetch:
-    """Send the fetch of committed offsets; answer with ``OffsetFetchAnswered`` or a failure."""
-
-    correlation_id: int
-    request: OffsetFetchRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,27 +205,11 @@ class OwnStateChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendPrepareAssignment:
-    """Send it; answer with ``AssignmentPrepared``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: ConsumerGroupPrepareAssignmentRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeAssignment:
     """Run the assignor ``prepared.assignor_name`` over this group, then ``AssignmentComputed``."""
 
     computation_id: int
     prepared: ConsumerGroupPrepareAssignmentResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendInstallAssignment:
-    """Send it; answer with ``AssignmentInstalled``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: ConsumerGroupInstallAssignmentRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,51 +225,9 @@ class AssignmentReceived:
     metadata: AssignmentMetadata
 
 
-# --- the classic protocol (classic §4) ------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendJoinGroup:
-    """Send it; answer with ``JoinGroupAnswered``, ``Disconnected`` or ``RequestExpired``.
-
-    ``timeout_ms`` is how long it may go without an answer: longer than other requests, because the
-    coordinator keeps it until all members have joined.
-    """
-
-    correlation_id: int
-    request: JoinGroupRequest
-    timeout_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendSyncGroup:
-    """Send it; answer with ``SyncGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: SyncGroupRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendClassicHeartbeat:
-    """Send it; answer with ``ClassicHeartbeatAnswered``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: HeartbeatRequest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendLeaveGroup:
-    """Send it; answer with ``LeaveGroupAnswered``, ``Disconnected`` or ``RequestExpired``."""
-
-    correlation_id: int
-    request: LeaveGroupRequest
-
-
 Effect = (
-    SendHeartbeat
+    SendRequest[Any]
     | FindCoordinator
-    | SendCommit
-    | SendOffsetFetch
     | ValidatePositions
     | ResetPositions
     | RequestMetadata
@@ -278,12 +239,6 @@ Effect = (
     | ConnectCoordinator
     | CloseConnection
     | OwnStateChanged
-    | SendPrepareAssignment
     | ComputeAssignment
-    | SendInstallAssignment
     | AssignmentReceived
-    | SendJoinGroup
-    | SendSyncGroup
-    | SendClassicHeartbeat
-    | SendLeaveGroup
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
     AssignorMetadata,
@@ -29,42 +30,6 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = [
-    "AssignmentComputed",
-    "AssignmentInstalled",
-    "AssignmentPrepared",
-    "AssignorMetadataChanged",
-    "CallbackCompleted",
-    "ClassicHeartbeatAnswered",
-    "Close",
-    "CommitAnswered",
-    "CommitOffsets",
-    "CoordinatorConnected",
-    "CoordinatorConnectionClosed",
-    "CoordinatorFound",
-    "CoordinatorSearchFailed",
-    "Disconnected",
-    "EnforceRebalance",
-    "Event",
-    "HeartbeatAnswered",
-    "JoinGroupAnswered",
-    "LeaveGroupAnswered",
-    "MetadataKnown",
-    "OffsetFetchAnswered",
-    "PatternMatched",
-    "Poll",
-    "PollingResumed",
-    "PollingStopped",
-    "PositionsKnown",
-    "RecordsReturned",
-    "RequestExpired",
-    "Subscribe",
-    "SyncGroupAnswered",
-    "Tick",
-    "Unsubscribe",
-]
-
 
 # --- the application -----------------------------------------------------------------------------
 
@@ -179,28 +144,69 @@ class RecordsReturned:
 # --- the network ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatAnswered:
-    """The coordinator's answer to a heartbeat, good or bad."""
-
-    correlation_id: int
-    response: ConsumerGroupHeartbeatResponse
+_Response = TypeVar("_Response")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitAnswered:
-    """The coordinator's answer to an OffsetCommit, good or bad."""
+class Answered(Generic[_Response]):
+    """The coordinator's answer to a request, good or bad."""
 
     correlation_id: int
-    response: OffsetCommitResponse
+    response: _Response
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetFetchAnswered:
-    """The coordinator's answer to an OffsetFetch, good or bad."""
+class HeartbeatAnswered(Answered[ConsumerGroupHeartbeatResponse]):
+    """The answer to a heartbeat of the consumer protocol."""
 
-    correlation_id: int
-    response: OffsetFetchResponse
+    __slots__ = ()
+
+
+class CommitAnswered(Answered[OffsetCommitResponse]):
+    """The answer to an OffsetCommit."""
+
+    __slots__ = ()
+
+
+class OffsetFetchAnswered(Answered[OffsetFetchResponse]):
+    """The answer to an OffsetFetch."""
+
+    __slots__ = ()
+
+
+class AssignmentPrepared(Answered[ConsumerGroupPrepareAssignmentResponse]):
+    """The answer to ConsumerGroupPrepareAssignment."""
+
+    __slots__ = ()
+
+
+class AssignmentInstalled(Answered[ConsumerGroupInstallAssignmentResponse]):
+    """The answer to ConsumerGroupInstallAssignment."""
+
+    __slots__ = ()
+
+
+class JoinGroupAnswered(Answered[JoinGroupResponse]):
+    """The answer to a JoinGroup."""
+
+    __slots__ = ()
+
+
+class SyncGroupAnswered(Answered[SyncGroupResponse]):
+    """The answer to a SyncGroup."""
+
+    __slots__ = ()
+
+
+class ClassicHeartbeatAnswered(Answered[HeartbeatResponse]):
+    """The answer to a Heartbeat of the classic protocol."""
+
+    __slots__ = ()
+
+
+class LeaveGroupAnswered(Answered[LeaveGroupResponse]):
+    """The answer to a LeaveGroup."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,62 +298,11 @@ class AssignorMetadataChanged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentPrepared:
-    """The coordinator's answer to ConsumerGroupPrepareAssignment, good or bad."""
-
-    correlation_id: int
-    response: ConsumerGroupPrepareAssignmentResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentComputed:
     """The assignor that was run for ``ComputeAssignment`` has returned."""
 
     computation_id: int
     result: ComputedAssignment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentInstalled:
-    """The coordinator's answer to ConsumerGroupInstallAssignment, good or bad."""
-
-    correlation_id: int
-    response: ConsumerGroupInstallAssignmentResponse
-
-
-# --- the classic protocol -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroupAnswered:
-    """The coordinator's answer to a JoinGroup, good or bad."""
-
-    correlation_id: int
-    response: JoinGroupResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroupAnswered:
-    """The coordinator's answer to a SyncGroup, good or bad."""
-
-    correlation_id: int
-    response: SyncGroupResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicHeartbeatAnswered:
-    """The coordinator's answer to a Heartbeat of the classic protocol, good or bad."""
-
-    correlation_id: int
-    response: HeartbeatResponse
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroupAnswered:
-    """The coordinator's answer to a LeaveGroup, good or bad."""
-
-    correlation_id: int
-    response: LeaveGroupResponse
 
 
 # --- the clock -----------------------------------------------------------------------------------

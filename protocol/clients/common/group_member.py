@@ -1,26 +1,28 @@
-"""What every kind of client looks like to its host, and to whoever watches it.
+"""What every kind of client is to its host, and to whoever watches it.
 
-A kind is a machine of its own (``ConsumerMember`` is the Java client); hosts, invariants, traces
-and metrics know only what stands here. Sources: client §0, §12.
+A kind is a machine of its own, built of this and of a core with its variables; hosts, invariants,
+traces and metrics know only what stands here. Sources: client §0, §12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
-from rebalance_sim.protocol.clients.common.effects import RunCallback
-from rebalance_sim.protocol.clients.common.events import Event
-from rebalance_sim.protocol.clients.common.member_config import MemberConfig
-from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
+from rebalance_sim.protocol.clients.common import events
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.effects import Effect, RunCallback
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.member_states import ComputingState
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import (
     Call,
-    CommitIdentity,
-    LocalAssignment,
     PartitionState,
 )
+from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -36,203 +38,272 @@ class ClassicView(NamedTuple):
     is_rebalancing: bool
 
 
-class GroupMember(Protocol):
+_HANDLERS: Mapping[type, str] = MappingProxyType(
+    {
+        events.Tick: "_on_tick",
+        events.Subscribe: "_on_subscribe",
+        events.Unsubscribe: "_on_unsubscribe",
+        events.Close: "_on_close",
+        events.Poll: "_on_poll",
+        events.PollingResumed: "_on_polling_resumed",
+        events.PollingStopped: "_on_polling_stopped",
+        events.CallbackCompleted: "_on_callback_completed",
+        events.CommitOffsets: "_on_commit_offsets",
+        events.EnforceRebalance: "_on_enforce_rebalance",
+        events.RecordsReturned: "_on_records_returned",
+        **dict.fromkeys(events.Answered.__subclasses__(), "_on_answered"),
+        events.CoordinatorFound: "_on_search_answered",
+        events.CoordinatorSearchFailed: "_on_search_answered",
+        events.Disconnected: "_on_disconnected",
+        events.RequestExpired: "_on_request_expired",
+        events.MetadataKnown: "_on_metadata_known",
+        events.PatternMatched: "_on_pattern_matched",
+        events.PositionsKnown: "_on_positions_known",
+        events.CoordinatorConnected: "_on_coordinator_connected",
+        events.CoordinatorConnectionClosed: "_on_coordinator_connection_closed",
+        events.AssignorMetadataChanged: "_on_assignor_metadata_changed",
+        events.AssignmentComputed: "_on_assignment_computed",
+    }
+)
+"""Event -> the method that takes it. What a kind has no method for is no event of its members."""
+
+
+class GroupMember(MemberCore):
     """One consumer process, of whatever kind; everything but ``on_event`` is for reading only.
 
     The host's duties: hand in one event at a time; carry out the effects in their order; send a
     ``Tick`` when ``next_deadline_ms`` has come; and, while the application polls, a ``Poll`` at the
     application's first ``poll`` at or after ``poll_due_ms``.
+
+    ``state`` is in the words that all kinds have in common. ``member_id`` is the client's own, for
+    the life of the process; of the classic protocol, the one that the coordinator has given, ""
+    before that and after it is lost. ``member_epoch`` is 0 before a join is answered; of the
+    classic protocol it is the generation. ``commit_identity`` is what commits are signed with now,
+    ``current`` the last assignment fully reconciled, ``target`` the last one received,
+    ``coordinator_id`` the broker that requests go to, None while none can be sent.
     """
 
     kind: ClassVar[str]
-    """``java``, ``librdkafka`` or ``classic``, as a scenario names it."""
+    """What a scenario calls it."""
 
-    watches_connection: ClassVar[bool]
+    watches_connection: ClassVar[bool] = False
     """Whether it wants to be told of its connection to the coordinator (``ConnectCoordinator``)."""
 
-    commits_without_poll: ClassVar[bool]
-    """Whether it does so as a rule, and every host has to handle ``reads_positions``."""
+    commits_without_poll: ClassVar[bool] = False
+    """Whether it does so as a rule, and every host has to ask ``reads_positions``."""
 
-    polls_at_once: ClassVar[bool]
+    polls_at_once: ClassVar[bool] = False
     """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
     it were the application's next one (classic §4.2)."""
 
-    def on_event(self, event: Event, *, now_ms: int) -> tuple[Any, ...]:
-        """Take one event in; the effects are to be carried out in their order."""
-        ...
+    __slots__ = ()
+
+    _application: Application
+    _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._handlers = {
+            event: getattr(cls, name) for event, name in _HANDLERS.items() if hasattr(cls, name)
+        }
+
+    # --- events -----------------------------------------------------------------------------------
+
+    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
+        """Take one event in; the effects are to be carried out in their order.
+
+        Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
+        After ``close`` has returned, events are ignored.
+        """
+        if now_ms < self.now_ms:
+            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
+        self.now_ms = now_ms
+        if self.is_closed:
+            return ()
+        self._handle(event)
+        self._go_on(event)
+        if not self.effects:
+            return ()
+        effects = tuple(self.effects)
+        self.effects.clear()
+        return effects
+
+    def _handle(self, event: events.Event) -> None:
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise ProtocolBug(f"not an event of a {self.kind} member: {event!r}")
+        handler(self, event)
+
+    def _go_on(self, event: events.Event) -> None:
+        """The event has been taken in: let all parts do what is due because of it."""
+        raise NotImplementedError
+
+    def _on_tick(self, event: events.Tick) -> None:
+        """Only time has passed; the parts look at it."""
+
+    def _on_polling_resumed(self, event: events.PollingResumed) -> None:
+        self._application.set_polling(True)
+
+    def _on_polling_stopped(self, event: events.PollingStopped) -> None:
+        self._application.set_polling(False)
+
+    def _on_callback_completed(self, event: events.CallbackCompleted) -> None:
+        self._application.callback_done(failed=event.failed, poll_follows=event.poll_follows)
+
+    def _on_positions_known(self, event: events.PositionsKnown) -> None:
+        self.subscription.set_positions(event.positions)
+
+    def _on_answered(self, event: events.Answered[Any]) -> None:
+        self.requests.answer(event, event.response)
+
+    def _on_search_answered(
+        self, event: events.CoordinatorFound | events.CoordinatorSearchFailed
+    ) -> None:
+        self.requests.answer(event, event)
+
+    def _on_disconnected(self, event: events.Disconnected) -> None:
+        for correlation_id in event.correlation_ids:
+            self.requests.lose(correlation_id, Loss.TRANSPORT)
+
+    def _on_request_expired(self, event: events.RequestExpired) -> None:
+        for correlation_id in event.correlation_ids:
+            self.requests.lose(correlation_id, Loss.NOT_SENT)
 
     # --- when the host is wanted ------------------------------------------------------------------
 
     @property
     def next_deadline_ms(self) -> int | None:
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
-        ...
+        raise NotImplementedError
 
     @property
     def poll_due_ms(self) -> int | None:
-        """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable."""
-        ...
+        """From when on a ``Poll`` does more than restart the poll timer; None: not foreseeable.
 
-    def reads_positions(self, event: Event, *, now_ms: int) -> bool:
+        May lie in the past (then any poll does), or ahead (the interval commit).
+        """
+        raise NotImplementedError
+
+    def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether this event may commit positions outside of ``poll``, or end the fetching. The
         host says first, with ``RecordsReturned``, what was handed out; for a kind that does not
         commit without a ``poll``, only a host that integrates rates does."""
-        ...
+        raise NotImplementedError
 
     # --- the group --------------------------------------------------------------------------------
 
     @property
-    def config(self) -> MemberConfig:
-        """The settings of this consumer."""
-        ...
-
-    @property
-    def state(self) -> ClientState:
-        """The state, in the words that all kinds have in common."""
-        ...
-
-    @property
-    def member_id(self) -> str:
-        """The client's own, for the life of the process; of the classic protocol, the one that the
-        coordinator has given, "" before that and after it is lost."""
-        ...
-
-    @property
-    def member_epoch(self) -> int:
-        """0 before a join is answered; of the classic protocol, the generation."""
-        ...
-
-    @property
-    def commit_identity(self) -> CommitIdentity | None:
-        """What commits are signed with now."""
-        ...
-
-    @property
-    def current(self) -> LocalAssignment:
-        """The last assignment fully reconciled: what an owned list says."""
-        ...
-
-    @property
-    def target(self) -> LocalAssignment:
-        """The last assignment received."""
-        ...
-
-    @property
-    def coordinator_id(self) -> int | None:
-        """The broker that requests go to; None while none can be sent."""
-        ...
-
-    @property
     def heartbeat_interval_ms(self) -> int:
-        """As the coordinator set it; 0 until its first good answer."""
-        ...
+        """As the coordinator set it, 0 until its first good answer; of the classic protocol the
+        client's own setting."""
+        raise NotImplementedError
 
     @property
     def heartbeats_in_flight(self) -> int:
-        """Heartbeats that have neither been answered nor failed."""
-        ...
+        """Heartbeats and leaves that have neither been answered nor failed."""
+        raise NotImplementedError
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:
         """When the next heartbeat is due; None while one is in flight, or none is to be sent."""
-        ...
+        raise NotImplementedError
 
     @property
     def reconciliation_count(self) -> int:
-        """How many reconciliations run: never more than one."""
-        ...
+        """How many reconciliations, or rebalances on this side, run: never more than one."""
+        raise NotImplementedError
 
     @property
     def is_reconciling(self) -> bool:
-        """Whether a reconciliation runs."""
-        ...
+        """Whether one runs."""
+        return self.reconciliation_count > 0
 
     @property
     def classic(self) -> ClassicView | None:
         """What only members of the classic protocol show; None: it speaks the consumer protocol."""
-        ...
+        return None
 
     @property
     def local_assignors(self) -> tuple[PartitionAssignor, ...]:
         """Its client-side assignors, most preferred first (the KIP's text only)."""
-        ...
+        return ()
 
     @property
     def computing_state(self) -> ComputingState | None:
         """How far it has come with a target for its group; None: it has no client-side assignors
         to compute one with."""
-        ...
+        return None
 
     # --- the application --------------------------------------------------------------------------
 
     @property
     def has_subscription(self) -> bool:
         """Whether the application is subscribed to anything."""
-        ...
+        return self.subscription.exists
 
     @property
     def subscribed_topic_names(self) -> frozenset[str]:
-        """Topics of the subscription."""
-        ...
+        """Topics of the subscription; with a pattern matched here, those that match."""
+        return self.subscription.topic_names
 
     @property
     def subscribed_topic_regex(self) -> str | None:
         """The pattern that the broker matches."""
-        ...
+        return self.subscription.topic_regex
 
     @property
     def metadata_topics(self) -> frozenset[str]:
-        """Topics whose metadata the client wants."""
-        ...
+        """Topics whose metadata the client wants: those that it subscribes to."""
+        return self.subscribed_topic_names
 
     @property
     def is_polling(self) -> bool:
         """Between ``PollingResumed`` and ``PollingStopped``."""
-        ...
+        return self._application.is_polling
 
     @property
     def last_poll_at_ms(self) -> int:
         """When the poll timer was last restarted."""
-        ...
+        return self._application.last_poll_at_ms
 
     @property
     def running_callback(self) -> RunCallback | None:
         """The callback that blocks the application."""
-        ...
+        return self._application.running
 
     @property
     def blocked_in(self) -> Call | None:
         """``unsubscribe`` or ``close``, while it has not returned."""
-        ...
+        return self._application.blocked_in
 
     @property
     def leave_is_pending(self) -> bool:
         """Whether a blocking call waits for the leave to be over."""
-        ...
+        raise NotImplementedError
 
     @property
     def is_closed(self) -> bool:
         """``close`` has returned: the process may end."""
-        ...
+        raise NotImplementedError
 
     # --- partitions -------------------------------------------------------------------------------
 
     @property
     def assigned(self) -> Mapping[TopicPartition, PartitionState]:
         """A of client §12: what ``assignment()`` of the consumer holds, with all flags."""
-        ...
+        return self.subscription.assigned
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
-        """F of client §12: partitions that may be fetched and handed out right now."""
-        ...
+        """F of client §12: partitions that may be fetched and handed out right now (client §8)."""
+        return self.subscription.fetchable
 
     @property
     def deliverable(self) -> frozenset[TopicPartition]:
         """What ``poll`` hands buffered records out from: ``fetchable``, unless a defect is on."""
-        ...
+        return self.subscription.deliverable
 
     @property
     def ownership_version(self) -> int:
         """Grows whenever an assigned partition, one of its flags, or F changes."""
-        ...
+        return self.subscription.version

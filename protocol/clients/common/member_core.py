@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.effects import Effect, StateChanged
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.requests import Requests
 from rebalance_sim.protocol.clients.common.subscription_state import SubscriptionState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, CommitIdentity
 
@@ -24,11 +26,11 @@ class MemberCore:
         "current",
         "effects",
         "jitter",
-        "last_correlation_id",
         "member_epoch",
         "member_id",
         "now_ms",
         "poll_expired",
+        "requests",
         "state",
         "subscription",
         "target",
@@ -47,7 +49,7 @@ class MemberCore:
         self.jitter = jitter
         self.now_ms = now_ms
         self.effects: list[Effect] = []
-        self.last_correlation_id = 0
+        self.requests = Requests(self.effects)
         self.state = ClientState.UNSUBSCRIBED
         self.transition_count = 0
         self.member_id = member_id
@@ -59,10 +61,14 @@ class MemberCore:
         self.poll_expired = False
         self.subscription = SubscriptionState()
 
-    def new_correlation_id(self) -> int:
-        """The next number that pairs a request with its answer."""
-        self.last_correlation_id += 1
-        return self.last_correlation_id
+    def draw_backoff_ms(self, attempt: int, jitter: Callable[[], float] | None = None) -> int:
+        """How long to wait after the ``attempt``-th failure (from 0) before another attempt."""
+        return backoff_ms(
+            attempt,
+            initial_ms=self.config.retry_backoff_ms,
+            max_ms=self.config.retry_backoff_max_ms,
+            jitter=(jitter or self.jitter)() * BACKOFF_JITTER,
+        )
 
     def show_state(self, state: ClientState) -> None:
         """Go to ``state``, and report that; staying is nothing."""

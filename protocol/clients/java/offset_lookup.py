@@ -5,15 +5,18 @@ Source: client §7 (offset fetch) and client §8. Lookups begin inside ``poll`` 
 
 from __future__ import annotations
 
-from typing import Protocol
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
+from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
     NO_OFFSET,
@@ -30,14 +33,6 @@ _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
-
-
-class CoordinatorLoss(Protocol):
-    """Who is to be told that the coordinator has moved, or cannot be reached."""
-
-    def mark_unknown(self) -> None:
-        """Look for it again."""
-        ...
 
 
 class _Lookup:
@@ -71,7 +66,7 @@ class OffsetLookup:
         self,
         core: MemberCore,
         application: Application,
-        search: CoordinatorLoss,
+        search: CoordinatorSearch,
         wire_topics: WireTopics,
         *,
         is_signed: bool = True,
@@ -85,7 +80,7 @@ class OffsetLookup:
         self._is_signed = is_signed  # with member id and epoch; classic members do not
         self.waiting: list[_Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
-        self._in_flight: dict[int, _Lookup] = {}
+        self._in_flight: list[_Lookup] = []
 
     @property
     def wants_poll(self) -> bool:
@@ -108,9 +103,7 @@ class OffsetLookup:
         self.waiting.clear()
 
     def _is_pending(self, partitions: frozenset[TopicPartition]) -> bool:
-        return any(lookup.partitions == partitions for lookup in self.waiting) or any(
-            lookup.partitions == partitions for lookup in self._in_flight.values()
-        )
+        return any(lookup.partitions == partitions for lookup in (*self.waiting, *self._in_flight))
 
     # --- the manager ------------------------------------------------------------------------------
 
@@ -119,14 +112,7 @@ class OffsetLookup:
         """When a waiting lookup may be retried."""
         if self._core.coordinator_id is None:
             return None
-        return min(
-            (
-                lookup.pacer.backoff_until_ms
-                for lookup in self.waiting
-                if lookup.pacer.backoff_until_ms is not None
-            ),
-            default=None,
-        )
+        return earliest(*(lookup.pacer.backoff_until_ms for lookup in self.waiting))
 
     def run(self) -> None:
         """Send what may be sent."""
@@ -144,30 +130,27 @@ class OffsetLookup:
         core = self._core
         identity = core.commit_identity if self._is_signed else None
         lookup.pacer.on_sent()
-        correlation_id = core.new_correlation_id()
-        self._in_flight[correlation_id] = lookup
+        self._in_flight.append(lookup)
         api_version, wire_topics = self._wire_topics.of(lookup.partitions)
-        core.effects.append(
-            SendOffsetFetch(
-                correlation_id=correlation_id,
-                request=OffsetFetchRequest(
-                    group_id=core.config.group_id,
-                    partitions=lookup.partitions,
-                    member_id=None if identity is None else identity.member_id,
-                    member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
-                    api_version=api_version,
-                    wire_topics=wire_topics,
-                ),
-            )
+        core.requests.send(
+            SendOffsetFetch,
+            request=OffsetFetchRequest(
+                group_id=core.config.group_id,
+                partitions=lookup.partitions,
+                member_id=None if identity is None else identity.member_id,
+                member_epoch=NO_MEMBER_EPOCH if identity is None else identity.member_epoch,
+                api_version=api_version,
+                wire_topics=wire_topics,
+            ),
+            on_answered=partial(self._on_answered, lookup),
+            on_lost=partial(self._on_lost, lookup),
         )
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: OffsetFetchResponse) -> None:
+    def _on_answered(self, lookup: _Lookup, response: OffsetFetchResponse) -> None:
         """The coordinator has answered; the first failing partition decides."""
-        lookup = self._in_flight.pop(correlation_id, None)
-        if lookup is None:
-            raise ProtocolBug(f"an answer to offset fetch {correlation_id}, not in flight")
+        self._in_flight.remove(lookup)
         error_code = response.error_code
         if error_code is ErrorCode.NONE and response.errors:
             error_code = response.errors[min(response.errors)]
@@ -180,20 +163,11 @@ class OffsetLookup:
         else:
             self._fail(lookup, error_code)
 
-    def lose_all(self) -> None:
-        """The client itself has closed the connection."""
-        for correlation_id in list(self._in_flight):
-            self.on_lost(correlation_id, was_sent=False)
-
-    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
-        """A request was lost, or never sent. Whether it was an offset fetch."""
-        lookup = self._in_flight.pop(correlation_id, None)
-        if lookup is None:
-            return False
-        if was_sent:
+    def _on_lost(self, lookup: _Lookup, loss: Loss) -> None:
+        self._in_flight.remove(lookup)
+        if loss is Loss.TRANSPORT:
             self._search.mark_unknown()
         self._retry(lookup)
-        return True
 
     def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
         core = self._core

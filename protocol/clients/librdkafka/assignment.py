@@ -8,24 +8,23 @@ is left, the assignment is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_OFFSET,
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Assignment"]
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
@@ -51,7 +50,6 @@ class Assignment:
         "_application",
         "_commits",
         "_core",
-        "_in_flight",
         "_link",
         "_pending",
         "_queried",
@@ -75,7 +73,6 @@ class Assignment:
         self._link = link
         self._pending = _NOTHING  # to be looked up
         self._queried = _NOTHING  # of these, what the look-up under way is about
-        self._in_flight: dict[int, frozenset[TopicPartition]] = {}
         self._retry_due_ms: int | None = None  # of a look-up that has failed
         self._retries = 0
         self._removed: dict[TopicPartition, int] = {}  # stored offsets of what was given up
@@ -158,14 +155,16 @@ class Assignment:
     def _send(self) -> None:
         core = self._core
         self._retry_due_ms = None
-        correlation_id = core.new_correlation_id()
-        self._in_flight[correlation_id] = self._queried
-        request = OffsetFetchRequest(
-            group_id=core.config.group_id,
-            partitions=self._queried,
-            wire_topics=core.wire_topics_of(self._queried),
+        core.requests.send(
+            SendOffsetFetch,
+            request=OffsetFetchRequest(
+                group_id=core.config.group_id,
+                partitions=self._queried,
+                wire_topics=core.wire_topics_of(self._queried),
+            ),
+            on_answered=partial(self._on_answered, self._queried),
+            on_lost=self._on_lost,
         )
-        core.effects.append(SendOffsetFetch(correlation_id=correlation_id, request=request))
 
     def run(self) -> None:
         """Try a failed look-up again when its backoff is over."""
@@ -185,11 +184,9 @@ class Assignment:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: OffsetFetchResponse) -> None:
-        """The coordinator has answered a look-up."""
-        asked_for = self._in_flight.pop(correlation_id, None)
-        if asked_for is None:
-            raise ProtocolBug(f"an answer to offset fetch {correlation_id}, not in flight")
+    def _on_answered(
+        self, asked_for: frozenset[TopicPartition], response: OffsetFetchResponse
+    ) -> None:
         answered = asked_for & self._queried  # without what has been given up meanwhile
         error_code = response.error_code
         if error_code is ErrorCode.NONE and response.errors:
@@ -204,17 +201,8 @@ class Assignment:
         apply_committed_offsets(self._core, offsets)
         self.serve()
 
-    def on_lost(self, correlation_id: int) -> bool:
-        """A request has no answer, and will have none. Whether it was a look-up."""
-        if self._in_flight.pop(correlation_id, None) is None:
-            return False
+    def _on_lost(self, loss: Loss) -> None:
         self._retry()
-        return True
-
-    def lose_all(self) -> None:
-        """The member itself has closed the connection."""
-        for correlation_id in list(self._in_flight):
-            self.on_lost(correlation_id)
 
     def _fail(self, error_code: ErrorCode) -> None:
         if error_code in _COORDINATOR_LOST:
@@ -226,13 +214,7 @@ class Assignment:
         self._retry()
 
     def _retry(self) -> None:
-        config = self._core.config
-        self._retry_due_ms = self._core.now_ms + backoff_ms(
-            self._retries,
-            initial_ms=config.retry_backoff_ms,
-            max_ms=config.retry_backoff_max_ms,
-            jitter=self._core.jitter() * BACKOFF_JITTER,
-        )
+        self._retry_due_ms = self._core.now_ms + self._core.draw_backoff_ms(self._retries)
         self._retries += 1
 
 

@@ -8,7 +8,6 @@ and once more when it has just learnt of a coordinator that it did not know.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
@@ -17,11 +16,11 @@ from rebalance_sim.protocol.clients.common.effects import (
     ConnectCoordinator,
     FindCoordinator,
 )
+from rebalance_sim.protocol.clients.common.events import CoordinatorFound, CoordinatorSearchFailed
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-__all__ = ["CoordinatorLink", "Loss"]
 
 _S = CoordinatorState
 
@@ -45,13 +44,6 @@ _RECONNECT_MAX_MS = 10_000
 _RETRIABLE = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 
 
-class Loss(Enum):
-    """How a request came to have no answer."""
-
-    TRANSPORT = "the connection was lost"
-    TIMED_OUT = "the member has closed the connection, because a request took too long"
-
-
 class CoordinatorLink:
     """Finds the coordinator and keeps a connection to it.
 
@@ -73,7 +65,6 @@ class CoordinatorLink:
         "_reconnect_backoff_ms",
         "_reconnect_due_ms",
         "_search_due_ms",
-        "_searches",
         "on_cut",
         "on_up",
     )
@@ -84,7 +75,6 @@ class CoordinatorLink:
         self._node_id: int | None = None
         self._is_connected = False
         self._is_connecting = False
-        self._searches: set[int] = set()
         self._lost_searches = 0
         self._lost_search_ms: int | None = None
         self._last_query_ms: int | None = None  # None: the next search is due at once
@@ -167,17 +157,21 @@ class CoordinatorLink:
         core = self._core
         if core.coordinator_state is _S.TERM:
             return
-        correlation_id = core.new_correlation_id()
-        self._searches.add(correlation_id)
-        core.effects.append(FindCoordinator(correlation_id=correlation_id))
+        core.requests.send(
+            FindCoordinator, on_answered=self._on_answered, on_lost=self._on_search_lost
+        )
         if core.coordinator_state is _S.QUERY_COORD:
             self._set_state(_S.WAIT_COORD)
         self._last_query_ms = core.now_ms
         self._query_backoff_ms = int(_QUERY_JITTER_BASE_MS * BACKOFF_JITTER * core.jitter())
 
-    def on_found(self, correlation_id: int, node_id: int) -> None:
-        """A search was answered."""
-        self._searches.discard(correlation_id)
+    def _on_answered(self, event: CoordinatorFound | CoordinatorSearchFailed) -> None:
+        if isinstance(event, CoordinatorFound):
+            self._on_found(event.node_id)
+        else:
+            self._on_error(event.error_code)
+
+    def _on_found(self, node_id: int) -> None:
         self._lost_searches = 0
         if self._core.coordinator_state is _S.TERM:
             return
@@ -192,9 +186,8 @@ class CoordinatorLink:
         if is_news or not self.is_up:
             self._set_state(_S.WAIT_BROKER_TRANSPORT)
 
-    def on_error(self, correlation_id: int, error_code: ErrorCode) -> None:
-        """A search was answered with an error; the next one comes on the interval."""
-        self._searches.discard(correlation_id)
+    def _on_error(self, error_code: ErrorCode) -> None:
+        """The next search comes on the interval."""
         if self._core.coordinator_state is _S.TERM:
             return
         if error_code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
@@ -203,15 +196,10 @@ class CoordinatorLink:
             self._application.queue_error(error_code, "FindCoordinator response error")
         self._set_state(_S.QUERY_COORD)
 
-    def on_lost(self, correlation_id: int) -> bool:
-        """The connection of this request was lost. Whether the request was a search."""
-        if correlation_id not in self._searches:
-            return False
-        self._searches.discard(correlation_id)
+    def _on_search_lost(self, loss: Loss) -> None:
         if self._core.coordinator_state is not _S.TERM:
             self._put_search_off()
             self._set_state(_S.QUERY_COORD)
-        return True
 
     def _put_search_off(self) -> None:
         now_ms = self._core.now_ms
@@ -261,7 +249,7 @@ class CoordinatorLink:
         self._core.effects.append(CloseConnection(node_id=self._node_id))
         self._is_connected = False
         self._connect()
-        self.on_cut(Loss.TIMED_OUT)
+        self.on_cut(Loss.CUT)
 
     def close(self) -> None:
         """The end: nothing is searched, connected or sent any more."""

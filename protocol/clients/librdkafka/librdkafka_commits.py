@@ -8,23 +8,23 @@ commit is open no offsets are looked up and no unassignment is complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
-from rebalance_sim.protocol.clients.common.effects import CommitReturned, SendCommit
-from rebalance_sim.protocol.clients.common.events import CommitOffsets
-from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
+from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue, Offsets, OnDone
+from rebalance_sim.protocol.clients.common.deadlines import earliest
+from rebalance_sim.protocol.clients.common.effects import SendCommit
+from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
     NO_MEMBER_EPOCH,
     OffsetCommitRequest,
     OffsetCommitResponse,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Commits"]
 
 _MAX_RETRIES = 2
 
@@ -51,8 +51,8 @@ class _Commit:
 
     def __init__(
         self,
-        offsets: Mapping[TopicPartition, int],
-        on_done: Callable[[ErrorCode | None], None],
+        offsets: Offsets,
+        on_done: OnDone,
         *,
         is_manual: bool,
     ) -> None:
@@ -65,7 +65,7 @@ class _Commit:
         self.give_up_ms: int | None = None  # set when it is put off for the first time
 
 
-class Commits:
+class Commits(CommitQueue):
     """All commits of a consumer, and which offsets are stored and committed.
 
     ``stored``: what the application has been handed, since the partition was assigned; only that is
@@ -73,12 +73,8 @@ class Commits:
     """
 
     __slots__ = (
-        "_application",
         "_committed",
-        "_core",
         "_deferred",
-        "_in_flight",
-        "_interval_due_ms",
         "_jitter",
         "_link",
         "_open_count",
@@ -86,6 +82,8 @@ class Commits:
         "_stored",
         "on_all_over",
     )
+
+    _core: LibrdkafkaCore
 
     def __init__(
         self,
@@ -95,17 +93,14 @@ class Commits:
         *,
         jitter: Callable[[], float],
     ) -> None:
-        self._core = core
+        super().__init__(core, application)
         self._jitter = jitter
-        self._application = application
         self._link = link
-        self._in_flight: dict[int, _Commit] = {}
         self._retrying: list[_Commit] = []
         self._deferred: list[_Commit] = []
         self._open_count = 0
         self._stored: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self._interval_due_ms = core.now_ms + core.config.auto_commit_interval_ms
         self.on_all_over: Callable[[], None] = _nothing
 
     # --- positions --------------------------------------------------------------------------------
@@ -140,34 +135,20 @@ class Commits:
         """Whether a commit has not ended yet."""
         return self._open_count > 0
 
-    def commit_removed(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def commit_removed(self, offsets: Offsets) -> None:
         """Auto-commit of what has just been unassigned."""
         if offsets and self._core.config.enable_auto_commit:
             self._add(_Commit(offsets, _ignore, is_manual=False))
 
-    def commit(self, event: CommitOffsets) -> None:
-        """``commit`` of the application; without offsets, of what has moved."""
+    def _all_consumed(self) -> Offsets:
+        """Of what has been consumed, librdkafka commits what has moved."""
+        return self._moved()
 
-        def done(error_code: ErrorCode | None) -> None:
-            result = CommitReturned(commit_id=event.commit_id, error_code=error_code)
-            if event.is_sync:
-                self._core.effects.append(result)
-            else:
-                self._application.queue_async_result(result)
-
-        offsets = self._moved() if event.offsets is None else dict(event.offsets)
-        if offsets:
-            self._add(_Commit(offsets, done, is_manual=True))
-        else:
-            done(None)
-
-    @property
-    def interval_due_ms(self) -> int | None:
-        """When the next interval commit is due; None while there is nothing to commit."""
-        config = self._core.config
-        if not config.enable_auto_commit or not self._core.subscription.assigned:
-            return None
-        return self._interval_due_ms
+    def _commit_for_application(
+        self, offsets: Offsets, on_done: OnDone, deadline_ms: int | None
+    ) -> None:
+        """librdkafka does not look at the time of its application: attempts are counted."""
+        self._add(_Commit(offsets, on_done, is_manual=True))
 
     def _run_interval(self) -> None:
         """The interval commit; a tick that meets a rebalance is skipped."""
@@ -210,14 +191,11 @@ class Commits:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        due: list[int] = []
-        if self.interval_due_ms is not None:
-            due.append(self.interval_due_ms)
         if self._link.is_up:
-            due += [commit.retry_due_ms for commit in self._retrying]
+            waiting = [commit.retry_due_ms for commit in self._retrying]
         else:
-            due += [commit.give_up_ms or 0 for commit in self._deferred]
-        return min(due, default=None)
+            waiting = [commit.give_up_ms or 0 for commit in self._deferred]
+        return earliest(self.interval_due_ms, *waiting)
 
     def _send_or_defer(self, commit: _Commit) -> None:
         """Sign the commit and send it, or put it off until there is a coordinator."""
@@ -245,9 +223,12 @@ class Commits:
 
     def _transmit(self, commit: _Commit) -> None:
         assert commit.request is not None
-        correlation_id = self._core.new_correlation_id()
-        self._in_flight[correlation_id] = commit
-        self._core.effects.append(SendCommit(correlation_id=correlation_id, request=commit.request))
+        self._core.requests.send(
+            SendCommit,
+            request=commit.request,
+            on_answered=partial(self._on_answered, commit),
+            on_lost=partial(self._on_lost, commit),
+        )
 
     def _defer(self, commit: _Commit, *, once: bool) -> bool:
         """Put a commit off, if that is still allowed."""
@@ -261,11 +242,8 @@ class Commits:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: OffsetCommitResponse) -> None:
-        """The coordinator has answered; only if every partition failed is the commit repeated."""
-        commit = self._in_flight.pop(correlation_id, None)
-        if commit is None:
-            raise ProtocolBug(f"an answer to commit {correlation_id}, which is not in flight")
+    def _on_answered(self, commit: _Commit, response: OffsetCommitResponse) -> None:
+        """Only if every partition failed is the commit repeated."""
         errors = [code for _, code in sorted(response.errors.items()) if code]
         for partition, code in response.errors.items():
             if code is ErrorCode.NONE and partition in commit.offsets:
@@ -277,23 +255,13 @@ class Commits:
         else:
             self._fail(commit, errors)
 
-    def on_lost(self, correlation_id: int, loss: Loss) -> bool:
-        """A request has no answer, and will have none. Whether it was a commit."""
-        commit = self._in_flight.pop(correlation_id, None)
-        if commit is None:
-            return False
+    def _on_lost(self, commit: _Commit, loss: Loss) -> None:
         if loss is Loss.TRANSPORT:
             self._link.mark_dead()
         if not self._retry(commit):
             if loss is Loss.TRANSPORT and self._defer(commit, once=commit.give_up_ms is not None):
-                return True
+                return
             self._finish(commit, ErrorCode.REQUEST_TIMED_OUT)
-        return True
-
-    def lose_all(self, loss: Loss) -> None:
-        """The member itself has closed the connection."""
-        for correlation_id in list(self._in_flight):
-            self.on_lost(correlation_id, loss)
 
     def _fail(self, commit: _Commit, errors: list[ErrorCode]) -> None:
         codes = frozenset(errors)
@@ -311,13 +279,8 @@ class Commits:
         """Send the very same request again after a backoff, unless it has been twice."""
         if commit.retries >= _MAX_RETRIES:
             return False
-        config = self._core.config
-        commit.retry_due_ms = self._core.now_ms + backoff_ms(
-            commit.retries,
-            initial_ms=config.retry_backoff_ms,
-            max_ms=config.retry_backoff_max_ms,
-            jitter=self._jitter() * BACKOFF_JITTER,
-        )
+        backoff_ms = self._core.draw_backoff_ms(commit.retries, self._jitter)
+        commit.retry_due_ms = self._core.now_ms + backoff_ms
         commit.retries += 1
         self._retrying.append(commit)
         return True

@@ -6,9 +6,12 @@ membership ends. Heartbeats go out on the interval whether the last one is answe
 
 from __future__ import annotations
 
+from functools import partial
+
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
+from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat, SendLeaveGroup
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
@@ -18,11 +21,10 @@ from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
+    LeaveGroupResponse,
     MemberIdentity,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
-
-__all__ = ["HeartbeatThread"]
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _LEFT = "consumer pro-actively leaving the group"
 _REBALANCING = "group is already rebalancing"
@@ -36,9 +38,7 @@ class HeartbeatThread:
         "_attempts",
         "_core",
         "_due_ms",
-        "_in_flight",
         "_is_enabled",
-        "_leaves",
         "_search",
         "_session_due_ms",
     )
@@ -50,8 +50,6 @@ class HeartbeatThread:
         self._application = application
         self._search = search
         self._is_enabled = False
-        self._in_flight: dict[int, Generation] = {}
-        self._leaves: set[int] = set()
         self._due_ms = core.now_ms
         self._session_due_ms = core.now_ms
         self._attempts = 0  # failures in a row
@@ -109,37 +107,23 @@ class HeartbeatThread:
         """When ``run`` has something to do."""
         if not self.is_running or self._core.coordinator_id is None:
             return None
-        deadlines_ms = [self._session_due_ms, self._due_ms]
-        poll_due_ms = self._application.poll_timer_deadline_ms
-        if poll_due_ms is not None:
-            deadlines_ms.append(poll_due_ms)
-        return min(deadlines_ms)
-
-    @property
-    def in_flight_count(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-        return len(self._in_flight) + len(self._leaves)
-
-    @property
-    def has_open_leave(self) -> bool:
-        """Whether a LeaveGroup has neither been answered nor failed."""
-        return bool(self._leaves)
+        return earliest(
+            self._session_due_ms, self._due_ms, self._application.poll_timer_deadline_ms
+        )
 
     def _send(self) -> None:
         core = self._core
-        correlation_id = core.new_correlation_id()
-        self._in_flight[correlation_id] = core.generation
         self._due_ms = core.now_ms + core.config.heartbeat_interval_ms
-        core.effects.append(
-            SendClassicHeartbeat(
-                correlation_id=correlation_id,
-                request=HeartbeatRequest(
-                    group_id=core.config.group_id,
-                    generation_id=core.generation.generation_id,
-                    member_id=core.generation.member_id,
-                    group_instance_id=core.config.group_instance_id,
-                ),
-            )
+        core.requests.send(
+            SendClassicHeartbeat,
+            request=HeartbeatRequest(
+                group_id=core.config.group_id,
+                generation_id=core.generation.generation_id,
+                member_id=core.generation.member_id,
+                group_instance_id=core.config.group_instance_id,
+            ),
+            on_answered=partial(self._on_answered, core.generation),
+            on_lost=self._on_lost,
         )
 
     # --- leaving ----------------------------------------------------------------------------------
@@ -154,33 +138,21 @@ class HeartbeatThread:
             and core.classic_state is not ClassicState.UNJOINED
             and core.generation.member_id
         ):
-            correlation_id = core.new_correlation_id()
-            self._leaves.add(correlation_id)
             member = MemberIdentity(core.generation.member_id, core.config.group_instance_id)
-            core.effects.append(
-                SendLeaveGroup(
-                    correlation_id=correlation_id,
-                    request=LeaveGroupRequest(
-                        group_id=core.config.group_id, members=(member,), reason=reason
-                    ),
-                )
+            core.requests.send(
+                SendLeaveGroup,
+                request=LeaveGroupRequest(
+                    group_id=core.config.group_id, members=(member,), reason=reason
+                ),
+                on_answered=_nothing_follows,
+                on_lost=_nothing_follows,
             )
         core.reset(Reset.MEMBER_ID, reason=_LEFT)
         self.disable()
 
-    def on_left(self, correlation_id: int) -> None:
-        """A leave was answered: nothing follows from what was said."""
-        if correlation_id not in self._leaves:
-            raise ProtocolBug(f"an answer to leave {correlation_id}, which is not in flight")
-        self._leaves.discard(correlation_id)
-
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: HeartbeatResponse) -> None:
-        """The coordinator has answered a heartbeat, well or badly."""
-        sent_in = self._in_flight.pop(correlation_id, None)
-        if sent_in is None:
-            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
+    def _on_answered(self, sent_in: Generation, response: HeartbeatResponse) -> None:
         core = self._core
         error_code = response.error_code
         if error_code is ErrorCode.NONE:
@@ -203,31 +175,17 @@ class HeartbeatThread:
             core.is_fatal = True
             self._application.queue_error(error_code, "the heartbeat failed")
 
-    def on_lost(self, correlation_id: int) -> bool:
-        """A request was lost, or never sent. Whether it was a heartbeat or a leave."""
-        if correlation_id in self._leaves:
-            self._leaves.discard(correlation_id)
-        elif self._in_flight.pop(correlation_id, None) is not None:
-            self._fail()
-        else:
-            return False
-        return True
-
-    def lose_all(self) -> None:
-        """The client itself has closed the connection."""
-        for correlation_id in (*self._in_flight, *self._leaves):
-            self.on_lost(correlation_id)
+    def _on_lost(self, loss: Loss) -> None:
+        self._fail()
 
     def _succeed(self) -> None:
         self._attempts = 0
         self._session_due_ms = self._core.now_ms + self._core.config.session_timeout_ms
 
     def _fail(self) -> None:
-        config = self._core.config
-        self._due_ms = self._core.now_ms + backoff_ms(
-            self._attempts,
-            initial_ms=config.retry_backoff_ms,
-            max_ms=config.retry_backoff_max_ms,
-            jitter=self._core.jitter() * BACKOFF_JITTER,
-        )
+        self._due_ms = self._core.now_ms + self._core.draw_backoff_ms(self._attempts)
         self._attempts += 1
+
+
+def _nothing_follows(end: LeaveGroupResponse | Loss) -> None:
+    """A leave is over, answered or not."""

@@ -8,16 +8,27 @@ how committed offsets become positions, both protocols of the Java client have i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
-from rebalance_sim.protocol.clients.common.effects import Effect, RequestMetadata, ResetPositions
-from rebalance_sim.protocol.clients.common.facade import JavaFacade
+from rebalance_sim.protocol.clients.common.deadlines import earliest
+from rebalance_sim.protocol.clients.common.effects import (
+    FindCoordinator,
+    RequestMetadata,
+    ResetPositions,
+    SendClassicHeartbeat,
+    SendCommit,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    SendSyncGroup,
+)
 from rebalance_sim.protocol.clients.common.group_member import ClassicView
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.java.classic.classic_closing import ClassicCalls
 from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits
@@ -27,16 +38,24 @@ from rebalance_sim.protocol.clients.java.classic.classic_member_rules import Cla
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
 from rebalance_sim.protocol.clients.java.classic.client_rebalance import Rebalance
 from rebalance_sim.protocol.clients.java.classic.joining import Joining
+from rebalance_sim.protocol.clients.java.java_member import JavaMember
 from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
-from rebalance_sim.protocol.wire.errors import ProtocolBug
 
-__all__ = ["ClassicConsumer"]
+_TO_COORDINATOR = (
+    SendClassicHeartbeat,
+    SendLeaveGroup,
+    SendJoinGroup,
+    SendSyncGroup,
+    SendCommit,
+    SendOffsetFetch,
+)
+"""In the order in which they are given up when the connection is closed."""
 
 
-class ClassicConsumer(ClassicCore, JavaFacade):
+class ClassicConsumer(ClassicCore, JavaMember):
     """One consumer process, from its creation to ``close`` or its crash.
 
     The host's duties are those of ``GroupMember``; it says with ``MetadataKnown`` how many
@@ -51,8 +70,6 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     """
 
     kind: ClassVar[str] = "classic"
-    watches_connection: ClassVar[bool] = False
-    commits_without_poll: ClassVar[bool] = False
     polls_at_once: ClassVar[bool] = True
 
     _commits: ClassicCommits
@@ -112,38 +129,13 @@ class ClassicConsumer(ClassicCore, JavaFacade):
 
     # --- events -----------------------------------------------------------------------------------
 
-    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
-        """Take one event in; the effects are to be carried out in their order.
-
-        Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
-        After ``close`` has returned, events are ignored.
-        """
-        if now_ms < self.now_ms:
-            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
-        self.now_ms = now_ms
-        if self._calls.is_closed:
-            return ()
-        self._handle(event)
+    def _go_on(self, event: events.Event) -> None:
         if self._held and self._somebody_reads:
             held, self._held = self._held, []
             for earlier in held:
                 self._handle(earlier)
-        self._run_managers()
-        if self._application.blocked_in is not None:
-            while self._calls.advance():
-                self._run_managers()
+        super()._go_on(event)
         self.show_state(self.state_shown(is_done=self._rebalance.is_done))
-        if not self.effects:
-            return ()
-        effects = tuple(self.effects)
-        self.effects.clear()
-        return effects
-
-    def _handle(self, event: events.Event) -> None:
-        handler = _HANDLERS.get(type(event))
-        if handler is None:
-            raise ProtocolBug(f"not an event of a classic member: {event!r}")
-        handler(self, event)
 
     @property
     def _somebody_reads(self) -> bool:
@@ -160,22 +152,22 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         self._heartbeats.run()
         self._lose_what_was_cut()
         if self.coordinator_id is None and self._wants_coordinator:
-            self._search.run(by_thread=self._heartbeats.is_running)
-        if self._commits.is_wanted:
+            self._search.run_for(by_thread=self._heartbeats.is_running)
+        if self._commits.waiting:
             self._commits.run()
         if self._lookup.waiting:
             self._lookup.run()
 
     @property
     def _wants_coordinator(self) -> bool:
-        is_needed = self.subscription.exists or self._commits.is_wanted
+        is_needed = self.subscription.exists or bool(self._commits.waiting)
         return is_needed and not self.is_fatal and self._somebody_reads
 
     def _on_poll_event(self) -> None:
         """Part (b) of a ``poll``."""
         is_member = self._rebalance.poll()
         if self.coordinator_id is None:
-            self._search.run(by_thread=False)
+            self._search.run_for(by_thread=False)
         elif is_member:
             self._commits.on_poll()
             self._lookup.on_poll()
@@ -189,59 +181,37 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     def _on_enforce_rebalance(self, event: events.EnforceRebalance) -> None:
         self.request_rejoin(REASONS[RebalanceCause.ENFORCED])
 
-    def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
-        if self._somebody_reads:
-            self._joining.on_join_answered(event.correlation_id, event.response)
-        else:
+    def _on_answered(self, event: events.Answered[Any]) -> None:
+        if isinstance(event, events.JoinGroupAnswered) and not self._somebody_reads:
             self._held.append(event)
+        else:
+            super()._on_answered(event)
 
-    def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
-        self._joining.on_sync_answered(event.correlation_id, event.response)
-
-    def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
-        self._heartbeats.on_answered(event.correlation_id, event.response)
-
-    def _on_left(self, event: events.LeaveGroupAnswered) -> None:
-        self._heartbeats.on_left(event.correlation_id)
+    def _on_search_answered(
+        self, event: events.CoordinatorFound | events.CoordinatorSearchFailed
+    ) -> None:
+        super()._on_search_answered(event)
+        if isinstance(event, events.CoordinatorFound):
+            self._heartbeats.on_coordinator_found()
+        else:
+            self._commits.on_search_failed()
 
     def _on_disconnected(self, event: events.Disconnected) -> None:
         for correlation_id in event.correlation_ids:
-            if self._search.on_lost(correlation_id):
-                self._commits.on_search_failed()
-            else:
+            is_search = self.requests.is_of(correlation_id, FindCoordinator)
+            if not is_search:
                 self._search.on_disconnected()
-                self._on_request_lost(correlation_id)
-
-    def _on_request_expired(self, event: events.RequestExpired) -> None:
-        for correlation_id in event.correlation_ids:
-            self._on_request_lost(correlation_id)
-
-    def _on_request_lost(self, correlation_id: int) -> None:
-        if not (
-            self._heartbeats.on_lost(correlation_id)
-            or self._joining.on_lost(correlation_id)
-            or self._commits.on_lost(correlation_id)
-            or self._lookup.on_lost(correlation_id, was_sent=False)
-        ):
-            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+            self.requests.lose(correlation_id, Loss.TRANSPORT)
+            if is_search:
+                self._commits.on_search_failed()
 
     def _lose_what_was_cut(self) -> None:
         """The client has closed the connection to its coordinator: nobody answers on it now."""
         while self.connection_is_cut:
             self.connection_is_cut = False
-            self._heartbeats.lose_all()
-            self._joining.lose_all()
-            self._commits.lose_all()
-            self._lookup.lose_all()
+            for kind in _TO_COORDINATOR:
+                self.requests.lose_all(Loss.CUT, kind)
             self._held.clear()
-
-    def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
-        self._search.on_found(event.correlation_id, event.node_id)
-        self._heartbeats.on_coordinator_found()
-
-    def _on_coordinator_search_failed(self, event: events.CoordinatorSearchFailed) -> None:
-        self._search.on_error(event.correlation_id, event.error_code)
-        self._commits.on_search_failed()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         found, renamed = self._catalogue.on_metadata(event, self.subscription.assigned)
@@ -263,19 +233,12 @@ class ClassicConsumer(ClassicCore, JavaFacade):
         if self._calls.is_closed:
             return None
         by_thread = self._heartbeats.is_running
-        return min(
-            (
-                deadline_ms
-                for deadline_ms in (
-                    self._heartbeats.deadline_ms,
-                    self._search.due_ms(by_thread=by_thread) if self._wants_coordinator else None,
-                    self._commits.deadline_ms if self._commits.is_wanted else None,
-                    self._lookup.deadline_ms if self._lookup.waiting else None,
-                    self._calls.deadline_ms if self._application.running is None else None,
-                )
-                if deadline_ms is not None
-            ),
-            default=None,
+        return earliest(
+            self._heartbeats.deadline_ms,
+            self._search.due_ms(by_thread=by_thread) if self._wants_coordinator else None,
+            self._commits.deadline_ms if self._commits.waiting else None,
+            self._lookup.deadline_ms if self._lookup.waiting else None,
+            self._calls.deadline_ms if self._application.running is None else None,
         )
 
     @property
@@ -290,7 +253,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
             return self._rebalance.poll_due_ms
         if self.coordinator_id is None or self.is_fatal:
             return None
-        return self.now_ms if self._lookup.wants_poll else self._commits.interval_poll_due_ms
+        return self.now_ms if self._lookup.wants_poll else self._commits.interval_due_ms
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """A commit of what is consumed is made inside of calls only."""
@@ -299,14 +262,9 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     # --- what invariants, traces and hosts read ---------------------------------------------------
 
     @property
-    def is_reconciling(self) -> bool:
-        """Whether a rebalance is under way on this side."""
-        return self.subscription.exists and not self._rebalance.is_done
-
-    @property
     def reconciliation_count(self) -> int:
         """How many rebalances are under way here: never more than one."""
-        return int(self.is_reconciling)
+        return int(self.subscription.exists and not self._rebalance.is_done)
 
     @property
     def heartbeat_interval_ms(self) -> int:
@@ -316,7 +274,7 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     @property
     def heartbeats_in_flight(self) -> int:
         """Heartbeats and leaves that have neither been answered nor failed."""
-        return self._heartbeats.in_flight_count
+        return self.requests.count(SendClassicHeartbeat, SendLeaveGroup)
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:
@@ -343,31 +301,3 @@ class ClassicConsumer(ClassicCore, JavaFacade):
     def subscribed_topic_regex(self) -> str | None:
         """No broker matches a pattern of the classic protocol."""
         return None
-
-
-_HANDLERS: Mapping[type, Callable[[ClassicConsumer, Any], None]] = {
-    events.Tick: ClassicConsumer._on_tick,
-    events.Poll: ClassicConsumer._on_poll,
-    events.PollingResumed: ClassicConsumer._on_polling_resumed,
-    events.PollingStopped: ClassicConsumer._on_polling_stopped,
-    events.CallbackCompleted: ClassicConsumer._on_callback_completed,
-    events.Subscribe: ClassicConsumer._on_subscribe,
-    events.Unsubscribe: ClassicConsumer._on_unsubscribe,
-    events.Close: ClassicConsumer._on_close,
-    events.CommitOffsets: ClassicConsumer._on_commit_offsets,
-    events.EnforceRebalance: ClassicConsumer._on_enforce_rebalance,
-    events.RecordsReturned: ClassicConsumer._on_records_returned,
-    events.JoinGroupAnswered: ClassicConsumer._on_join_answered,
-    events.SyncGroupAnswered: ClassicConsumer._on_sync_answered,
-    events.ClassicHeartbeatAnswered: ClassicConsumer._on_heartbeat_answered,
-    events.LeaveGroupAnswered: ClassicConsumer._on_left,
-    events.CommitAnswered: ClassicConsumer._on_commit_answered,
-    events.OffsetFetchAnswered: ClassicConsumer._on_offset_fetch_answered,
-    events.Disconnected: ClassicConsumer._on_disconnected,
-    events.RequestExpired: ClassicConsumer._on_request_expired,
-    events.CoordinatorFound: ClassicConsumer._on_coordinator_found,
-    events.CoordinatorSearchFailed: ClassicConsumer._on_coordinator_search_failed,
-    events.MetadataKnown: ClassicConsumer._on_metadata_known,
-    events.PatternMatched: ClassicConsumer._on_pattern_matched,
-    events.PositionsKnown: ClassicConsumer._on_positions_known,
-}

@@ -6,6 +6,7 @@ Source: classic §3.4, §4.2, §4.3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
 from rebalance_sim.protocol.clients.common.application import Application
@@ -16,6 +17,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendSyncGroup,
 )
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -35,9 +37,7 @@ from rebalance_sim.protocol.wire.embedded import (
     NamedPartitions,
     Subscription,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
-
-__all__ = ["Joining"]
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _WITH_ID = "need to re-join with the given member-id"
 
@@ -58,10 +58,7 @@ class Joining:
         "_catalogue",
         "_core",
         "_heartbeats",
-        "_in_flight",
-        "_in_flight_api",
         "_search",
-        "_sent_in",
         "_watched_counts",
         "assigned",
         "is_stuck",
@@ -85,9 +82,6 @@ class Joining:
         self._search = search
         self._heartbeats = heartbeats
         self._catalogue = catalogue
-        self._in_flight: int | None = None  # a JoinGroup, or the SyncGroup that follows on it
-        self._in_flight_api = Api.JOIN_GROUP
-        self._sent_in = core.generation
         self._awaiting_metadata: JoinGroupResponse | None = None  # the leader's
         self.watched_topics: frozenset[str] = frozenset()
         self._watched_counts: dict[str, int] = {}
@@ -101,7 +95,10 @@ class Joining:
     @property
     def is_in_flight(self) -> bool:
         """Whether an answer, or metadata for the next request, is waited for."""
-        return self._in_flight is not None or self._awaiting_metadata is not None
+        return (
+            self._core.requests.count(SendJoinGroup, SendSyncGroup) > 0
+            or self._awaiting_metadata is not None
+        )
 
     def abandon(self) -> None:
         """The application unsubscribes or closes; an answer that still comes finds nobody."""
@@ -148,34 +145,21 @@ class Joining:
             protocols=protocols,
             reason=core.rejoin_reason,
         )
-        correlation_id = self._begin_request(Api.JOIN_GROUP)
-        core.effects.append(
-            SendJoinGroup(
-                correlation_id=correlation_id, request=request, timeout_ms=config.join_timeout_ms
-            )
+        core.requests.send(
+            SendJoinGroup,
+            request=request,
+            timeout_ms=config.join_timeout_ms,
+            on_answered=partial(self._on_join_answered, generation),
+            on_lost=self._on_lost,
         )
 
-    def _begin_request(self, api: Api) -> int:
-        correlation_id = self._core.new_correlation_id()
-        self._in_flight = correlation_id
-        self._in_flight_api = api
-        self._sent_in = self._core.generation
-        return correlation_id
-
-    def _end_request(self, api: Api, correlation_id: int) -> None:
-        if correlation_id != self._in_flight or api is not self._in_flight_api:
-            raise ProtocolBug(f"an answer to {api.value} {correlation_id}, not in flight")
-        self._in_flight = None
-
-    def on_join_answered(self, correlation_id: int, response: JoinGroupResponse) -> None:
-        """The coordinator has answered a JoinGroup, well or badly."""
+    def _on_join_answered(self, sent_in: Generation, response: JoinGroupResponse) -> None:
         core = self._core
-        self._end_request(Api.JOIN_GROUP, correlation_id)
         if response.error_code is not ErrorCode.NONE:
             if reaction_to(Api.JOIN_GROUP, response.error_code).then is Then.ADOPT_MEMBER_ID:
                 core.set_generation(Generation(NO_GENERATION, response.member_id))
                 core.request_rejoin(f"{_WITH_ID}: {response.member_id}")
-            self._fail(Api.JOIN_GROUP, response.error_code)
+            self._fail(Api.JOIN_GROUP, response.error_code, sent_in)
             return
         if core.classic_state is not ClassicState.PREPARING_REBALANCE:
             self._back_off()  # the client has left the group meanwhile
@@ -244,28 +228,25 @@ class Joining:
 
     def _send_sync(self, assignments: dict[str, Assignment]) -> None:
         core = self._core
-        correlation_id = self._begin_request(Api.SYNC_GROUP)
-        core.effects.append(
-            SendSyncGroup(
-                correlation_id=correlation_id,
-                request=SyncGroupRequest(
-                    group_id=core.config.group_id,
-                    generation_id=core.generation.generation_id,
-                    member_id=core.generation.member_id,
-                    group_instance_id=core.config.group_instance_id,
-                    protocol_type=CONSUMER_PROTOCOL_TYPE,
-                    protocol_name=core.generation.protocol_name,
-                    assignments=assignments,
-                ),
-            )
+        core.requests.send(
+            SendSyncGroup,
+            request=SyncGroupRequest(
+                group_id=core.config.group_id,
+                generation_id=core.generation.generation_id,
+                member_id=core.generation.member_id,
+                group_instance_id=core.config.group_instance_id,
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                protocol_name=core.generation.protocol_name,
+                assignments=assignments,
+            ),
+            on_answered=partial(self._on_sync_answered, core.generation),
+            on_lost=self._on_lost,
         )
 
-    def on_sync_answered(self, correlation_id: int, response: SyncGroupResponse) -> None:
-        """The coordinator has answered a SyncGroup, well or badly."""
+    def _on_sync_answered(self, sent_in: Generation, response: SyncGroupResponse) -> None:
         core = self._core
-        self._end_request(Api.SYNC_GROUP, correlation_id)
         if response.error_code is not ErrorCode.NONE:
-            self._fail(Api.SYNC_GROUP, response.error_code)
+            self._fail(Api.SYNC_GROUP, response.error_code, sent_in)
             return
         if core.classic_state is not ClassicState.COMPLETING_REBALANCE:
             return  # a heartbeat has reset the generation meanwhile: join again at once
@@ -278,29 +259,19 @@ class Joining:
 
     # --- failures ---------------------------------------------------------------------------------
 
-    def lose_all(self) -> None:
-        """The client itself has closed the connection."""
-        if self._in_flight is not None:
-            self.on_lost(self._in_flight)
-
-    def on_lost(self, correlation_id: int) -> bool:
-        """A request was lost, or never sent. Whether it was a JoinGroup or a SyncGroup."""
-        if correlation_id != self._in_flight:
-            return False
-        self._in_flight = None
+    def _on_lost(self, loss: Loss) -> None:
         self._core.request_rejoin(_failed_by("DISCONNECT"))
         self._after_retriable_error()
         self._back_off()
-        return True
 
-    def _fail(self, api: Api, error_code: ErrorCode) -> None:
+    def _fail(self, api: Api, error_code: ErrorCode, sent_in: Generation) -> None:
         core = self._core
         reaction = reaction_to(api, error_code)
         if reaction.forgets_coordinator:
             self._search.mark_unknown()
         if reaction.then is not Then.ADOPT_MEMBER_ID:
             core.request_rejoin(_failed_by(error_code.name))
-        if self._sent_in == core.generation:
+        if sent_in == core.generation:
             core.reset(reaction.reset, reason=core.rejoin_reason)
         if reaction.then is Then.RAISE:
             core.is_fatal = True

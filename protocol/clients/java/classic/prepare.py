@@ -11,12 +11,10 @@ from enum import Enum
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.values import CallbackKind
-from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits, CommitResult
+from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits, is_retriable
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Prepare", "call_back"]
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
@@ -135,13 +133,13 @@ class Prepare:
 
     def _commit(self) -> None:
         self._step = _Step.COMMITTING
-        self._commits.commit_in_prepare(self._after_commit)
+        self._commits.commit_consumed(self._after_commit)
 
-    def _after_commit(self, result: CommitResult, error_code: ErrorCode | None) -> None:
+    def _after_commit(self, error_code: ErrorCode | None) -> None:
         core = self._core
         if self._step is not _Step.COMMITTING:
             return  # the time was over, or the application has left
-        if result is CommitResult.RETRIABLE and core.now_ms < self._deadline_ms:
+        if is_retriable(error_code) and core.now_ms < self._deadline_ms:
             self._step = _Step.WAITING
             self._retry_due_ms = core.now_ms + core.config.retry_backoff_ms
         else:

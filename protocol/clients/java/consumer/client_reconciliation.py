@@ -22,9 +22,8 @@ from rebalance_sim.protocol.clients.common.values import (
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Reconciler", "Reconciliation"]
 
 
 class Reconciliation:
@@ -171,8 +170,10 @@ class Reconciler:
             return not self._core.state.takes_assignments
         return self._core.state is not ClientState.RECONCILING
 
-    def _after_commit(self, reconciliation: Reconciliation) -> None:
-        """client R5, R6."""
+    def _after_commit(
+        self, reconciliation: Reconciliation, error_code: ErrorCode | None = None
+    ) -> None:
+        """client R5, R6, however the commit has ended."""
         core = self._core
         if self._is_aborted(reconciliation):
             self._running.remove(reconciliation)

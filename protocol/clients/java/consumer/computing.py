@@ -9,8 +9,9 @@ as long as it waits for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import ComputedAssignment
 from rebalance_sim.protocol.clients.common.application import Application
@@ -21,6 +22,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendPrepareAssignment,
 )
 from rebalance_sim.protocol.clients.common.member_states import ComputingState
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupInstallAssignmentRequest,
@@ -49,10 +51,10 @@ class Computing:
 
     __slots__ = (
         "_application",
+        "_awaited",
         "_core",
         "_epoch_reported",
-        "_in_flight",
-        "_outstanding",
+        "_request_count",
         "_result",
         "_started_at_epoch",
         "computation_id",
@@ -63,8 +65,8 @@ class Computing:
     def __init__(self, core: ConsumerCore, application: Application) -> None:
         self._core = core
         self._application = application
-        self._in_flight: int | None = None
-        self._outstanding: set[int] = set()  # also those of a process that was given up
+        self._request_count = 0
+        self._awaited: int | None = None  # of these, the one whose answer the process waits for
         self._result: ComputedAssignment | None = None
         self._started_at_epoch = 0
         self._epoch_reported = 0
@@ -117,23 +119,17 @@ class Computing:
     def _prepare(self) -> None:
         core = self._core
         self._change(_S.PREPARING)
-        core.effects.append(
-            SendPrepareAssignment(
-                correlation_id=self._new_request(),
-                request=ConsumerGroupPrepareAssignmentRequest(
-                    group_id=core.config.group_id,
-                    member_id=core.member_id,
-                    member_epoch=core.member_epoch,
-                ),
-            )
+        self._send(
+            SendPrepareAssignment,
+            self._on_prepared,
+            ConsumerGroupPrepareAssignmentRequest(
+                group_id=core.config.group_id,
+                member_id=core.member_id,
+                member_epoch=core.member_epoch,
+            ),
         )
 
-    def on_prepared(
-        self, correlation_id: int, response: ConsumerGroupPrepareAssignmentResponse
-    ) -> None:
-        """ConsumerGroupPrepareAssignment was answered."""
-        if not self._take(correlation_id):
-            return
+    def _on_prepared(self, response: ConsumerGroupPrepareAssignmentResponse) -> None:
         if response.error_code is ErrorCode.STALE_MEMBER_EPOCH:
             self._change(_S.PREPARE_LATER)
         elif response.error_code is not ErrorCode.NONE:
@@ -161,26 +157,20 @@ class Computing:
         if result is None or prepared is None:
             raise ProtocolBug("there is nothing to install")
         self._change(_S.INSTALLING)
-        core.effects.append(
-            SendInstallAssignment(
-                correlation_id=self._new_request(),
-                request=ConsumerGroupInstallAssignmentRequest(
-                    group_id=core.config.group_id,
-                    member_id=core.member_id,
-                    member_epoch=core.member_epoch,
-                    group_epoch=prepared.group_epoch,
-                    members=result.members,
-                    error=result.error,
-                ),
-            )
+        self._send(
+            SendInstallAssignment,
+            self._on_installed,
+            ConsumerGroupInstallAssignmentRequest(
+                group_id=core.config.group_id,
+                member_id=core.member_id,
+                member_epoch=core.member_epoch,
+                group_epoch=prepared.group_epoch,
+                members=result.members,
+                error=result.error,
+            ),
         )
 
-    def on_installed(
-        self, correlation_id: int, response: ConsumerGroupInstallAssignmentResponse
-    ) -> None:
-        """ConsumerGroupInstallAssignment was answered."""
-        if not self._take(correlation_id):
-            return
+    def _on_installed(self, response: ConsumerGroupInstallAssignmentResponse) -> None:
         code = response.error_code
         if code is ErrorCode.INVALID_ASSIGNMENT:
             self._application.queue_error(code, response.error_message or code.name)
@@ -188,14 +178,6 @@ class Computing:
             self._change(_S.INSTALL_LATER)
         else:
             self._give_up()
-
-    def on_lost(self, correlation_id: int) -> bool:
-        """A request was lost, or never sent. Whether it was one of these."""
-        if correlation_id not in self._outstanding:
-            return False
-        if self._take(correlation_id):
-            self._give_up()
-        return True
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -205,19 +187,30 @@ class Computing:
         core = self._core
         return not core.state.takes_assignments or core.member_epoch < self._started_at_epoch
 
-    def _new_request(self) -> int:
-        self._in_flight = self._core.new_correlation_id()
-        self._outstanding.add(self._in_flight)
-        return self._in_flight
+    def _send(
+        self,
+        kind: type[SendPrepareAssignment] | type[SendInstallAssignment],
+        on_answered: Callable[[Any], None],
+        request: Any,
+    ) -> None:
+        self._request_count += 1
+        number = self._awaited = self._request_count
 
-    def _take(self, correlation_id: int) -> bool:
+        def answered(response: Any) -> None:
+            if self._is_awaited(number):
+                on_answered(response)
+
+        def lost(loss: Loss) -> None:
+            if self._is_awaited(number):
+                self._give_up()
+
+        self._core.requests.send(kind, request=request, on_answered=answered, on_lost=lost)
+
+    def _is_awaited(self, number: int) -> bool:
         """A request is over. Whether the process has waited for that, and goes on."""
-        if correlation_id not in self._outstanding:
-            raise ProtocolBug(f"an answer to request {correlation_id}, which is not in flight")
-        self._outstanding.remove(correlation_id)
-        if correlation_id != self._in_flight:
+        if number != self._awaited:
             return False
-        self._in_flight = None
+        self._awaited = None
         if self._is_out:
             self._give_up()
         return self.state is not _S.IDLE
@@ -225,7 +218,7 @@ class Computing:
     def _give_up(self) -> None:
         if self.state is not _S.IDLE:
             self._change(_S.IDLE)
-        self._in_flight = None
+        self._awaited = None
         self._result = None
         self._started_at_epoch = 0
 

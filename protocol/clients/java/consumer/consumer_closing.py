@@ -8,16 +8,14 @@ from __future__ import annotations
 from enum import Enum
 
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
-from rebalance_sim.protocol.clients.common.effects import CallReturned
 from rebalance_sim.protocol.clients.common.events import Close
 from rebalance_sim.protocol.clients.common.values import Call
+from rebalance_sim.protocol.clients.java.blocking_calls import BlockingCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
-
-__all__ = ["BlockingCalls"]
 
 
 class _CloseStep(Enum):
@@ -28,21 +26,10 @@ class _CloseStep(Enum):
     LEAVE = "leave"
 
 
-class BlockingCalls:
-    """The one call of the application that waits for the member, if there is one."""
+class ConsumerCalls(BlockingCalls):
+    """``unsubscribe`` and ``close`` of the consumer protocol."""
 
-    __slots__ = (
-        "_application",
-        "_close_step",
-        "_commit_is_open",
-        "_commits",
-        "_core",
-        "_lookup",
-        "_membership",
-        "_search",
-        "deadline_ms",
-        "is_closed",
-    )
+    __slots__ = ("_close_step", "_commits", "_lookup", "_membership", "_search")
 
     def __init__(
         self,
@@ -53,16 +40,12 @@ class BlockingCalls:
         lookup: OffsetLookup,
         membership: Membership,
     ) -> None:
-        self._core = core
-        self._application = application
+        super().__init__(core, application)
         self._search = search
         self._commits = commits
         self._lookup = lookup
         self._membership = membership
         self._close_step = _CloseStep.COMMIT
-        self._commit_is_open = False
-        self.deadline_ms: int | None = None
-        self.is_closed = False
 
     def unsubscribe(self) -> None:
         """Begin to leave; the callback runs inside the call."""
@@ -76,16 +59,11 @@ class BlockingCalls:
         self._membership.operation = event.operation
         if self._core.state.takes_assignments:
             self._commit_is_open = self._commits.commit_on_close(
-                deadline_ms=self._core.now_ms + event.timeout_ms, on_done=self._on_commit_done
+                deadline_ms=self._core.now_ms + event.timeout_ms, on_done=self._after_commit
             )
 
-    def advance(self) -> bool:
-        """Go on as far as possible. Whether the member has work to do because of that."""
+    def _advance(self, call: Call, *, is_late: bool) -> bool:
         application = self._application
-        call = application.blocked_in
-        if call is None or application.running is not None:
-            return False
-        is_late = self.deadline_ms is not None and self._core.now_ms >= self.deadline_ms
         if call is Call.CLOSE and self._close_step is _CloseStep.COMMIT:
             if self._commit_is_open and not is_late:
                 return False
@@ -100,15 +78,8 @@ class BlockingCalls:
     def _is_waiting(self, call: Call) -> bool:
         """For the answer to the leave; ``close`` waits for asynchronous commits as well."""
         return self._membership.leave_is_pending or (
-            call is Call.CLOSE and self._commits.has_open_async_commit
+            call is Call.CLOSE and self._commits.open_async_count > 0
         )
-
-    def _block(self, call: Call, timeout_ms: int) -> None:
-        self._application.block(call)
-        self.deadline_ms = self._core.now_ms + timeout_ms
-
-    def _on_commit_done(self) -> None:
-        self._commit_is_open = False
 
     def _begin_callback(self) -> None:
         self._close_step = _CloseStep.CALLBACK
@@ -124,12 +95,3 @@ class BlockingCalls:
         self._close_step = _CloseStep.LEAVE
         self._application.may_drain = True
         self._membership.leave_after_callback()
-
-    def _return(self, call: Call) -> None:
-        application = self._application
-        application.blocked_in = None
-        application.may_drain = False
-        self.deadline_ms = None
-        self.is_closed = call is Call.CLOSE
-        application.finish_call()
-        self._core.effects.append(CallReturned(call=call))

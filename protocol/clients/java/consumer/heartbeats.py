@@ -7,24 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
-from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
 from rebalance_sim.protocol.wire.consumer_messages import (
     UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
-
-__all__ = ["ErrorClass", "Heartbeats", "classify_error"]
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 MAX_ROUND_MS = 5_000
 """The client's network thread waits no longer than this for anything."""
@@ -85,7 +85,6 @@ class Heartbeats:
     __slots__ = (
         "_application",
         "_core",
-        "_handled",
         "_has_sent_regex",
         "_interval_deadline_ms",
         "_last_response_ms",
@@ -95,6 +94,7 @@ class Heartbeats:
         "_sent",
         "_sent_since_response",
         "_steady",
+        "handled_count",
         "interval_ms",
     )
 
@@ -115,23 +115,13 @@ class Heartbeats:
         self._sent = _SentFields()
         self._has_sent_regex = False
         self._steady: ConsumerGroupHeartbeatRequest | None = None
-        self._handled: dict[int, bool] = {}  # in flight -> whether the answer will be looked at
+        self.handled_count = 0  # in flight, whose answer will be looked at; not of a poll expiry
         self._interval_deadline_ms = core.now_ms
         self._last_response_ms: int | None = None
         self._sent_since_response = 0
         self.interval_ms = 0
 
     # --- when -------------------------------------------------------------------------------------
-
-    @property
-    def in_flight_count(self) -> int:
-        """Heartbeats that have neither been answered nor failed."""
-        return len(self._handled)
-
-    @property
-    def answered_by_handler_count(self) -> int:
-        """Those of them whose answer will be looked at; that of a poll expiry is not."""
-        return sum(self._handled.values())
 
     @property
     def deadline_ms(self) -> int | None:
@@ -209,9 +199,13 @@ class Heartbeats:
     def _send(self, *, is_handled: bool) -> None:
         core = self._core
         request = self._build()
-        correlation_id = core.new_correlation_id()
-        core.effects.append(SendHeartbeat(correlation_id=correlation_id, request=request))
-        self._handled[correlation_id] = is_handled
+        core.requests.send(
+            SendHeartbeat,
+            request=request,
+            on_answered=self._on_answered if is_handled else _ignore,
+            on_lost=partial(self._on_lost, is_handled=is_handled),
+        )
+        self.handled_count += is_handled
         self._pacer.on_sent()
         self._sent_since_response += 1
         self._membership.on_heartbeat_generated()
@@ -314,13 +308,8 @@ class Heartbeats:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
-        """The coordinator has answered."""
-        is_handled = self._handled.pop(correlation_id, None)
-        if is_handled is None:
-            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
-        if not is_handled:
-            return
+    def _on_answered(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self.handled_count -= 1
         now_ms = self._core.now_ms
         self._last_response_ms = now_ms
         self._sent_since_response = 0
@@ -335,16 +324,12 @@ class Heartbeats:
         if self._core.client_assignors:
             self._sent.is_admitted = self._core.state is _JOINING
 
-    def on_lost(self, correlation_id: int, *, was_sent: bool) -> bool:
-        """A request was lost, or never sent. Whether it was a heartbeat."""
-        is_handled = self._handled.pop(correlation_id, None)
-        if is_handled is None:
-            return False
-        if was_sent and self._core.rules.disconnect_loses_coordinator():
+    def _on_lost(self, loss: Loss, *, is_handled: bool) -> None:
+        if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator():
             self._search.mark_unknown()
         if is_handled:
+            self.handled_count -= 1
             self._on_failure()
-        return True
 
     def _on_failure(self) -> None:
         """After any failure the next heartbeat is due at once, but for the backoff, and full."""
@@ -368,3 +353,7 @@ class Heartbeats:
             self._membership.on_fatal(error_code, response.error_message or error_code.name)
         if self._core.rules.stays_in_flight_after_error():
             self._pacer.in_flight = True
+
+
+def _ignore(response: ConsumerGroupHeartbeatResponse) -> None:
+    """Nobody looks at the answer to the leave of a poll expiry."""

@@ -8,7 +8,7 @@ together: one event, then the managers in the order of client §0.1 until nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
@@ -18,24 +18,23 @@ from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
-from rebalance_sim.protocol.clients.common.coordinator_search import CoordinatorSearch
-from rebalance_sim.protocol.clients.common.effects import Effect
-from rebalance_sim.protocol.clients.common.facade import JavaFacade
+from rebalance_sim.protocol.clients.common.deadlines import earliest
+from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState, ComputingState
 from rebalance_sim.protocol.clients.java.consumer.client_reconciliation import Reconciler
 from rebalance_sim.protocol.clients.java.consumer.computing import Computing
-from rebalance_sim.protocol.clients.java.consumer.consumer_closing import BlockingCalls
+from rebalance_sim.protocol.clients.java.consumer.consumer_closing import ConsumerCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
+from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
+from rebalance_sim.protocol.clients.java.java_member import JavaMember
 from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ProtocolBug
-
-__all__ = ["ConsumerMember"]
 
 
 def no_jitter() -> float:
@@ -43,7 +42,7 @@ def no_jitter() -> float:
     return 0.0
 
 
-class ConsumerMember(ConsumerCore, JavaFacade):
+class ConsumerMember(ConsumerCore, JavaMember):
     """One consumer process, from its creation to ``close`` or its crash.
 
     ``member_id`` is the client's own, for the life of the process. ``jitter`` answers a number in
@@ -61,12 +60,9 @@ class ConsumerMember(ConsumerCore, JavaFacade):
     """
 
     kind: ClassVar[str] = "java"
-    watches_connection: ClassVar[bool] = False
-    commits_without_poll: ClassVar[bool] = False
-    polls_at_once: ClassVar[bool] = False
 
     _commits: Commits
-    _calls: BlockingCalls
+    _calls: ConsumerCalls
 
     __slots__ = (
         "_acts_outside_poll",
@@ -117,7 +113,7 @@ class ConsumerMember(ConsumerCore, JavaFacade):
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)
         self._computing = Computing(self, self._application) if self.client_assignors else None
-        self._calls = BlockingCalls(
+        self._calls = ConsumerCalls(
             self,
             self._application,
             self._search,
@@ -127,31 +123,6 @@ class ConsumerMember(ConsumerCore, JavaFacade):
         )
 
     # --- events -----------------------------------------------------------------------------------
-
-    def on_event(self, event: events.Event, *, now_ms: int) -> tuple[Effect, ...]:
-        """Take one event in; the effects are to be carried out in their order.
-
-        Raises IllegalTransition or ProtocolBug if the machine, or its host, breaks its rules.
-        After ``close`` has returned, events are ignored.
-        """
-        if now_ms < self.now_ms:
-            raise ProtocolBug(f"time goes back, from {self.now_ms} to {now_ms}")
-        self.now_ms = now_ms
-        if self._calls.is_closed:
-            return ()
-        handler = _HANDLERS.get(type(event))
-        if handler is None:
-            raise ProtocolBug(f"not an event of a member: {event!r}")
-        handler(self, event)
-        self._run_managers()
-        if self._application.blocked_in is not None:
-            while self._calls.advance():
-                self._run_managers()
-        if not self.effects:
-            return ()
-        effects = tuple(self.effects)
-        self.effects.clear()
-        return effects
 
     def _run_managers(self) -> None:
         """Run all managers; again at once if that has changed the state (client §0.1)."""
@@ -184,34 +155,10 @@ class ConsumerMember(ConsumerCore, JavaFacade):
         self.subscription.subscribe(event)
         self._membership.subscription_changed = True
 
-    def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
-        self._heartbeats.on_answered(event.correlation_id, event.response)
-        if self._computing is not None:
+    def _on_answered(self, event: events.Answered[Any]) -> None:
+        super()._on_answered(event)
+        if self._computing is not None and isinstance(event, events.HeartbeatAnswered):
             self._computing.on_heartbeat(event.response)
-
-    def _on_disconnected(self, event: events.Disconnected) -> None:
-        for correlation_id in event.correlation_ids:
-            if not self._search.on_lost(correlation_id):
-                self._on_request_lost(correlation_id, was_sent=True)
-
-    def _on_request_expired(self, event: events.RequestExpired) -> None:
-        for correlation_id in event.correlation_ids:
-            self._on_request_lost(correlation_id, was_sent=False)
-
-    def _on_request_lost(self, correlation_id: int, *, was_sent: bool) -> None:
-        if not (
-            self._heartbeats.on_lost(correlation_id, was_sent=was_sent)
-            or self._commits.on_lost(correlation_id, was_sent=was_sent)
-            or self._lookup.on_lost(correlation_id, was_sent=was_sent)
-            or (self._computing is not None and self._computing.on_lost(correlation_id))
-        ):
-            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
-
-    def _on_coordinator_found(self, event: events.CoordinatorFound) -> None:
-        self._search.on_found(event.correlation_id, event.node_id)
-
-    def _on_coordinator_search_failed(self, event: events.CoordinatorSearchFailed) -> None:
-        self._search.on_error(event.correlation_id, event.error_code)
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self._reconciler.topic_names.on_metadata(event.topic_names)
@@ -225,14 +172,8 @@ class ConsumerMember(ConsumerCore, JavaFacade):
             said if one.name == said.name else one for one in self.client_assignors
         )
 
-    def _on_assignment_prepared(self, event: events.AssignmentPrepared) -> None:
-        self._computes.on_prepared(event.correlation_id, event.response)
-
     def _on_assignment_computed(self, event: events.AssignmentComputed) -> None:
         self._computes.on_computed(event.computation_id, event.result)
-
-    def _on_assignment_installed(self, event: events.AssignmentInstalled) -> None:
-        self._computes.on_installed(event.correlation_id, event.response)
 
     @property
     def _computes(self) -> Computing:
@@ -247,19 +188,16 @@ class ConsumerMember(ConsumerCore, JavaFacade):
         """When ``Tick`` is due at the latest; None if only another event can change anything."""
         if self._calls.is_closed:
             return None
-        earliest = self._heartbeats.deadline_ms
-        for deadline_ms in (
+        return earliest(
+            self._heartbeats.deadline_ms,
             self._heartbeats.poll_check_ms,
             self._search.deadline_ms if self.coordinator_id is None else None,
             self._commits.deadline_ms if self._commits.waiting else None,
-            self._commits.interval_poll_due_ms if self._acts_outside_poll else None,
+            self._commits.interval_due_ms if self._acts_outside_poll else None,
             self._lookup.deadline_ms if self._lookup.waiting else None,
             self._reconciler.deadline_ms,
             self._calls.deadline_ms if self._application.running is None else None,
-        ):
-            if deadline_ms is not None and (earliest is None or deadline_ms < earliest):
-                earliest = deadline_ms
-        return earliest
+        )
 
     @property
     def poll_due_ms(self) -> int | None:
@@ -277,7 +215,7 @@ class ConsumerMember(ConsumerCore, JavaFacade):
             or self._lookup.wants_poll
         ):
             return self.now_ms
-        return self._commits.interval_poll_due_ms
+        return self._commits.interval_due_ms
 
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether the next event, of whatever kind, may commit what positions are by then.
@@ -296,11 +234,6 @@ class ConsumerMember(ConsumerCore, JavaFacade):
     # --- what invariants, traces and hosts read ---------------------------------------------------
 
     @property
-    def is_reconciling(self) -> bool:
-        """Whether a reconciliation runs, or an obsolete one waits for its commit or callback."""
-        return self._reconciler.running_count > 0
-
-    @property
     def reconciliation_count(self) -> int:
         """How many reconciliations run: never more than one."""
         return self._reconciler.running_count
@@ -313,12 +246,12 @@ class ConsumerMember(ConsumerCore, JavaFacade):
     @property
     def heartbeats_in_flight(self) -> int:
         """Heartbeats that have neither been answered nor failed."""
-        return self._heartbeats.in_flight_count
+        return self.requests.count(SendHeartbeat)
 
     @property
     def answered_by_handler_in_flight(self) -> int:
         """Those in flight whose answer will be looked at (not the leave of a poll expiry)."""
-        return self._heartbeats.answered_by_handler_count
+        return self._heartbeats.handled_count
 
     @property
     def next_heartbeat_due_ms(self) -> int | None:
@@ -339,31 +272,3 @@ class ConsumerMember(ConsumerCore, JavaFacade):
     def computing_state(self) -> ComputingState | None:
         """How far the member has come with a target for its group."""
         return None if self._computing is None else self._computing.state
-
-
-_HANDLERS: Mapping[type, Callable[[ConsumerMember, Any], None]] = {
-    events.Tick: ConsumerMember._on_tick,
-    events.HeartbeatAnswered: ConsumerMember._on_heartbeat_answered,
-    events.Poll: ConsumerMember._on_poll,
-    events.PollingResumed: ConsumerMember._on_polling_resumed,
-    events.PollingStopped: ConsumerMember._on_polling_stopped,
-    events.CallbackCompleted: ConsumerMember._on_callback_completed,
-    events.Subscribe: ConsumerMember._on_subscribe,
-    events.Unsubscribe: ConsumerMember._on_unsubscribe,
-    events.Close: ConsumerMember._on_close,
-    events.CommitOffsets: ConsumerMember._on_commit_offsets,
-    events.RecordsReturned: ConsumerMember._on_records_returned,
-    events.CommitAnswered: ConsumerMember._on_commit_answered,
-    events.OffsetFetchAnswered: ConsumerMember._on_offset_fetch_answered,
-    events.Disconnected: ConsumerMember._on_disconnected,
-    events.RequestExpired: ConsumerMember._on_request_expired,
-    events.CoordinatorFound: ConsumerMember._on_coordinator_found,
-    events.CoordinatorSearchFailed: ConsumerMember._on_coordinator_search_failed,
-    events.MetadataKnown: ConsumerMember._on_metadata_known,
-    events.PatternMatched: ConsumerMember._on_pattern_matched,
-    events.PositionsKnown: ConsumerMember._on_positions_known,
-    events.AssignorMetadataChanged: ConsumerMember._on_assignor_metadata_changed,
-    events.AssignmentPrepared: ConsumerMember._on_assignment_prepared,
-    events.AssignmentComputed: ConsumerMember._on_assignment_computed,
-    events.AssignmentInstalled: ConsumerMember._on_assignment_installed,
-}

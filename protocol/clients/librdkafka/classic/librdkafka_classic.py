@@ -5,15 +5,15 @@ Source: client §10.1; classic §2-§4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
+from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
 from rebalance_sim.protocol.clients.common.values import FetchState
-from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
@@ -25,32 +25,21 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebala
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
 from rebalance_sim.protocol.clients.librdkafka.classic.names import SeenNames
-from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import Loss
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import SHARED_HANDLERS
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-__all__ = ["LibrdkafkaClassicMember"]
 
 
 class _Requests:
     """``GroupRequests`` of the classic protocol: what joins, and what keeps the member in."""
 
-    __slots__ = ("heartbeats", "in_flight", "joining")
+    __slots__ = ("heartbeats", "joining")
 
-    def __init__(
-        self,
-        in_flight: InFlight,
-        heartbeats: ClassicHeartbeats,
-        joining: Joining,
-    ) -> None:
-        self.in_flight = in_flight
+    def __init__(self, heartbeats: ClassicHeartbeats, joining: Joining) -> None:
         self.heartbeats = heartbeats
         self.joining = joining
 
     def run(self) -> None:
         """See ``GroupRequests``."""
-        self.in_flight.run()
         if not self.joining.is_stuck:
             self.heartbeats.run()
             self.joining.run()
@@ -58,32 +47,14 @@ class _Requests:
     @property
     def deadline_ms(self) -> int | None:
         """See ``GroupRequests``."""
-        due = [self.in_flight.deadline_ms]
-        if not self.joining.is_stuck:
-            due += [self.heartbeats.deadline_ms, self.joining.deadline_ms]
-        return min((at_ms for at_ms in due if at_ms is not None), default=None)
+        if self.joining.is_stuck:
+            return None
+        return earliest(self.heartbeats.deadline_ms, self.joining.deadline_ms)
 
     @property
     def due_ms(self) -> int | None:
         """See ``GroupRequests``."""
         return None if self.joining.is_stuck else self.heartbeats.due_ms
-
-    @property
-    def in_flight_count(self) -> int:
-        """See ``GroupRequests``."""
-        return self.in_flight.count
-
-    def note_use(self) -> None:
-        """See ``GroupRequests``."""
-        self.in_flight.note_use()
-
-    def on_lost(self, correlation_id: int) -> bool:
-        """See ``GroupRequests``."""
-        return self.in_flight.lose(correlation_id)
-
-    def lose_all(self) -> None:
-        """See ``GroupRequests``."""
-        self.in_flight.lose_all(Loss.TRANSPORT)
 
 
 class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
@@ -109,18 +80,16 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         self._rebalance = rebalance
         self._catalogue = TopicCatalogue(SeenNames(self, lambda: rebalance.owned))
         self._assignment.without_id = self._catalogue.without_id
-        in_flight = InFlight(self, self._link)
-        heartbeats = ClassicHeartbeats(self, self._link, rebalance, in_flight)
+        heartbeats = ClassicHeartbeats(self, self._link, rebalance)
         joining = Joining(
             self,
             self._application,
             self._link,
             rebalance,
             self._polls,
-            in_flight,
             self._catalogue,
         )
-        self._requests = _Requests(in_flight, heartbeats, joining)
+        self._requests = _Requests(heartbeats, joining)
         self._connect_rebalance()
         rebalance.send_leave = joining.send_leave
         self._polls.on_expired = rebalance.on_polls_missed
@@ -163,22 +132,6 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
             self._assignment.serve()
         self._requests.joining.on_metadata()
 
-    def _on_join_answered(self, event: events.JoinGroupAnswered) -> None:
-        self._requests.note_use()
-        self._requests.joining.on_join_answered(event.correlation_id, event.response)
-
-    def _on_sync_answered(self, event: events.SyncGroupAnswered) -> None:
-        self._requests.note_use()
-        self._requests.joining.on_sync_answered(event.correlation_id, event.response)
-
-    def _on_heartbeat_answered(self, event: events.ClassicHeartbeatAnswered) -> None:
-        self._requests.note_use()
-        self._requests.heartbeats.on_answered(event.correlation_id, event.response)
-
-    def _on_leave_answered(self, event: events.LeaveGroupAnswered) -> None:
-        self._requests.note_use()
-        self._requests.joining.on_leave_answered(event.correlation_id, event.response)
-
     def reads_positions(self, event: events.Event, *, now_ms: int) -> bool:
         """Whether the interval commit is due, or a rebalance may begin, which ends all fetching."""
         if self.is_paused or not self.subscription.assigned:
@@ -189,17 +142,6 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
         if isinstance(event, events.Tick):
             return self.session_due_ms is not None and self.session_due_ms <= now_ms
         return isinstance(event, _MAY_BEGIN_A_REBALANCE)
-
-    handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **SHARED_HANDLERS,
-        events.Subscribe: _on_subscribe,
-        events.PatternMatched: _on_pattern_matched,
-        events.MetadataKnown: _on_metadata_known,
-        events.JoinGroupAnswered: _on_join_answered,
-        events.SyncGroupAnswered: _on_sync_answered,
-        events.ClassicHeartbeatAnswered: _on_heartbeat_answered,
-        events.LeaveGroupAnswered: _on_leave_answered,
-    }
 
 
 _MAY_BEGIN_A_REBALANCE = (

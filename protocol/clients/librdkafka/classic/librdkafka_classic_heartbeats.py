@@ -8,19 +8,17 @@ from the last one through all rebalances; none leaves while another one is in fl
 from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat
-from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
     ClassicRebalance,
 )
-from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, HeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-__all__ = ["ClassicHeartbeats"]
 
 _J = JoinState
 _BEATING = frozenset({_J.STEADY, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL})
@@ -34,7 +32,6 @@ class ClassicHeartbeats:
     __slots__ = (
         "_core",
         "_due_ms",
-        "_in_flight",
         "_link",
         "_rebalance",
         "_sent_by",
@@ -45,12 +42,10 @@ class ClassicHeartbeats:
         core: LibrdkafkaClassicCore,
         link: CoordinatorLink,
         rebalance: ClassicRebalance,
-        in_flight: InFlight,
     ) -> None:
         self._core = core
         self._link = link
         self._rebalance = rebalance
-        self._in_flight = in_flight
         self._due_ms = core.now_ms
         self._sent_by: tuple[str, int] | None = None  # who sent the one in flight
 
@@ -99,16 +94,18 @@ class ClassicHeartbeats:
         config = core.config
         self._due_ms = core.now_ms + config.heartbeat_interval_ms
         self._sent_by = self._identity
-        number = self._in_flight.add(
-            timeout_ms=config.session_timeout_ms, on_failed=self._on_failed
+        core.requests.send(
+            SendClassicHeartbeat,
+            request=HeartbeatRequest(
+                group_id=config.group_id,
+                generation_id=core.generation_id,
+                member_id=core.member_id,
+                group_instance_id=config.group_instance_id,
+            ),
+            on_answered=self._on_answered,
+            on_lost=self._on_lost,
+            late_ms=core.now_ms + config.session_timeout_ms,
         )
-        request = HeartbeatRequest(
-            group_id=config.group_id,
-            generation_id=core.generation_id,
-            member_id=core.member_id,
-            group_instance_id=config.group_instance_id,
-        )
-        core.effects.append(SendClassicHeartbeat(correlation_id=number, request=request))
 
     def _end(self) -> bool:
         """None is in flight any more. Whether it was one of the present membership."""
@@ -120,14 +117,12 @@ class ClassicHeartbeats:
             self._due_ms += (1 + (core.now_ms - self._due_ms) // interval_ms) * interval_ms
         return is_current
 
-    def _on_failed(self, loss: Loss) -> None:
+    def _on_lost(self, loss: Loss) -> None:
         self._end()
         if loss is Loss.TRANSPORT:
             self._link.search()
 
-    def on_answered(self, correlation_id: int, response: HeartbeatResponse) -> None:
-        """The coordinator has answered, well or badly."""
-        self._in_flight.take(correlation_id)
+    def _on_answered(self, response: HeartbeatResponse) -> None:
         core = self._core
         error_code = response.error_code
         if not self._end():

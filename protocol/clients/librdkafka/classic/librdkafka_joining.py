@@ -22,14 +22,14 @@ from rebalance_sim.protocol.clients.common.leading import (
     claiming_members,
     topics_of_all,
 )
-from rebalance_sim.protocol.clients.librdkafka.classic.in_flight import InFlight
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebalance import (
     ClassicRebalance,
 )
-from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink, Loss
+from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -45,8 +45,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-__all__ = ["Joining"]
 
 _J = JoinState
 
@@ -80,7 +78,6 @@ class Joining:
         "_awaiting",
         "_catalogue",
         "_core",
-        "_in_flight",
         "_is_leader",
         "_joined_counts",
         "_link",
@@ -98,7 +95,6 @@ class Joining:
         link: CoordinatorLink,
         rebalance: ClassicRebalance,
         polls: PollWatch,
-        in_flight: InFlight,
         catalogue: TopicCatalogue,
     ) -> None:
         self._core = core
@@ -106,7 +102,6 @@ class Joining:
         self._link = link
         self._rebalance = rebalance
         self._polls = polls
-        self._in_flight = in_flight
         self._catalogue = catalogue
         self._asked_for: frozenset[str] = frozenset()  # topics that were unknown, and may stay so
         self._awaiting: JoinGroupResponse | None = None  # the leader's, until it has metadata
@@ -235,20 +230,22 @@ class Joining:
             protocols=protocols,
             api_version=_JOIN_VERSION,
         )
-        number = self._in_flight.add(timeout_ms=timeout_ms, on_failed=self._on_join_failed)
-        core.effects.append(
-            SendJoinGroup(correlation_id=number, request=request, timeout_ms=timeout_ms)
+        core.requests.send(
+            SendJoinGroup,
+            request=request,
+            timeout_ms=timeout_ms,
+            on_answered=self._on_join_answered,
+            on_lost=self._on_join_lost,
+            late_ms=core.now_ms + timeout_ms,
         )
 
-    def _on_join_failed(self, loss: Loss) -> None:
+    def _on_join_lost(self, loss: Loss) -> None:
         if loss is Loss.TRANSPORT:
             self._link.search()
         if self._core.join_state is _J.WAIT_JOIN:
             self._core.set_join_state(_J.INIT)
 
-    def on_join_answered(self, correlation_id: int, response: JoinGroupResponse) -> None:
-        """The coordinator has answered a JoinGroup, well or badly."""
-        self._in_flight.take(correlation_id)
+    def _on_join_answered(self, response: JoinGroupResponse) -> None:
         core = self._core
         if core.join_state is not _J.WAIT_JOIN or core.will_leave:
             return  # the application does not want it any more
@@ -317,27 +314,27 @@ class Joining:
             self._rebalance.join_again()
             return
         core.set_join_state(_J.WAIT_SYNC)
-        number = self._in_flight.add(
-            timeout_ms=config.session_timeout_ms + _GRACE_MS, on_failed=self._on_sync_failed
+        core.requests.send(
+            SendSyncGroup,
+            request=SyncGroupRequest(
+                group_id=config.group_id,
+                generation_id=core.generation_id,
+                member_id=core.member_id,
+                group_instance_id=config.group_instance_id,
+                assignments=assignments,
+            ),
+            on_answered=self._on_sync_answered,
+            on_lost=self._on_sync_lost,
+            late_ms=core.now_ms + config.session_timeout_ms + _GRACE_MS,
         )
-        request = SyncGroupRequest(
-            group_id=config.group_id,
-            generation_id=core.generation_id,
-            member_id=core.member_id,
-            group_instance_id=config.group_instance_id,
-            assignments=assignments,
-        )
-        core.effects.append(SendSyncGroup(correlation_id=number, request=request))
 
-    def _on_sync_failed(self, loss: Loss) -> None:
+    def _on_sync_lost(self, loss: Loss) -> None:
         if loss is Loss.TRANSPORT:
             self._link.search()
         if self._core.join_state is _J.WAIT_SYNC:
             self._rebalance.join_again()
 
-    def on_sync_answered(self, correlation_id: int, response: SyncGroupResponse) -> None:
-        """The coordinator has answered a SyncGroup, well or badly."""
-        self._in_flight.take(correlation_id)
+    def _on_sync_answered(self, response: SyncGroupResponse) -> None:
         core = self._core
         error_code = response.error_code
         if core.join_state is not _J.WAIT_SYNC or core.will_leave:
@@ -378,16 +375,17 @@ class Joining:
         if not self._link.is_up:
             core.later.append(self._rebalance.on_left)
             return
-        number = self._in_flight.add(
-            timeout_ms=_LEAVE_TIMEOUT_MS, on_failed=lambda loss: self._rebalance.on_left()
+        core.requests.send(
+            SendLeaveGroup,
+            request=LeaveGroupRequest(
+                group_id=core.config.group_id, members=(MemberIdentity(core.member_id),)
+            ),
+            on_answered=self._on_left,
+            on_lost=self._on_left,
+            late_ms=core.now_ms + _LEAVE_TIMEOUT_MS,
         )
-        request = LeaveGroupRequest(
-            group_id=core.config.group_id, members=(MemberIdentity(core.member_id),)
-        )
-        core.effects.append(SendLeaveGroup(correlation_id=number, request=request))
         core.forget_identity()
 
-    def on_leave_answered(self, correlation_id: int, response: LeaveGroupResponse) -> None:
-        """The coordinator has answered a LeaveGroup, well or badly."""
-        self._in_flight.take(correlation_id)
+    def _on_left(self, end: LeaveGroupResponse | Loss) -> None:
+        """The LeaveGroup was answered, well or badly, or lost."""
         self._rebalance.on_left()

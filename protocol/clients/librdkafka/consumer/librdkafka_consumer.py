@@ -5,19 +5,14 @@ Source: client §10.1, over client §1-§8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import (
-    SHARED_HANDLERS,
-    LibrdkafkaMachine,
-)
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
-
-__all__ = ["LibrdkafkaMember"]
 
 
 class LibrdkafkaMember(LibrdkafkaMachine):
@@ -54,10 +49,6 @@ class LibrdkafkaMember(LibrdkafkaMachine):
 
     # --- events -----------------------------------------------------------------------------------
 
-    def _on_heartbeat_answered(self, event: events.HeartbeatAnswered) -> None:
-        self._requests.note_use()
-        self._requests.on_answered(event.correlation_id, event.response)
-
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self.topic_names.update(event.topic_names)
         self._rebalance.on_names_known(event.topic_names)
@@ -74,9 +65,3 @@ class LibrdkafkaMember(LibrdkafkaMachine):
             is_news = response.assignment is not None or response.error_code
             return bool(is_news) or self.next_target is not None
         return isinstance(event, events.MetadataKnown) and self.next_target is not None
-
-    handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **SHARED_HANDLERS,
-        events.HeartbeatAnswered: _on_heartbeat_answered,
-        events.MetadataKnown: _on_metadata_known,
-    }

@@ -6,11 +6,13 @@ what it carries follows from flags that only a good answer clears.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER, backoff_ms
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
@@ -23,16 +25,10 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
-
-__all__ = ["Heartbeats"]
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _FIRST_TIMEOUT_MS = 45_000
 """``session.timeout.ms``: how long an answer may take while no interval is known."""
-
-_SCAN_MS = 1_000
-"""A request that has run out of time is noticed when its connection is used next, or has been idle
-for so long."""
 
 _MAX_RETRIES = 2
 
@@ -48,15 +44,12 @@ class Heartbeats:
         "_application",
         "_config",
         "_core",
-        "_leave",
-        "_line_used_ms",
         "_link",
         "_polls",
         "_rebalance",
         "_request",
         "_retries",
         "_retry_due_ms",
-        "_timeouts",
     )
 
     def __init__(
@@ -74,12 +67,9 @@ class Heartbeats:
         self._link = link
         self._rebalance = rebalance
         self._polls = polls
-        self._leave: int | None = None  # correlation id, while one is in flight
         self._request: ConsumerGroupHeartbeatRequest | None = None  # in flight, or to be repeated
         self._retries = 0
         self._retry_due_ms: int | None = None
-        self._timeouts: dict[int, int] = {}  # correlation id -> when its answer is too late
-        self._line_used_ms = core.now_ms
 
     # --- when -------------------------------------------------------------------------------------
 
@@ -87,11 +77,6 @@ class Heartbeats:
     def is_in_transit(self) -> bool:
         """Whether a heartbeat is in flight, or waits to be repeated: no other is sent then."""
         return self._request is not None
-
-    @property
-    def in_flight_count(self) -> int:
-        """Heartbeats and leaves that have neither been answered nor failed."""
-        return len(self._timeouts)
 
     @property
     def _may_send(self) -> bool:
@@ -118,32 +103,11 @@ class Heartbeats:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        due_ms = self.due_ms
-        given_up_ms = self._give_up_deadline_ms
-        if due_ms is None or (given_up_ms is not None and given_up_ms < due_ms):
-            return given_up_ms
-        return due_ms
-
-    @property
-    def _give_up_deadline_ms(self) -> int | None:
-        """When an answer that is late is noticed to be so."""
-        if not self._timeouts:
-            return None
-        late_ms = min(self._timeouts.values())
-        scans = -((self._line_used_ms - late_ms) // _SCAN_MS)
-        return self._line_used_ms + max(scans, 1) * _SCAN_MS
-
-    def note_use(self) -> None:
-        """Something has been sent to the coordinator, or has come from it."""
-        self._line_used_ms = self._core.now_ms
+        return self.due_ms
 
     def run(self) -> None:
-        """Give up what has taken too long, begin to rejoin if need be, send what is due."""
+        """Begin to rejoin if need be, send what is due."""
         core = self._core
-        if self._timeouts and core.now_ms >= min(self._timeouts.values()):
-            deadline_ms = self._give_up_deadline_ms
-            if self._line_used_ms == core.now_ms or (deadline_ms or 0) <= core.now_ms:
-                self._give_up()
         if not self._link.is_up or core.is_fatal:
             return
         if core.must_rejoin:
@@ -180,13 +144,15 @@ class Heartbeats:
         self._core.show_state()
         self._emit(self._request)
 
-    def _emit(self, request: ConsumerGroupHeartbeatRequest) -> int:
+    def _emit(self, request: ConsumerGroupHeartbeatRequest, *, is_leave: bool = False) -> None:
         core = self._core
-        correlation_id = core.new_correlation_id()
-        core.effects.append(SendHeartbeat(correlation_id=correlation_id, request=request))
-        timeout_ms = core.heartbeat_interval_ms or _FIRST_TIMEOUT_MS
-        self._timeouts[correlation_id] = core.now_ms + timeout_ms
-        return correlation_id
+        core.requests.send(
+            SendHeartbeat,
+            request=request,
+            on_answered=self._on_left if is_leave else self._on_answered,
+            on_lost=partial(self._on_lost, is_leave=is_leave),
+            late_ms=core.now_ms + (core.heartbeat_interval_ms or _FIRST_TIMEOUT_MS),
+        )
 
     # --- what -------------------------------------------------------------------------------------
 
@@ -226,45 +192,38 @@ class Heartbeats:
         config = core.config
         core.show_state(ClientState.LEAVING)
         is_static = config.group_instance_id is not None
-        self._leave = self._emit(
+        self._emit(
             ConsumerGroupHeartbeatRequest(
                 group_id=config.group_id,
                 member_id=core.member_id,
                 member_epoch=STATIC_LEAVE_EPOCH if is_static else LEAVE_EPOCH,
                 instance_id=config.group_instance_id,
-            )
+            ),
+            is_leave=True,
         )
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def on_answered(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
-        """The coordinator has answered."""
-        if self._timeouts.pop(correlation_id, None) is None:
-            raise ProtocolBug(f"an answer to heartbeat {correlation_id}, which is not in flight")
-        if correlation_id == self._leave:
-            self._leave = None
-            self._rebalance.on_left()
-        elif response.error_code is ErrorCode.NONE:
+    def _on_answered(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        if response.error_code is ErrorCode.NONE:
             self._on_success(response)
         else:
             self._on_error(response.error_code, response.error_message)
 
-    def on_lost(self, correlation_id: int) -> bool:
-        """The connection was lost. Whether the request was a heartbeat."""
-        if self._timeouts.pop(correlation_id, None) is None:
-            return False
-        if correlation_id == self._leave:
-            self._leave = None
-            self._rebalance.on_left()
-        else:
-            request, self._request = self._request, None
-            self._look_again(request)
-        return True
+    def _on_left(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        self._rebalance.on_left()
 
-    def lose_all(self) -> None:
-        """The member itself has closed the connection, because the coordinator has moved."""
-        for correlation_id in list(self._timeouts):
-            self.on_lost(correlation_id)
+    def _on_lost(self, loss: Loss, *, is_leave: bool) -> None:
+        """After an answer that was late the next heartbeat is due by now, and goes out over the
+        next connection; it is full only if it would be anyway."""
+        request = self._request
+        if loss is Loss.CUT:
+            self._request = self._retry_due_ms = None
+        if is_leave:
+            self._rebalance.on_left()
+        elif loss is not Loss.CUT:
+            self._request = None
+            self._look_again(request)
 
     def _on_success(self, response: ConsumerGroupHeartbeatResponse) -> None:
         core = self._core
@@ -325,13 +284,7 @@ class Heartbeats:
         """Send the very same request again after a backoff, if its time is not over."""
         core = self._core
         timeout_ms = core.heartbeat_interval_ms or _FIRST_TIMEOUT_MS
-        config = core.config
-        due_ms = core.now_ms + backoff_ms(
-            self._retries,
-            initial_ms=config.retry_backoff_ms,
-            max_ms=config.retry_backoff_max_ms,
-            jitter=core.jitter() * BACKOFF_JITTER,
-        )
+        due_ms = core.now_ms + core.draw_backoff_ms(self._retries)
         may_repeat = (
             request is not None
             and core.subscription.exists
@@ -342,15 +295,3 @@ class Heartbeats:
         self._request = request if may_repeat else None
         self._retry_due_ms = due_ms if may_repeat else None
         self._retries += 1
-
-    def _give_up(self) -> None:
-        """No answer within an interval: the connection is taken for dead. The next heartbeat is due
-        by now, and goes out over the next one; it is full only if it would be anyway."""
-        self._timeouts.clear()
-        self._request = None
-        self._retry_due_ms = None
-        if self._leave is not None:
-            self._leave = None
-            self._rebalance.on_left()
-        self._link.cut()
-        self.note_use()

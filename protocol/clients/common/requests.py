@@ -1,0 +1,121 @@
+"""Requests of one member that are in flight: how each is sent, answered, or lost.
+
+Whoever sends a request says what follows on its answer, and what follows if there is none; nobody
+else keeps books of what is in flight. Source: client §2.1, §2.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from rebalance_sim.protocol.clients.common import effects, events
+from rebalance_sim.protocol.wire.errors import ProtocolBug
+
+
+class Loss(Enum):
+    """How a request came to have no answer."""
+
+    TRANSPORT = "the connection was lost"
+    NOT_SENT = "it ran out of time before it left the client"
+    CUT = "the member has closed the connection itself"
+
+
+_ANSWERS: Mapping[type, tuple[type, ...]] = MappingProxyType(
+    {
+        effects.FindCoordinator: (events.CoordinatorFound, events.CoordinatorSearchFailed),
+        effects.SendHeartbeat: (events.HeartbeatAnswered,),
+        effects.SendCommit: (events.CommitAnswered,),
+        effects.SendOffsetFetch: (events.OffsetFetchAnswered,),
+        effects.SendPrepareAssignment: (events.AssignmentPrepared,),
+        effects.SendInstallAssignment: (events.AssignmentInstalled,),
+        effects.SendJoinGroup: (events.JoinGroupAnswered,),
+        effects.SendSyncGroup: (events.SyncGroupAnswered,),
+        effects.SendClassicHeartbeat: (events.ClassicHeartbeatAnswered,),
+        effects.SendLeaveGroup: (events.LeaveGroupAnswered,),
+    }
+)
+"""Effect that asks for a request -> events that answer it."""
+
+
+class _Open(NamedTuple):
+    """A request in flight. ``late_ms``: from when on its answer comes too late; None: never."""
+
+    kind: type
+    on_answered: Callable[[Any], None]
+    on_lost: Callable[[Loss], None]
+    late_ms: int | None
+
+
+class Requests:
+    """All requests of a member that have neither been answered nor lost, in the order of sending.
+
+    ``wanted`` collects the effects that the member hands to its host.
+    """
+
+    __slots__ = ("_effects", "_open", "last_correlation_id")
+
+    def __init__(self, wanted: list[effects.Effect]) -> None:
+        self._effects = wanted
+        self._open: dict[int, _Open] = {}
+        self.last_correlation_id = 0
+
+    def send(
+        self,
+        kind: type[effects.SendRequest[Any]] | type[effects.FindCoordinator],
+        *,
+        on_answered: Callable[[Any], None],
+        on_lost: Callable[[Loss], None],
+        late_ms: int | None = None,
+        **fields: Any,
+    ) -> int:
+        """Send a request: ``kind`` is the class of the effect, ``fields`` are what it holds besides
+        the number, which is the result.
+
+        ``on_answered`` gets the response; that of a search gets the event.
+        """
+        self.last_correlation_id += 1
+        number = self.last_correlation_id
+        self._open[number] = _Open(kind, on_answered, on_lost, late_ms)
+        self._effects.append(kind(correlation_id=number, **fields))
+        return number
+
+    def answer(self, event: Any, content: Any) -> None:
+        """A request was answered. Raises ProtocolBug if none of that number and kind is in
+        flight."""
+        request = self._open.get(event.correlation_id)
+        if request is None or type(event) not in _ANSWERS[request.kind]:
+            raise ProtocolBug(
+                f"{type(event).__name__} answers request {event.correlation_id}, which is not in "
+                "flight"
+            )
+        del self._open[event.correlation_id]
+        request.on_answered(content)
+
+    def lose(self, correlation_id: int, loss: Loss) -> None:
+        """A request will have no answer. Raises ProtocolBug if it is not in flight."""
+        request = self._open.pop(correlation_id, None)
+        if request is None:
+            raise ProtocolBug(f"request {correlation_id} was lost, but it is not in flight")
+        request.on_lost(loss)
+
+    def lose_all(self, loss: Loss, *kinds: type) -> None:
+        """The member has closed its connection: requests of these kinds are lost."""
+        for number in [n for n, request in self._open.items() if request.kind in kinds]:
+            self.lose(number, loss)
+
+    def is_of(self, correlation_id: int, kind: type) -> bool:
+        """Whether the request is in flight, and of this kind."""
+        request = self._open.get(correlation_id)
+        return request is not None and request.kind is kind
+
+    def count(self, *kinds: type) -> int:
+        """How many requests of these kinds are in flight."""
+        return sum(request.kind in kinds for request in self._open.values())
+
+    @property
+    def late_ms(self) -> int | None:
+        """When the first answer is too late; None while none can be."""
+        return min((r.late_ms for r in self._open.values() if r.late_ms is not None), default=None)

@@ -1,0 +1,142 @@
+"""Offset commits of the Java client that wait for a coordinator, back off, or are in flight.
+
+Source: client §7, classic §4.3. A commit is signed when it is sent, not when it is asked for, so
+that a retry carries the newest epoch or generation.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.backoff import RequestPacer
+from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue, Offsets, OnDone
+from rebalance_sim.protocol.clients.common.deadlines import earliest
+from rebalance_sim.protocol.clients.common.effects import SendCommit
+from rebalance_sim.protocol.clients.common.member_core import MemberCore
+from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
+from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetCommitResponse
+
+
+class Commit:
+    """A commit from its creation to its end. ``deadline_ms`` None: never tried twice."""
+
+    __slots__ = ("_on_done", "deadline_ms", "is_over", "offsets", "pacer")
+
+    def __init__(
+        self, core: MemberCore, offsets: Offsets, on_done: OnDone, *, deadline_ms: int | None
+    ) -> None:
+        self.offsets = offsets
+        self.pacer = RequestPacer(core.config, core.jitter)
+        self.deadline_ms = deadline_ms
+        self._on_done = on_done
+        self.is_over = False  # nobody waits for it any more
+
+    def finish(self, error_code: ErrorCode | None) -> None:
+        """Report the end to whoever waits, once; None means success."""
+        if not self.is_over:
+            self.is_over = True
+            self._on_done(error_code)
+
+
+_C = TypeVar("_C", bound=Commit)
+
+
+class JavaCommits(CommitQueue, Generic[_C]):
+    """All commits of a consumer. ``waiting``: those that ``run`` would look at; it need not be
+    called while there are none."""
+
+    __slots__ = ("_search", "_wire_topics", "waiting")
+
+    def __init__(
+        self,
+        core: MemberCore,
+        application: Application,
+        search: CoordinatorSearch,
+        wire_topics: WireTopics,
+    ) -> None:
+        super().__init__(core, application)
+        self._search = search
+        self._wire_topics = wire_topics
+        self.waiting: list[_C] = []
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a waiting commit may be retried, or runs out of time."""
+        has_coordinator = self._core.coordinator_id is not None
+        return earliest(
+            *(c.pacer.backoff_until_ms for c in self.waiting if has_coordinator),
+            *(c.deadline_ms for c in self.waiting if self._can_time_out(c)),
+        )
+
+    def run(self) -> None:
+        """Send what may be sent, give up what has run out of time."""
+        core = self._core
+        waiting, self.waiting = self.waiting, []
+        kept: list[_C] = []
+        for commit in waiting:
+            is_late = commit.deadline_ms is not None and core.now_ms >= commit.deadline_ms
+            if is_late and self._can_time_out(commit):
+                commit.finish(ErrorCode.REQUEST_TIMED_OUT)
+                if self._stays_after_timeout(commit):
+                    kept.append(commit)
+            elif core.coordinator_id is None or not self._may_send(commit):
+                kept.append(commit)
+            else:
+                self._send(commit)
+        # What a finished commit led to comes first: retries queue behind fresh commits.
+        self.waiting.extend(kept)
+
+    def _can_time_out(self, commit: _C) -> bool:
+        return True
+
+    def _stays_after_timeout(self, commit: _C) -> bool:
+        return False
+
+    def _may_send(self, commit: _C) -> bool:
+        return commit.pacer.may_send(self._core.now_ms)
+
+    def _send(self, commit: _C) -> None:
+        """Sign the commit and send it, unless it has become pointless."""
+        raise NotImplementedError
+
+    def _transmit(self, commit: _C, request: OffsetCommitRequest, signed: Any = None) -> None:
+        """Send a signed commit; ``_fail`` gets ``signed`` back."""
+        commit.pacer.on_sent()
+        self._core.requests.send(
+            SendCommit,
+            request=request,
+            on_answered=partial(self._on_answered, commit, signed),
+            on_lost=partial(self._on_lost, commit),
+        )
+
+    def _on_answered(self, commit: _C, signed: Any, response: OffsetCommitResponse) -> None:
+        """The coordinator has answered; the first failing partition decides."""
+        failed = [partition for partition, code in response.errors.items() if code]
+        if not failed:
+            self._succeed(commit)
+            return
+        error_code = response.errors[min(failed)]
+        if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
+            # A client finds that out at its next fetch, too, and then looks for the topic anew.
+            self._wire_topics.refresh()
+        self._fail(commit, error_code, signed)
+
+    def _on_lost(self, commit: _C, loss: Loss) -> None:
+        if loss is Loss.TRANSPORT:
+            self._search.mark_unknown()
+        self._retry(commit, ErrorCode.REQUEST_TIMED_OUT)
+
+    def _succeed(self, commit: _C) -> None:
+        commit.finish(None)
+
+    def _fail(self, commit: _C, error_code: ErrorCode, signed: Any) -> None:
+        raise NotImplementedError
+
+    def _retry(self, commit: _C, error_code: ErrorCode) -> None:
+        """Queue the commit again, unless its kind or its time forbids it."""
+        raise NotImplementedError
