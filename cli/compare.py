@@ -8,21 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.options import (
-    Backend,
-    Batch,
-    Master,
-    MemoryLimit,
-    Out,
-    ProfileName,
-    SemanticsName,
-    SparkSetting,
-    TimeLimit,
-    limits_of,
-    spark_settings,
-    variant_of,
-)
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep import progress_bar
 from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
@@ -36,25 +23,25 @@ _DEFAULTS = Limits()
 
 
 def compare(
-    profile: ProfileName,
+    profile: cli_options.ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:1000.")],
-    out: Out,
+    out: cli_options.Out,
     protocols: Annotated[
         str, typer.Option(help="What to compare, names between commas.")
     ] = ",".join(DEFAULT_PROTOCOLS),
     base: Annotated[
         str | None, typer.Option(help="The protocol that the others are held against; the first.")
     ] = None,
-    semantics: SemanticsName = None,
-    backend: Backend = "spark",
-    master: Master = None,
-    batch: Batch = None,
-    conf: SparkSetting = None,
+    semantics: cli_options.SemanticsName = None,
+    backend: cli_options.Backend = "spark",
+    master: cli_options.Master = None,
+    batch: cli_options.Batch = None,
+    conf: cli_options.SparkSetting = None,
     timeline_seed: Annotated[
         int | None, typer.Option(min=0, help="Seed to draw over time; without it, a middling one.")
     ] = None,
-    time_limit_s: TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
     """Run each seed under several protocols, with the same faults, and say what differs.
 
@@ -66,12 +53,12 @@ def compare(
         backend=backend,
         master=master,
         batch_size=batch,
-        limits=limits_of(time_limit_s, memory_limit_mib),
-        spark_settings=spark_settings(conf),
+        limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+        spark_settings=cli_options.spark_settings(conf),
     )
     with progress_bar("comparison") as on_progress:
         summary = run_comparison(
-            profile=variant_of(profile, semantics),
+            profile=cli_options.variant_of(profile, semantics),
             seeds=seeds,
             out=out,
             protocols=tuple(name for name in protocols.replace(" ", "").split(",") if name),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
 from rebalance_sim.cli.output import print_json, say, write_text
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 
@@ -27,10 +27,10 @@ PASSING = ("ok", "known")
 
 
 def run(
-    scenario: ScenarioFile = None,
-    profile: OptionalProfile = None,
-    seed: OptionalSeed = None,
-    semantics: SemanticsName = None,
+    scenario: cli_options.ScenarioFile = None,
+    profile: cli_options.OptionalProfile = None,
+    seed: cli_options.OptionalSeed = None,
+    semantics: cli_options.SemanticsName = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
     ] = None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import OK
-from rebalance_sim.cli.options import OptionalProfile, OptionalSeed, ScenarioFile, SemanticsName
 from rebalance_sim.cli.output import say, stderr, write_text
 from rebalance_sim.cli.run import describe, replay_command
 
@@ -27,10 +27,10 @@ two."""
 
 def shrink(
     out: Annotated[Path, typer.Option(help="File for the small scenario.")],
-    scenario: ScenarioFile = None,
-    profile: OptionalProfile = None,
-    seed: OptionalSeed = None,
-    semantics: SemanticsName = None,
+    scenario: cli_options.ScenarioFile = None,
+    profile: cli_options.OptionalProfile = None,
+    seed: cli_options.OptionalSeed = None,
+    semantics: cli_options.SemanticsName = None,
     property_id: Annotated[
         str | None,
         typer.Option("--property", help="Id of the property to keep violated; else the first."),

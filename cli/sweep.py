@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.options import (
-    Backend,
-    Batch,
-    Master,
-    MemoryLimit,
-    Out,
-    ProfileName,
-    SemanticsName,
-    SparkSetting,
-    TimeLimit,
-    limits_of,
-    spark_settings,
-    variant_of,
-)
 from rebalance_sim.cli.output import say, stderr
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits, SweepOptions
@@ -38,14 +25,14 @@ _DEFAULTS = Limits()
 
 
 def sweep(
-    profile: ProfileName,
+    profile: cli_options.ProfileName,
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:2000.")],
-    out: Out,
-    semantics: SemanticsName = None,
-    backend: Backend = "spark",
-    master: Master = None,
-    batch: Batch = None,
-    conf: SparkSetting = None,
+    out: cli_options.Out,
+    semantics: cli_options.SemanticsName = None,
+    backend: cli_options.Backend = "spark",
+    master: cli_options.Master = None,
+    batch: cli_options.Batch = None,
+    conf: cli_options.SparkSetting = None,
     runner: Annotated[
         str, typer.Option(help="Function that runs a seed, as module:function.")
     ] = DEFAULT_RUNNER,
@@ -61,8 +48,8 @@ def sweep(
     traces: Annotated[
         int, typer.Option(min=0, help="So many runs that failed are kept with every step.")
     ] = TRACES,
-    time_limit_s: TimeLimit = _DEFAULTS.soft_s,
-    memory_limit_mib: MemoryLimit = _DEFAULTS.memory_mib,
+    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
     """Run a range of seeds and write typed tables and a report.
 
@@ -77,15 +64,15 @@ def sweep(
         master=master,
         batch_size=batch,
         runner=runner,
-        limits=limits_of(time_limit_s, memory_limit_mib),
-        spark_settings=spark_settings(conf),
+        limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+        spark_settings=cli_options.spark_settings(conf),
         metrics_interval_ms=metrics_interval_ms,
         metrics_seeds=0 if no_metrics else metrics_seeds,
         traces=traces,
     )
     with progress_bar("sweep") as on_progress:
         summary = run_sweep(
-            profile=variant_of(profile, semantics),
+            profile=cli_options.variant_of(profile, semantics),
             seeds=seeds,
             out=out,
             options=options,
