@@ -17,7 +17,6 @@ LAYERS = ("protocol", "invariants", "sim", "scenarios", "spark", "cli", "conform
 
 KNOWN: frozenset[frozenset[str]] = frozenset(
     {
-        frozenset({"protocol.clients.common", "protocol.clients.java"}),
         frozenset(
             {
                 "protocol.consumer.client_side",
