@@ -12,8 +12,8 @@ from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
@@ -195,7 +195,7 @@ class Property:
     only_with: ClassVar[str | None] = None
     """Of a goal: a counter without which a sweep has nothing to do with it."""
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         self.model = model
 
     def full(self, view: WorldView) -> Finding | None:

@@ -30,7 +30,6 @@ from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
-from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -40,7 +39,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import MemberState
 
 _STABLE = MemberState.STABLE
@@ -178,7 +177,7 @@ class Checker:
             ledger = self.model.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
         if step.records:
-            self._ask(self._on["on_append"], step)
+            self._append(step, shard)
         if (
             type(request) is ConsumerGroupHeartbeatRequest
             and type(response) is ConsumerGroupHeartbeatResponse
@@ -207,6 +206,8 @@ class Checker:
             or shard.coordinator.groups_of(ClassicGroup)
         ):
             self._classic.on_request(step, shard)
+        if type(request) is OffsetFetchRequest:
+            self.model.note_fetch(shard, request)
         for listener in self._on_request:
             finding = listener(step)
             if finding is not None:
@@ -270,16 +271,14 @@ class Checker:
         if step.timers:
             self._ask(on["on_timers"], step)
 
+    def _append(self, step: Step, shard: ShardView) -> None:
+        self.model.note_append(step, shard)
+        self._ask(self._on["on_append"], step)
+
     def _change(self, step: Step, ledger: GroupLedger, shard: ShardView) -> Change:
         change = ledger.apply(step.records)
-        change.group = self.model.group_in(shard)
-        change.is_by_client = type(step.request) is ConsumerGroupInstallAssignmentRequest
-        ledger.note_states(change, step.at_ms)
+        self.model.note_change(step, shard, change)
         on = self._on_mixed if change.is_mixed else self._on
-        if change.moved:
-            request = step.request
-            is_full = type(request) is ConsumerGroupHeartbeatRequest and request.is_full
-            self.model.note_releases(change, by_full_request=is_full)
         self._ask(on["on_change"], step, change)
         self.model.computations.note_change(shard.name, change)
         if self.model.contested:
@@ -293,7 +292,7 @@ class Checker:
             ledger = self.model.open_ledger(shard, without_last=len(step.records))
         change = None
         if step.records:
-            self._ask(self._on["on_append"], step)
+            self._append(step, shard)
             change = self._change(step, ledger, shard)
             self.model.note_expulsions(change, step.at_ms)
         self._classic.on_step(step, shard)
@@ -313,7 +312,7 @@ class Checker:
             ledger = self.model.ledgers.get(shard.name)
             if ledger is None:
                 ledger = self.model.open_ledger(shard, without_last=len(step.records))
-            self._ask(self._on["on_append"], step)
+            self._append(step, shard)
             self._change(step, ledger, shard)
         if step.detail and isinstance(step.event, MixedJoin):
             self.model.failed_writes.note_join(shard, step.event.member_id)
@@ -325,13 +324,7 @@ class Checker:
 
     def _loaded(self, step: Step) -> None:
         shard = shard_of(step)
-        self.model.note_leader(shard)
-        self.model.note_topics(shard)
-        self.model.computations.forget(shard.name)
-        self.model.failed_writes.forget(shard.name)
-        ledger = self.model.open_ledger(shard)
-        ledger.heard_ms = dict.fromkeys(ledger.members, step.at_ms)
-        ledger.state_since_ms = dict.fromkeys(ledger.members, step.at_ms)
+        ledger = self.model.note_loaded(shard, step.at_ms)
         self.liveness.quiet.note_disturbance(step.at_ms)
         on = self._on_mixed if ledger.classic_count else self._on
         self._ask(on["on_loaded"], step, ledger)
@@ -341,24 +334,15 @@ class Checker:
 
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
-        self.model.classic.pop(shard_of(step).name, None)
-        self.model.ledgers.pop(shard_of(step).name, None)
-        self.model.computations.forget(shard_of(step).name)
+        self.model.note_unloaded(shard_of(step))
 
     def _committed(self, step: Step) -> None:
+        self.model.note_committed(shard_of(step))
         self._ask(self._on["on_committed"], step)
 
     def _truncated(self, step: Step) -> None:
         shard = shard_of(step)
-        old = self.model.ledgers.pop(shard.name, None)
-        if old is not None and shard.is_active:
-            ledger = self.model.open_ledger(shard)
-            heard_ms = {**old.last_heard_ms, **old.heard_ms}
-            for member_id in ledger.members:
-                ledger.heard_ms[member_id] = heard_ms.get(member_id, step.at_ms)
-                ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, step.at_ms)
-            self.model.failed_writes.note(shard, ledger)
-            self.model.computations.note_failed_write(shard.name)
+        self.model.note_truncated(shard, step.at_ms)
         self._ask(self._on["on_truncated"], step)
         group = self.model.classic_group_in(shard)
         if shard.is_active and (group is None or group.state is not ClassicGroupState.DEAD):
@@ -381,7 +365,8 @@ class Checker:
 
     def _configs(self, step: Step) -> None:
         shard = shard_of(step)
-        self.model.note_configs(shard, self.model.ledger_of(shard))
+        ledger = self.model.ledgers.get(shard.name) or self.model.open_ledger(shard)
+        self.model.note_configs(shard, ledger)
 
     # -- findings --------------------------------------------------------------------------
 

@@ -14,12 +14,9 @@ from rebalance_sim.protocol.clients import JoinGroupAnswered
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
-    JoinGroupResponse,
     SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-
-__all__ = ["ClassicWatch"]
 
 Ask = Callable[..., None]
 """Puts a question to listeners, and reports what they find."""
@@ -64,7 +61,9 @@ class ClassicWatch:
         ):
             self._model.quiet_returns.add(group.generation_id)
         if group is not None or classic_model.group is not None:
-            self._ask(self._on["on_classic"], step, classic_model.look(step, shard, group))
+            look = classic_model.look(step, shard, group)
+            self._model.note_classic(look)
+            self._ask(self._on["on_classic"], step, look)
         return classic_model
 
     def on_loaded(self, step: Step, shard: ShardView) -> None:
@@ -79,9 +78,7 @@ class ClassicWatch:
         classic_model = self._model.classic.get(shard_of(step).name)
         if classic_model is None:
             return
-        if isinstance(step.response, JoinGroupResponse) and step.response.generation_id >= 0:
-            reported = (step.response.member_id, step.response.generation_id)
-            self._model.answered_in_term[reported] = shard_of(step).leader_epoch
+        self._model.note_classic_answer(step, shard_of(step))
         if classic_model.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.

@@ -7,7 +7,7 @@ from collections import Counter
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.consumer.goals import COMPUTATION_NOTIFIED
 from rebalance_sim.invariants.property import Finding, Interest
 from rebalance_sim.invariants.step import Step, shard_of
@@ -41,7 +41,7 @@ class Visits:
 
     interest = Interest(effects=(StateChanged,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         self.model = model
         self.counts: Counter[str] = Counter()
 

@@ -6,7 +6,7 @@ from rebalance_sim.invariants.known.known_issues import known_issue
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Late
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
@@ -17,7 +17,7 @@ def explanation(
     property_id: str,
     late: Late,
     semantics: Semantics,
-    model: ShadowModel,
+    model: ModelView,
     quiet_since_ms: int | None,
 ) -> str | None:
     """The known issue that explains it, by the evidence of its group and of the client it hangs
@@ -35,7 +35,7 @@ def explanation(
 
 
 def _of_group(
-    late: Late, model: ShadowModel, shard: ShardView, ledger: GroupLedger
+    late: Late, model: ModelView, shard: ShardView, ledger: GroupLedger
 ) -> dict[str, object]:
     classic = model.classic_group_in(shard)
     # A conversion back without a rebalance makes targets assignments that nobody fetches.
@@ -73,7 +73,7 @@ def _has_unseen_subscription(shard: ShardView, ledger: GroupLedger) -> bool:
     )
 
 
-def _has_unreported_revocation(model: ShadowModel, quiet_since_ms: int | None) -> bool:
+def _has_unreported_revocation(model: ModelView, quiet_since_ms: int | None) -> bool:
     """Does the group wait, or has it waited in this quiet period, for an acknowledgement of what
     its owner was never told of?"""
     if quiet_since_ms is not None and model.expelled_unreported_ms >= quiet_since_ms:

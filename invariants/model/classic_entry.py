@@ -5,16 +5,12 @@ from __future__ import annotations
 from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["ClassicClientEntry"]
-
 
 class ClassicClientEntry:
     """A classic client as it was after its last event. ``outlived``: what it has gone on with since
-    the coordinator told its JoinGroup that the group does not know it. ``reused``: what it had
-    while its generation was one that had been used again; it goes on with that until the next one
-    tells it otherwise."""
+    the coordinator told its JoinGroup that the group does not know it."""
 
-    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "reused", "version")
+    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "version")
 
     def __init__(self, client: ClientView) -> None:
         self.name = client.name
@@ -22,5 +18,4 @@ class ClassicClientEntry:
         self.member = client.member
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.outlived: frozenset[TopicPartition] = frozenset()
-        self.reused: frozenset[TopicPartition] = frozenset()
         self.version = -1

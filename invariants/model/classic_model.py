@@ -15,6 +15,7 @@ from rebalance_sim.invariants.step import ShardView, Step, StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.classic.static_replacement import Replacement
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -25,8 +26,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
-
-__all__ = ["CLASSIC_REQUESTS", "ClassicLook", "ClassicModel", "GroupSnapshot", "Written"]
 
 CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
 
@@ -100,6 +99,8 @@ class ClassicLook:
     """The group of before, where it is another one, or gone."""
     is_same_group: bool = True
     """The group is the one of before, not a new one under the same id."""
+    undone: Converted | None = None
+    """What the group was before a conversion that could not be written."""
 
 
 @dataclass(slots=True)
@@ -236,6 +237,14 @@ class ClassicModel:
             self.written[value.generation] = Written(
                 0, {row.member_id: row.assignment for row in value.members}
             )
+
+
+def lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
+    """Whether nobody watches a member that has no request parked."""
+    return (
+        not group.members[member_id].has_satisfied_heartbeat
+        and session_key(group.group_id, member_id) not in shard.armed_timers
+    )
 
 
 def _changes_ids(step: Step) -> bool:

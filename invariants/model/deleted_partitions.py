@@ -6,7 +6,7 @@ partitions must exist.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -14,7 +14,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 __all__ = ["has_vanished_partition"]
 
 
-def has_vanished_partition(model: ShadowModel, shard: ShardView) -> bool:
+def has_vanished_partition(model: ModelView, shard: ShardView) -> bool:
     """Whether a classic group, or the target of a group that has been one, has such a partition."""
     classic = model.classic_group_in(shard)
     if classic is not None:
@@ -31,7 +31,7 @@ def has_vanished_partition(model: ShadowModel, shard: ShardView) -> bool:
     )
 
 
-def _is_vanished(model: ShadowModel, shard: ShardView, partition: TopicPartition) -> bool:
+def _is_vanished(model: ModelView, shard: ShardView, partition: TopicPartition) -> bool:
     """Whether there is no such partition, in a topic that was created anew."""
     topic = shard.coordinator.image.by_id.get(partition.topic_id)
     return (

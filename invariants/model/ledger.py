@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
@@ -29,8 +30,6 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Change", "GroupLedger", "MemberEntry", "Taken", "expected_state"]
 
 Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
@@ -109,6 +108,8 @@ class Change:
     is_group_removed: bool = False
     is_by_client: bool = False
     """A member computed the target, from the group as it was then (``client_side.py`` judges)."""
+    upgraded: ClassicGroup | None = None
+    """The classic group that the batch turned into a consumer group, as it was."""
     left_behind: list[str] = field(default_factory=list)
     """Records of the group, in words, that were still there when it was removed."""
 

@@ -6,7 +6,7 @@ the configuration.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
 
@@ -26,7 +26,7 @@ class QuietPeriod:
     that asks for a new target.
     """
 
-    def __init__(self, view: WorldView, model: ShadowModel) -> None:
+    def __init__(self, view: WorldView, model: ModelView) -> None:
         self._view = view
         self._model = model
         self.since_ms: int | None = None

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook
-from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
     Finding,
     Property,
@@ -21,7 +21,7 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedParti
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, SyncGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import SyncGroupRequest
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -70,18 +70,11 @@ class ExclusiveAmongKinds(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
 
-    def on_change(self, step: Step, change: Change) -> Finding | None:
-        """Remember who joins a consumer group anew and claims to own something."""
-        request = step.request
-        if (
-            isinstance(request, JoinGroupRequest)
-            and request.member_id
-            and change.members.get(request.member_id, (MemberEntry(), None))[0] is None
-        ):
-            metadata = request.protocols[0].metadata
-            if isinstance(metadata, Subscription) and metadata.owned_partitions:
-                self.model.readmitted.add(request.member_id)
-        return None
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._reused: dict[str, tuple[ClassicClientEntry, frozenset[TopicPartition]]] = {}
+        """Client -> what it had while its generation was one that had been used again; it goes on
+        with that until the next one says otherwise."""
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -140,8 +133,9 @@ class ExclusiveAmongKinds(Property):
         if entry is None:
             return False
         if self.model.has_reused_generation(entry.member):
-            entry.reused = frozenset(entry.member.assigned)
-        return partition in entry.reused
+            self._reused[name] = entry, frozenset(entry.member.assigned)
+        of_entry, partitions = self._reused.get(name, (None, frozenset()))
+        return of_entry is entry and partition in partitions
 
     def _is_in_good_standing(self, name: str) -> bool:
         """Whether the coordinator has it, at exactly the number that the client is at."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -134,11 +134,11 @@ def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> s
     return None if member.state is ClientState.STABLE else f"is {member.state.value}"
 
 
-def _all(model: ShadowModel) -> Iterable[tuple[str, GroupMember]]:
+def _all(model: ModelView) -> Iterable[tuple[str, GroupMember]]:
     return [(name, entry.member) for name, entry in sorted(model.classic_clients.items())]
 
 
-def _wanted(model: ShadowModel) -> Iterator[tuple[str, GroupMember]]:
+def _wanted(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
     """Classic clients that should be working members."""
     for name, member in _all(model):
         if (
@@ -152,7 +152,7 @@ def _wanted(model: ShadowModel) -> Iterator[tuple[str, GroupMember]]:
             yield name, member
 
 
-def _has_nothing_to_join_for(model: ShadowModel, member: GroupMember) -> bool:
+def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
     """librdkafka sends no JoinGroup before one of its topics exists."""
     shard = model.acting_shard()
     if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:

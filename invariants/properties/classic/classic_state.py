@@ -9,15 +9,13 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from rebalance_sim.invariants.formatting import listed
-from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.classic_model import ClassicLook, lacks_session
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
-from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 160
 
@@ -270,23 +268,6 @@ class ClassicTimersArmed(_OfClassicGroup):
         "test:classic-session-lost",
     )
 
-    def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
-        """Remember what a refused conversion has left behind, and judge what was touched."""
-        if look.group is not None and _refuses_conversion(step):
-            self.model.unparked.update(
-                member_id
-                for member_id in look.touched
-                if self._lacks_session(look.group, look.shard, member_id)
-            )
-        return super().on_classic(step, look)
-
-    @staticmethod
-    def _lacks_session(group: ClassicGroup, shard: ShardView, member_id: str) -> bool:
-        return (
-            not group.members[member_id].has_satisfied_heartbeat
-            and session_key(group.group_id, member_id) not in shard.armed_timers
-        )
-
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
@@ -296,7 +277,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             waits_for = listed(sorted(group.pending_sync))
             return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
         for member_id in sorted(seen.touched):
-            if self._lacks_session(group, seen.shard, member_id):
+            if lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
                     {"is_unparked": member_id in self.model.unparked},
@@ -305,15 +286,6 @@ class ClassicTimersArmed(_OfClassicGroup):
             if session_key(group_id, member_id) not in armed:
                 return Finding(f"the id {member_id}, not used yet, has no session timer")
         return None
-
-
-def _refuses_conversion(step: Step) -> bool:
-    return (
-        step.kind is StepKind.COORDINATOR_REQUEST
-        and isinstance(step.request, ConsumerGroupHeartbeatRequest)
-        and step.response is not None
-        and step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
-    )
 
 
 class ClassicLoadedState(Property):

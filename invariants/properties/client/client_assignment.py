@@ -6,7 +6,7 @@ Source: coordinator §12.5-§12.7 (the text of KIP-848).
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
 from rebalance_sim.invariants.property import Finding, Interest
 from rebalance_sim.invariants.step import Step
@@ -35,7 +35,7 @@ class AssignmentReportedOnce(ClientSideProperty):
     violated_by = ("mut-client-hears-every-answer",)
     interest = Interest(effects=(AssignmentReceived,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._heard: dict[str, int] = {}
 
@@ -93,7 +93,7 @@ class ResultHandedInOnce(ClientSideProperty):
         events=(AssignmentInstalled,), effects=(ComputeAssignment, SendInstallAssignment)
     )
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._epoch: dict[str, int | None] = {}
         """Client -> epoch of the group that it may hand in a result for."""

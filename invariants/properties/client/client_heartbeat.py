@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
@@ -220,7 +220,7 @@ class LeaveOnce(Property):
     violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
     interest = Interest(events=(Close,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._leaves_for_good: set[str] = set()
 

@@ -6,7 +6,7 @@ Sources: client §6.1, §7, §8, §12.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -44,7 +44,7 @@ class CommitEpoch(Property):
     violated_by = ("mut-client-signs-at-creation",)
     interest = Interest(effects=(SendCommit,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._signed: dict[str, set[int]] = {}
         """Librdkafka client -> epochs that its commits were rightly signed with."""
@@ -94,7 +94,7 @@ class CommitPosition(Property):
         effects=(SendCommit,),
     )
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._reached: dict[str, dict[TopicPartition, int]] = {}
         """Client -> partition -> where it started, or the end of what it was handed, if later."""

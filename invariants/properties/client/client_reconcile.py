@@ -6,7 +6,7 @@ Sources: client §3, §4, §12.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
     Finding,
     Interest,
@@ -43,7 +43,7 @@ class SingleReconciliation(Property):
     violated_by = ("mut-client-second-reconciliation",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._running: dict[str, RunCallback] = {}
 
@@ -166,7 +166,7 @@ class FetchSubset(Property):
     violated_by = ("mut-client-fetches-during-callback",)
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._unannounced: dict[str, set[TopicPartition]] = {}
         self._assigning: set[str] = set()
@@ -275,7 +275,7 @@ class CallbackBalance(Property):
     violated_by = ("mut-client-revokes-twice", "mut-client-rejoins-before-lost")
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._reported: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = {}
         """Client -> partition -> its last callback, and whether that one may be repeated."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import IntakeView, Step, shard_of
 from rebalance_sim.protocol.clients import (
@@ -79,7 +79,7 @@ class _WithRetries(Property):
     ``sim-retried-commit`` in ``known.py``.
     """
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._failed_ms: dict[str, int] = {}
 
@@ -178,7 +178,7 @@ class _Commits:
 class _WithCommits(Property):
     """Keeps ``_Commits`` for each client process."""
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._commits: dict[str, _Commits] = {}
 
@@ -208,7 +208,7 @@ class RevocationCommitted(_WithCommits):
     )
     needs_data_plane = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._late: dict[str, set[TopicPartition]] = {}
         """Client -> partitions of which it handed records out while they were to be revoked."""
@@ -282,7 +282,7 @@ class StartCommitted(_WithCommits):
     interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
@@ -372,7 +372,7 @@ class StartProcessed(_WithRetries):
     )
     needs_data_plane = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._reset: dict[str, set[TopicPartition]] = {}
         self._repeated: dict[TopicPartition, int] = {}
@@ -400,9 +400,9 @@ class StartProcessed(_WithRetries):
                 self._reset.setdefault(entry.name, set()).update(effect.partitions)
             elif type(effect) is SendCommit:
                 if entry.member.kind == LIBRDKAFKA:
-                    _raise_to(self._let_off, effect.request.offsets)
+                    self._let_off.update(_raised(self._let_off, effect.request.offsets))
                 elif self._may_repeat(step, entry):
-                    _raise_to(self._repeated, effect.request.offsets)
+                    self._repeated.update(_raised(self._repeated, effect.request.offsets))
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -434,9 +434,11 @@ class StartProcessed(_WithRetries):
         return None
 
 
-def _raise_to(highest: dict[TopicPartition, int], offsets: Mapping[TopicPartition, int]) -> None:
+def _raised(
+    highest: Mapping[TopicPartition, int], offsets: Mapping[TopicPartition, int]
+) -> Iterator[tuple[TopicPartition, int]]:
     for partition, offset in offsets.items():
-        highest[partition] = max(offset, highest.get(partition, 0))
+        yield partition, max(offset, highest.get(partition, 0))
 
 
 def _altered(step: Step) -> Iterator[TopicPartition]:

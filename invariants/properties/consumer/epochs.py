@@ -6,7 +6,7 @@ Sources: coordinator §0, §2.8, §14.1.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -153,7 +153,7 @@ class OwnerEpochUnique(Property):
     violated_by = ("test:grant-while-revoking",)
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._last: dict[str, dict[TopicPartition, tuple[int, str, str | None]]] = {}
 
@@ -249,7 +249,7 @@ class EpochFence(Property):
 
 
 def explains_lost_response(
-    model: ShadowModel, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
+    model: ModelView, stored: MemberEntry, request: ConsumerGroupHeartbeatRequest
 ) -> bool:
     """Whether a lost answer explains the epoch of this request (coordinator §2.8; for the KIP
     coordinator §13, row 9)."""

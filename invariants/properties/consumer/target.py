@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -92,7 +92,7 @@ class TargetSubscribed(Property):
     violated_by = ("test:target-of-other-topic",)
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._to_recheck: dict[str, set[str] | None] = {}
         """Shard -> members whose kept target may not fit any more; None: all of them."""
@@ -189,7 +189,7 @@ class TargetCurrent(Property):
     )
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._outdated: dict[str, None] = {}
 

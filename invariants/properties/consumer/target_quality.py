@@ -8,7 +8,7 @@ Sources: coordinator §5.3, §5.7; assignors §3, §5, §9.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
@@ -125,7 +125,7 @@ class CoPartitionedTarget(Property):
         return "nobody" if owner is None else self.model.who(owner)
 
 
-def _is_certain(model: ShadowModel, change: Change, assignor: str) -> bool:
+def _is_certain(model: ModelView, change: Change, assignor: str) -> bool:
     """Whether ``assignor`` computed this target, for members that all subscribe alike."""
     ledger = change.ledger
     votes = ledger.vote_count

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -170,7 +170,7 @@ class RemovalDue(Property):
     violated_by = ("test:impatient-timer",)
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._revoking_since_ms: dict[tuple[str, str], int] = {}
         self._last_since_ms: dict[tuple[str, str], int] = {}

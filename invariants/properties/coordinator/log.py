@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
@@ -77,7 +77,7 @@ class BatchOrder(Property):
     clauses = ("coordinator §9.2", "coordinator C17")
     violated_by = ("mut-no-assignment-tombstone", "mut-no-bump-on-leave", "test:shuffled-batch")
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         promotions = "8*" if model.rules.promotes_on_release else ""
         kinds = "|".join(
@@ -115,7 +115,7 @@ class BatchWhole(Property):
     violated_by = ("test:torn-batch",)
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._end: dict[str, int] = {}
 
@@ -157,7 +157,7 @@ class BoundedRewrites(Property):
     violated_by = ("test:rewrites-for-ever",)
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._count: dict[tuple[str, str], tuple[int, int]] = {}
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -30,7 +30,7 @@ class _Follower:
     """The ledger of one shard up to its high watermark; opened by the first read that it
     answers."""
 
-    def __init__(self, model: ShadowModel, shard: ShardView) -> None:
+    def __init__(self, model: ModelView, shard: ShardView) -> None:
         self._ledger = model.new_ledger()
         self._exists = False
         # What is not committed has one record for each offset, and comes last.
@@ -74,7 +74,7 @@ class CommittedReads(Property):
     clauses = ("coordinator §6.2", "coordinator §6.3", "coordinator §9.4", "defects S5")
     violated_by = ("mut-reads-uncommitted", "test:stale-read", "test:list-ignores-filter")
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._followers: dict[str, _Follower] = {}
 

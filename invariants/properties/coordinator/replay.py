@@ -1,16 +1,16 @@
-"""The log is the truth: memory follows it, answers wait for it, and what is committed stays.
+"""The log is the truth: memory follows it, and answers wait for it.
 
 Sources: coordinator §9.3-§9.5, §14.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -30,13 +30,10 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetDeleteRequest,
     OffsetFetchRequest,
 )
-from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, OffsetCommit, Record
+from rebalance_sim.protocol.wire.records import Record
 
 ORDER = 80
 
-
-RecordKey = tuple[int, str, str, int]
-"""Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
 
 FIRST_REPLAY_RECORDS = 64
 """A live log is replayed into an empty coordinator when it has this many records, and then each
@@ -53,7 +50,7 @@ class ReplayEquivalence(Property):
     violated_by = ("KAFKA-16147", "KAFKA-19274", "test:memory-only-change")
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._next_at: dict[str, int] = {}
 
@@ -104,7 +101,7 @@ class ReplayEquivalence(Property):
         )
         for name, served, logged in pairs:
             if served != logged:
-                return _differs(self.model, shard, name, served, logged)
+                return differs(self.model, shard, name, served, logged)
         return _compare_members(self.model, shard, group, ledger)
 
     def _compare_replay(self, shard: ShardView) -> Finding | None:
@@ -117,13 +114,13 @@ class ReplayEquivalence(Property):
             if served is replayed:
                 return None
             at_hand, in_log = ("missing", "there") if served is None else ("there", "missing")
-            return _differs(self.model, shard, "group", at_hand, in_log)
+            return differs(self.model, shard, "group", at_hand, in_log)
         for name, words in _REPLAYED_FIELDS.items():
             mine, theirs = getattr(served, name), getattr(replayed, name)
             if name == "target_assignment_epoch" and not _has_other_target_epoch(mine, theirs):
                 continue
             if mine != theirs:
-                return _differs(self.model, shard, words, mine, theirs)
+                return differs(self.model, shard, words, mine, theirs)
         return None
 
 
@@ -158,7 +155,7 @@ class RollbackExact(Property):
             ("metadata of the target of {}", group.target_metadata, ledger.target_metadata),
         ):
             if served != logged:
-                return _differs(self.model, shard, name, served, logged)
+                return differs(self.model, shard, name, served, logged)
         return None
 
     def _compare_offsets(self, shard: ShardView) -> Finding | None:
@@ -171,7 +168,7 @@ class RollbackExact(Property):
         )
         if served == logged:
             return None
-        return _differs(self.model, shard, "commit for {}", served, logged)
+        return differs(self.model, shard, "commit for {}", served, logged)
 
 
 class CommitBeforeResponse(Property):
@@ -186,7 +183,7 @@ class CommitBeforeResponse(Property):
     violated_by = ("mut-reply-before-commit", "KAFKA-16973", "KafScale-121")
     judges_mixed = True
 
-    def __init__(self, model: ShadowModel) -> None:
+    def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._waits_for: dict[tuple[str, int], int] = {}
 
@@ -218,128 +215,6 @@ class CommitBeforeResponse(Property):
         name = shard_of(step).name
         self._waits_for = {key: end for key, end in self._waits_for.items() if key[0] != name}
         return None
-
-
-class CommittedKept(Property):
-    """coordinator C21. Below a leader's high watermark, compaction may drop what a later record
-    replaced.
-
-    The log may hold records of other groups: they are seen as gaps, and not judged here.
-    """
-
-    id = "log.committed_kept"
-    sentence = "A committed record never disappears, and no offset is committed twice."
-    clauses = ("coordinator C21", "defects S5")
-    violated_by = ("test:lost-commit",)
-    judges_mixed = True
-
-    def __init__(self, model: ShadowModel) -> None:
-        super().__init__(model)
-        self._committed: list[Record | None] = []
-        """Every record that was ever committed, by offset; None where nobody looked in time, or
-        where another group wrote."""
-        self._latest: dict[RecordKey, Record] = {}
-        """What compaction would keep of the first ``_entered`` of them; caught up with at loads."""
-        self._entered = 0
-        self._tails: dict[str, tuple[int, list[Record | None]]] = {}
-        """Shard -> first offset that was not committed when last seen, and the records from it."""
-
-    def on_append(self, step: Step) -> Finding | None:
-        """Remember what was appended."""
-        shard = shard_of(step)
-        end = shard.log_end_offset
-        tail = self._tails.get(shard.name)
-        if tail is None:
-            tail = self._tails[shard.name] = end - len(step.records), []
-        first, records = tail
-        gap = end - len(step.records) - first - len(records)
-        if gap < 0:
-            self._read_tail(shard)
-            return None
-        if gap:
-            records += [None] * gap
-        records += step.records
-        return None
-
-    def on_committed(self, step: Step) -> Finding | None:
-        """Enter what a leader committed; offsets that were committed before must agree."""
-        shard = shard_of(step)
-        end = shard.high_watermark
-        first, records = self._tails.get(shard.name, (end, []))
-        count = end - first
-        if count <= 0:
-            return None
-        self._tails[shard.name] = end, records[count:]
-        del records[count:]
-        committed = self._committed
-        again = len(committed) - first
-        if again > 0:
-            known = committed[first : first + len(records)]
-            if known != records[:again]:
-                for offset, (record, other) in enumerate(zip(records, known, strict=False), first):
-                    if record is None:
-                        records[offset - first] = other
-                    elif other is not None and other != record:
-                        what = f"record at offset {offset}"
-                        return _differs(self.model, shard, what, record, other)
-                committed[first : first + len(known)] = records[:again]
-            del records[:again]
-        elif again < 0 and shard.is_active:
-            committed += [None] * -again
-            again = 0
-        if again >= 0:
-            committed += records
-        return None
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """A new leader must have everything that was ever committed."""
-        shard = shard_of(step)
-        records = self._read_tail(shard)
-        committed = self._committed
-        if shard.log_end_offset < len(committed):
-            return Finding(
-                f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
-                f"committed was {len(committed)}",
-                {"shard": shard.name},
-            )
-        group_id = self.model.group_id
-        for entered in committed[self._entered :]:
-            if entered is not None and entered.group_id == group_id:
-                _keep_latest(self._latest, entered)
-        # A new leader may not know yet how far the old one had committed.
-        end = self._entered = max(len(committed), shard.high_watermark)
-        latest: dict[RecordKey, Record] = {}
-        for record in records[: len(records) - (shard.log_end_offset - end)]:
-            if record.group_id == group_id:
-                _keep_latest(latest, record)
-        if end > len(committed):  # Committed before anybody looked.
-            self._latest = latest
-            committed += [None] * (end - len(committed))
-        elif latest != self._latest:
-            keys = {*latest, *self._latest}
-            key = min(k for k in keys if latest.get(k) != self._latest.get(k))
-            what = f"committed record of type {key[0]} for {key[2] or key[1]}"
-            return _differs(self.model, shard, what, latest.get(key), self._latest.get(key))
-        return None
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """What a leader drops must not have been committed; a follower's log is judged later."""
-        shard = shard_of(step)
-        first, records = self._tails.pop(shard.name, (shard.log_end_offset, []))
-        if shard.log_end_offset >= first:
-            self._tails[shard.name] = first, records[: shard.log_end_offset - first]
-        elif shard.is_active:
-            return Finding(
-                f"{shard.name} dropped its log from {shard.log_end_offset}; committed was {first}"
-            )
-        return None
-
-    def _read_tail(self, shard: ShardView) -> Sequence[Record]:
-        records = shard.log_records()
-        behind = shard.log_end_offset - shard.high_watermark
-        tail: list[Record | None] = list(records[len(records) - behind :])
-        self._tails[shard.name] = shard.high_watermark, tail
-        return records
 
 
 _WRITES = (
@@ -396,8 +271,8 @@ def _is_brokers_own(response: object) -> bool:
     return any(code in _BROKERS_OWN for code in codes)
 
 
-def _differs(
-    model: ShadowModel, shard: ShardView, what: str, served: object, logged: object
+def differs(
+    model: ModelView, shard: ShardView, what: str, served: object, logged: object
 ) -> Finding:
     what, found, expected = first_difference(what, served, logged, model.name_of)
     return Finding(
@@ -407,7 +282,7 @@ def _differs(
 
 
 def _compare_members(
-    model: ShadowModel, shard: ShardView, group: ConsumerGroup, ledger: GroupLedger
+    model: ModelView, shard: ShardView, group: ConsumerGroup, ledger: GroupLedger
 ) -> Finding | None:
     """Compare what is stored of each member with its records."""
     for member_id in sorted({*group.members, *ledger.members}):
@@ -416,11 +291,11 @@ def _compare_members(
             continue
         what = f"member {member_id}"
         if member is None or entry is None:
-            return _differs(model, shard, what, member, entry)
+            return differs(model, shard, what, member, entry)
         for name, logged in _logged_fields(entry).items():
             if getattr(member, name) != logged:
                 words = f"{name.replace('_', ' ')} of {what}"
-                return _differs(model, shard, words, getattr(member, name), logged)
+                return differs(model, shard, words, getattr(member, name), logged)
     return None
 
 
@@ -479,7 +354,7 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
 
 
 def _replay(
-    model: ShadowModel, live: GroupCoordinator, records: Iterable[Record]
+    model: ModelView, live: GroupCoordinator, records: Iterable[Record]
 ) -> ConsumerGroup | None:
     """The group as a coordinator has it that loads these records; ProtocolBug if it cannot."""
     empty = GroupCoordinator(
@@ -494,20 +369,3 @@ def _replay(
 
 def _no_new_id() -> str:
     raise ProtocolBug("a replay makes no member ids")
-
-
-def _keep_latest(latest: dict[RecordKey, Record], record: Record) -> None:
-    """Enter one record as compaction would: the last of a key counts, tombstones go."""
-    key = _key(record)
-    if record.value is None:
-        latest.pop(key, None)
-    else:
-        latest[key] = record
-
-
-def _key(record: Record) -> RecordKey:
-    if type(record) is OffsetCommit:
-        return record.type_id, record.group_id, record.topic, record.partition
-    if type(record) is ConsumerGroupRegularExpression:
-        return record.type_id, record.group_id, record.regular_expression, -1
-    return record.type_id, record.group_id, getattr(record, "member_id", ""), -1

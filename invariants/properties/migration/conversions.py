@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
-from rebalance_sim.invariants.model.ledger import Change, MemberEntry
+from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -76,24 +76,13 @@ class ConversionKeeps(Property):
         ]
         value = classic[-1].value
         if value is None and epochs:
-            classic_model = self.model.classic.get(shard_of(step).name)
-            former = None if classic_model is None else classic_model.group
-            if former is None or not former.members:
+            former = change.upgraded
+            if former is None:
                 return None
-            self._note_forgotten(change, former)
             return self._judge_upgrade(change, former, epochs) or self._judge_offsets(change)
         if value is not None and change.is_group_removed and value.members:
             return self._judge_downgrade(step, change, value) or self._judge_offsets(change)
         return None
-
-    def _note_forgotten(self, change: Change, former: ClassicGroup) -> None:
-        """What clients own, or are on the point of giving up, and the new group does not know."""
-        for name in self.model.classic_clients:
-            member = self.model.member_of(name)
-            if member is None or member.member_id not in former.members:
-                continue
-            entry = change.ledger.members.get(member.member_id, MemberEntry())
-            self.model.forgotten[member.member_id] = frozenset(member.assigned) - entry.held()
 
     def _judge_upgrade(
         self, change: Change, former: ClassicGroup, epochs: list[int]
@@ -244,14 +233,9 @@ class ConversionUndone(Property):
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """An upgrade failed: its batch is not in the log."""
-        kept = look.classic_model.converted
-        if kept is None or step.kind is not StepKind.LOG_TRUNCATED:
+        kept, group = look.undone, look.group
+        if kept is None:
             return None
-        ledger = self.model.ledger_of(look.shard)
-        if ledger.has_group:
-            return None
-        look.classic_model.converted = None
-        group = look.group
         if group is None:
             return Finding("the classic group is gone, and its conversion was not written")
         found = group.generation_id, sorted(group.members)

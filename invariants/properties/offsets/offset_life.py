@@ -41,36 +41,10 @@ class OffsetsKept(Property):
     violated_by = ("mut-expire-subscribed", "mut-expire-early")
 
     def on_append(self, step: Step) -> Finding | None:
-        """Look at every offset that was deleted, and keep the offset model, if there is one, in
-        step."""
-        shard, group_id = shard_of(step), self.model.group_id
-        gone = [
-            (record.topic, record.partition)
-            for record in step.records
-            if type(record) is OffsetCommit and record.value is None and record.group_id == group_id
-        ]
-        count = len(step.records)
-        offset_model = self.model.offset_models.get(shard.name)
-        if offset_model is None:
-            if not gone:
-                return None
-            offset_model = self.model.open_offset_model(shard, without_last=count)
-        stored = {key: offset_model.newest[key] for key in gone if key in offset_model.newest}
-        offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
+        """Look at every offset that was deleted."""
+        offset_model = self.model.offset_models.get(shard_of(step).name)
+        stored = None if offset_model is None else offset_model.deleted
         return self._judge(step, stored) if stored else None
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """The offset model goes the way of the log."""
-        shard = shard_of(step)
-        offset_model = self.model.offset_models.get(shard.name)
-        if offset_model is not None:
-            offset_model.truncate_to(shard.log_end_offset)
-        return None
-
-    def on_unloaded(self, step: Step) -> Finding | None:
-        """The next time this replica leads its log may be another one."""
-        self.model.offset_models.pop(shard_of(step).name, None)
-        return None
 
     def _judge(self, step: Step, stored: Mapping[OffsetKey, OffsetCommitValue]) -> Finding | None:
         if type(step.request) is DeleteGroupsRequest:
@@ -132,11 +106,8 @@ class GroupGone(Property):
             return Finding(
                 f"{shard.name} deleted the group and left {', '.join(change.left_behind)} behind"
             )
-        # OffsetsKept has entered the offsets of this step already: it is asked first.
         offset_model = self.model.offset_models.get(shard.name)
-        if offset_model is None:
-            offset_model = self.model.open_offset_model(shard)
-        if offset_model.newest:
+        if offset_model is not None and offset_model.newest:
             names = [f"{name}-{number}" for name, number in sorted(offset_model.newest)]
             return Finding(
                 f"{shard.name} deleted the group and left the offsets of {', '.join(names)} behind"
@@ -157,19 +128,15 @@ class FetchShown(Property):
     violated_by = ("mut-reads-uncommitted",)
 
     def on_request(self, step: Step) -> Finding | None:
-        """Compare an immediate answer with the log; others only where somebody keeps the offset
-        model."""
+        """Compare the answer with the log, where the shadow model has its offsets: an immediate
+        answer always, another one only after one of these, or after something was deleted."""
         request = step.request
         if type(request) is not OffsetFetchRequest or step.shard is None:
             return None
         shard = step.shard
         offset_model = self.model.offset_models.get(shard.name)
-        if offset_model is None:
-            if request.require_stable:
-                return None
-            offset_model = self.model.open_offset_model(shard)
         response: OffsetFetchResponse = step.response
-        if response.error_code is not ErrorCode.NONE:
+        if offset_model is None or response.error_code is not ErrorCode.NONE:
             return None
         expected = (
             offset_model.newest

@@ -1,0 +1,261 @@
+"""The shadow model as properties see it: to be read, never to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.classic_model import ClassicModel
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.computations import Computations, is_fit
+from rebalance_sim.invariants.model.config_history import ConfigHistory
+from rebalance_sim.invariants.model.failed_writes import FailedWrites
+from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
+from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.step import ShardView, Step, WorldView
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMember
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import FIRST_VERSION_WITH_TOPIC_IDS
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+_UPGRADE_POLICIES = ("bidirectional", "upgrade")
+
+
+class ModelView:
+    """One ledger for each shard, one entry for each client process, and what depends on the
+    simulated version.
+
+    Of the version's rules only constants are read, never a decision: an oracle must not share the
+    defect that it is to find.
+    """
+
+    view: WorldView
+    group_id: str
+    config: CoordinatorConfig
+    rules: type[MigrationRules]
+    ledgers: Mapping[str, GroupLedger]
+    computations: Computations
+    config_history: ConfigHistory
+    failed_writes: FailedWrites
+    classic: Mapping[str, ClassicModel]
+    """Shard -> the classic group there, where there has been one in this term."""
+    offset_models: Mapping[str, OffsetModel]
+    """Shard -> the offsets in its log, where something has made that worth reading."""
+    clients: Mapping[str, ClientEntry]
+    classic_clients: Mapping[str, ClassicClientEntry]
+    """Clients of the classic protocol, apart from the others."""
+    by_member_id: Mapping[str, ClientEntry]
+    """Member id -> the living client that uses it."""
+    fetchers: Mapping[TopicPartition, Mapping[str, None]]
+    """Partition -> names of the clients that may fetch it."""
+    contested: Mapping[TopicPartition, None]
+    """Partitions that more than one client may fetch."""
+    has_lost_topics: bool
+    """Whether some topic was deleted, or created anew: commits may name what is gone."""
+    topics_changed_ms: int
+    """When some broker last had other topics, or partitions, than before; -1: never."""
+    expelled_unreported_ms: int
+    """When a member was last removed for keeping what its client had never been told of."""
+    forgotten: Mapping[str, frozenset[TopicPartition]]
+    """Member -> what its client owned while it was converted in the middle of a rebalance, and
+    the coordinator did not know of (classic §7.3)."""
+    readmitted: Set[str]
+    """Classic members that a consumer group had removed and let in again under their id,
+    without a word, so that they went on with what they had (classic §7.5)."""
+    unparked: Set[str]
+    """Members of a classic group whose parked requests were answered by a conversion that was
+    refused in the end, so that nobody has armed their sessions (classic §7.3)."""
+    quiet_returns: Set[int]
+    """Generations in which a static member came back, and no rebalance followed: whatever had
+    changed meanwhile goes unnoticed (classic §2.5)."""
+    _leader_epoch: int
+    _recreated: Set[str]
+    _lost_unrevoked: Mapping[str, Set[TopicPartition]]
+    _answered_in_term: Mapping[tuple[str, int], int]
+
+    # -- shards ----------------------------------------------------------------------------
+
+    def ledger_of(self, shard: ShardView) -> GroupLedger:
+        """The ledger of this shard; of one that has none, its log is read for the purpose."""
+        return self.ledgers.get(shard.name) or self._read(shard)
+
+    def _read(self, shard: ShardView) -> GroupLedger:
+        ledger = GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+        ledger.apply(tuple(shard.log_records()))
+        return ledger
+
+    def new_ledger(self) -> GroupLedger:
+        """An empty ledger for this group."""
+        return GroupLedger(group_id=self.group_id, initial_epoch=self.rules.initial_group_epoch)
+
+    @staticmethod
+    def wire_name_of(
+        shard: ShardView,
+        wire_topics: Mapping[str, str],
+        api_version: int,
+        partition: TopicPartition,
+    ) -> str | None:
+        """The name of the topic that a request means, as this broker knows it; None: none."""
+        stands_as = wire_topics.get(partition.topic_id, partition.topic_id)
+        if wire_topics and api_version < FIRST_VERSION_WITH_TOPIC_IDS:
+            return stands_as
+        topic = shard.coordinator.image.by_id.get(stands_as)
+        return None if topic is None else topic.name
+
+    def is_recreated(self, partition: TopicPartition) -> bool:
+        """Whether the name of its topic belongs, or has belonged, to another topic as well."""
+        return partition.topic_id in self._recreated
+
+    def acting_shard(self) -> ShardView | None:
+        """The shard that serves the group. A deposed leader does not, even while nobody else is
+        active: it may hold what was never committed."""
+        shard = self.view.acting_shard()
+        if shard is None or shard.leader_epoch < self._leader_epoch:
+            return None
+        return shard
+
+    def acting_ledger(self) -> GroupLedger | None:
+        """The ledger of the shard that serves the group; None while nobody does."""
+        shard = self.acting_shard()
+        return None if shard is None else self.ledger_of(shard)
+
+    def acting_group(self) -> ConsumerGroup | None:
+        """The group as the shard that serves it has it; None if there is none."""
+        shard = self.acting_shard()
+        return None if shard is None else self.group_in(shard)
+
+    def group_in(self, shard: ShardView) -> ConsumerGroup | None:
+        """The shard's own idea of the group; None if it has none."""
+        return shard.coordinator.groups_of(ConsumerGroup).get(self.group_id)
+
+    def classic_group_in(self, shard: ShardView) -> ClassicGroup | None:
+        """The shard's classic group, one that is more than offsets; None if it has none."""
+        group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
+        return None if group is None or group.is_simple else group
+
+    def has_lost_unrevoked(self, member_id: str, partitions: set[TopicPartition]) -> bool:
+        """Whether the member lost all of these that way, and has got none of them back."""
+        return partitions <= self._lost_unrevoked.get(member_id, set())
+
+    def is_unreported(self, member_id: str, stored: MemberEntry | None) -> bool:
+        """Whether a member is to give up what its client has not been told of, and so has nothing
+        to acknowledge: it was granted in the step of another, and taken away before its own."""
+        entry = self.by_member_id.get(member_id)
+        if entry is None or stored is None or stored.current is None:
+            return False
+        member, pending = entry.member, stored.current.pending_revocation.keys()
+        return (
+            bool(pending)
+            and member.state is ClientState.STABLE
+            and pending.isdisjoint(member.assigned)
+            and pending.isdisjoint(member.target.partitions)
+        )
+
+    @staticmethod
+    def is_heartbeat_success(step: Step) -> bool:
+        """Whether a heartbeat (no leave) was accepted in this step."""
+        return (
+            type(step.request) is ConsumerGroupHeartbeatRequest
+            and step.request.member_epoch >= JOIN_EPOCH
+            and type(step.response) is ConsumerGroupHeartbeatResponse
+            and step.response.error_code is ErrorCode.NONE
+        )
+
+    def member_of(self, client_name: str) -> GroupMember | None:
+        """The machine of a living client, of whatever kind."""
+        entry = self.clients.get(client_name) or self.classic_clients.get(client_name)
+        return None if entry is None else entry.member
+
+    def user_of(self, member_id: str) -> GroupMember | None:
+        """The living client that uses a member id, of whatever kind."""
+        entry = self.by_member_id.get(member_id)
+        if entry is not None:
+            return entry.member
+        members = (entry.member for entry in self.classic_clients.values())
+        return next((m for m in members if m.member_id == member_id), None)
+
+    def has_reused_generation(self, member: GroupMember) -> bool:
+        """Whether a former coordinator gave a classic client the generation it is at, and the
+        acting one has used the number again (classic §8.2)."""
+        shard = self.acting_shard()
+        classic_model = None if shard is None else self.classic.get(shard.name)
+        reported = self._answered_in_term.get((member.member_id, member.member_epoch))
+        if (
+            shard is None
+            or classic_model is None
+            or classic_model.group is None
+            or reported is None
+        ):
+            return False
+        written = classic_model.written.get(member.member_epoch)
+        was_loaded = written is not None and written.end_offset == 0
+        return reported < shard.leader_epoch and not was_loaded
+
+    def has_outlived(self, member_id: str, partition: TopicPartition) -> bool:
+        """Whether a classic client goes on with what it had under an id before this one."""
+        entries = self.classic_clients.values()
+        return any(e.member.member_id == member_id and partition in e.outlived for e in entries)
+
+    def waits_for_one_assignor(self) -> bool:
+        """Whether the only member that could compute a target runs its assignor. How long that
+        takes is the application's own affair, and nobody can take its place."""
+        ledger, shard = self.acting_ledger(), self.acting_shard()
+        chosen = None if shard is None else self.computations.chosen(shard.name)
+        if ledger is None or chosen is None or ledger.group_epoch <= ledger.target_epoch:
+            return False
+        entry = self.by_member_id.get(chosen.member_id)
+        state = entry.member.computing_state if entry else None
+        return state is ComputingState.COMPUTING and not any(
+            is_fit(ledger, member_id)
+            for member_id in ledger.members
+            if member_id != chosen.member_id
+        )
+
+    def can_upgrade(self, shard: ShardView) -> bool:
+        """Whether a member of the consumer protocol would be let into the group as it is."""
+        group = self.classic_group_in(shard)
+        return (
+            group is None
+            or not group.members
+            or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
+        )
+
+    def name_of(self, partition: TopicPartition) -> str:
+        """``orders-7``; the topic id stands in for a topic that is unknown by now."""
+        shard = self.view.acting_shard()
+        topic = shard.coordinator.image.by_id.get(partition.topic_id) if shard else None
+        name = topic.name if topic is not None else partition.topic_id
+        return f"{name}-{partition.partition}"
+
+    def names_of(self, partitions: Iterable[TopicPartition]) -> str:
+        """``[orders-1, orders-7]``, in ascending order."""
+        return f"[{', '.join(self.name_of(partition) for partition in sorted(partitions))}]"
+
+    def target_and_current(self, member: GroupMember) -> str:
+        """What a client was told last, and what it has reconciled; two targets may be alike."""
+        target, current = member.target, member.current
+        if target.partitions == current.partitions:
+            return (
+                f"has reconciled {self.names_of(current.partitions)}, and not answered yet to the "
+                "same target, which it was told again"
+            )
+        return (
+            f"has the target {self.names_of(target.partitions)} and has reconciled "
+            f"{self.names_of(current.partitions)}"
+        )
+
+    def who(self, member_id: str) -> str:
+        """The member id, with the client that uses it where one does."""
+        entry = self.by_member_id.get(member_id)
+        if entry is not None and entry.name != member_id:
+            return f"{entry.name} ({member_id})"
+        return member_id

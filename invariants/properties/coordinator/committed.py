@@ -1,0 +1,164 @@
+"""What is committed stays.
+
+Sources: coordinator §9.3-§9.5, §14.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rebalance_sim.invariants.model.ledger import GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.coordinator.replay import differs
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.protocol.wire.records import ConsumerGroupRegularExpression, OffsetCommit, Record
+
+ORDER = 81
+
+RecordKey = tuple[int, str, str, int]
+"""Type, group, member (or pattern, or topic) and partition of a record: what compaction goes by."""
+
+
+class _Compacted:
+    """A log as compaction would leave it: the last record of a key counts, tombstones go."""
+
+    def __init__(self) -> None:
+        self.records: dict[RecordKey, Record] = {}
+
+    def enter(self, record: Record) -> None:
+        """The next record."""
+        if record.value is None:
+            self.records.pop(_key(record), None)
+        else:
+            self.records[_key(record)] = record
+
+
+def _key(record: Record) -> RecordKey:
+    if type(record) is OffsetCommit:
+        return record.type_id, record.group_id, record.topic, record.partition
+    if type(record) is ConsumerGroupRegularExpression:
+        return record.type_id, record.group_id, record.regular_expression, -1
+    return record.type_id, record.group_id, getattr(record, "member_id", ""), -1
+
+
+class CommittedKept(Property):
+    """coordinator C21. Below a leader's high watermark, compaction may drop what a later record
+    replaced.
+
+    The log may hold records of other groups: they are seen as gaps, and not judged here.
+    """
+
+    id = "log.committed_kept"
+    sentence = "A committed record never disappears, and no offset is committed twice."
+    clauses = ("coordinator C21", "defects S5")
+    violated_by = ("test:lost-commit",)
+    judges_mixed = True
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._committed: list[Record | None] = []
+        """Every record that was ever committed, by offset; None where nobody looked in time, or
+        where another group wrote."""
+        self._latest = _Compacted()
+        """What compaction would keep of the first ``_entered`` of them; caught up with at loads."""
+        self._entered = 0
+        self._tails: dict[str, tuple[int, list[Record | None]]] = {}
+        """Shard -> first offset that was not committed when last seen, and the records from it."""
+
+    def on_append(self, step: Step) -> Finding | None:
+        """Remember what was appended."""
+        shard = shard_of(step)
+        end = shard.log_end_offset
+        tail = self._tails.get(shard.name)
+        if tail is None:
+            tail = self._tails[shard.name] = end - len(step.records), []
+        first, records = tail
+        gap = end - len(step.records) - first - len(records)
+        if gap < 0:
+            self._read_tail(shard)
+            return None
+        if gap:
+            records += [None] * gap
+        records += step.records
+        return None
+
+    def on_committed(self, step: Step) -> Finding | None:
+        """Enter what a leader committed; offsets that were committed before must agree."""
+        shard = shard_of(step)
+        end = shard.high_watermark
+        first, records = self._tails.get(shard.name, (end, []))
+        count = end - first
+        if count <= 0:
+            return None
+        self._tails[shard.name] = end, records[count:]
+        del records[count:]
+        committed = self._committed
+        again = len(committed) - first
+        if again > 0:
+            known = committed[first : first + len(records)]
+            if known != records[:again]:
+                for offset, (record, other) in enumerate(zip(records, known, strict=False), first):
+                    if record is None:
+                        records[offset - first] = other
+                    elif other is not None and other != record:
+                        what = f"record at offset {offset}"
+                        return differs(self.model, shard, what, record, other)
+                committed[first : first + len(known)] = records[:again]
+            del records[:again]
+        elif again < 0 and shard.is_active:
+            committed += [None] * -again
+            again = 0
+        if again >= 0:
+            committed += records
+        return None
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """A new leader must have everything that was ever committed."""
+        shard = shard_of(step)
+        records = self._read_tail(shard)
+        committed = self._committed
+        if shard.log_end_offset < len(committed):
+            return Finding(
+                f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
+                f"committed was {len(committed)}",
+                {"shard": shard.name},
+            )
+        group_id = self.model.group_id
+        for entered in committed[self._entered :]:
+            if entered is not None and entered.group_id == group_id:
+                self._latest.enter(entered)
+        # A new leader may not know yet how far the old one had committed.
+        end = self._entered = max(len(committed), shard.high_watermark)
+        latest = _Compacted()
+        for record in records[: len(records) - (shard.log_end_offset - end)]:
+            if record.group_id == group_id:
+                latest.enter(record)
+        if end > len(committed):  # Committed before anybody looked.
+            self._latest = latest
+            committed += [None] * (end - len(committed))
+        elif latest.records != self._latest.records:
+            found, expected = latest.records, self._latest.records
+            key = min(k for k in {*found, *expected} if found.get(k) != expected.get(k))
+            what = f"committed record of type {key[0]} for {key[2] or key[1]}"
+            return differs(self.model, shard, what, found.get(key), expected.get(key))
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What a leader drops must not have been committed; a follower's log is judged later."""
+        shard = shard_of(step)
+        first, records = self._tails.pop(shard.name, (shard.log_end_offset, []))
+        if shard.log_end_offset >= first:
+            self._tails[shard.name] = first, records[: shard.log_end_offset - first]
+        elif shard.is_active:
+            return Finding(
+                f"{shard.name} dropped its log from {shard.log_end_offset}; committed was {first}"
+            )
+        return None
+
+    def _read_tail(self, shard: ShardView) -> Sequence[Record]:
+        records = shard.log_records()
+        behind = shard.log_end_offset - shard.high_watermark
+        tail: list[Record | None] = list(records[len(records) - behind :])
+        self._tails[shard.name] = shard.high_watermark, tail
+        return records
