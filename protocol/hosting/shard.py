@@ -32,6 +32,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     Continuation,
     Outcome,
     ScheduleTimer,
+    ShardTimer,
 )
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -283,7 +284,7 @@ class Shard:
         except Exception as problem:
             self._listener.escaped(None, key, problem)
             return
-        failure = self.take(outcome, is_atomic=key.kind != "expiry")
+        failure = self.take(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY)
         answer = Answer(None, None, outcome.on_commit)
         if failure is not None:
             if type(failure) is WriteError:

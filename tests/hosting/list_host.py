@@ -12,6 +12,7 @@ from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import ShardListener, Wake
 from rebalance_sim.protocol.hosting.shard import Shard
+from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
@@ -146,6 +147,7 @@ class ListHost:
         return GroupCoordinator(
             config=self._config,
             image=IMAGE,
+            semantics=CORRECT_GROUPS,
             new_member_id=lambda: f"m{next(self._ids)}",
             keeps_history=True,
         )
