@@ -18,8 +18,7 @@ from rebalance_sim.cli.output import say, write_text
 if TYPE_CHECKING:
     from rebalance_sim.conformance.broker_replay import BrokerReplayReport
     from rebalance_sim.conformance.client_replay import ClientReplayReport
-
-__all__ = ["Replayed", "conformance", "replay_trace"]
+    from rebalance_sim.conformance.expected import ExpectedDifference
 
 # What is counted, per kind of trace: how it is called, and the stem of the report's fields.
 BROKER_COUNTS = {"responses": "responses", "log batches": "batches"}
@@ -38,6 +37,7 @@ class Replayed:
     path: Path
     report: BrokerReplayReport | ClientReplayReport
     is_broker_trace: bool
+    expected: ExpectedDifference | None = None
 
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
@@ -56,8 +56,13 @@ class Replayed:
 
     @property
     def verdict(self) -> str:
-        """ok, differs, or needs: nothing was compared, the model lacks something."""
-        if self.report.first_difference is not None:
+        """ok; expected: it differs as is declared beside it; differs: in another way, or not as is
+        declared; needs: nothing was compared, the model lacks something."""
+        difference = self.report.first_difference
+        if self.expected is not None:
+            is_shown = self.expected.is_shown_by(self.counts, difference or "")
+            return "expected" if is_shown else "differs"
+        if difference is not None:
             return "differs"
         compared = sum(total for _, total in self.counts.values())
         return "needs" if self.needs is not None and not compared else "ok"
@@ -69,6 +74,10 @@ class Replayed:
         yield f"{self.verdict:<8} {self.path!s:<{width}}  {'; '.join(what)}"
         for line in (self.report.first_difference or "").splitlines():
             yield f"         {line}"
+        if self.expected is not None:
+            declared = f"{self.expected.reason} ({self.expected.source})"
+            is_shown = self.verdict == "expected"
+            yield f"         {'expected' if is_shown else 'not as declared'}: {declared}"
 
 
 def conformance(
@@ -95,16 +104,18 @@ def replay_trace(path: Path) -> Replayed:
     """Replay one trace file, of whichever kind. Raises TraceError or BadInput."""
     from rebalance_sim.conformance.broker_replay import replay_broker_trace
     from rebalance_sim.conformance.broker_trace import load_broker_trace, read_json
+    from rebalance_sim.conformance.expected import load_expected
 
     keys = read_json(path).keys()
+    expected = load_expected(path)
     if "events" in keys:
         from rebalance_sim.conformance.client_replay import load_client_trace, replay_client_trace
 
         client = replay_client_trace(load_client_trace(path))
-        return Replayed(path=path, report=client, is_broker_trace=False)
+        return Replayed(path=path, report=client, is_broker_trace=False, expected=expected)
     if "steps" in keys:
         broker = replay_broker_trace(load_broker_trace(path))
-        return Replayed(path=path, report=broker, is_broker_trace=True)
+        return Replayed(path=path, report=broker, is_broker_trace=True, expected=expected)
     raise BadInput(f"{path} is no trace: it has neither 'steps' (a broker) nor 'events' (a client)")
 
 
@@ -146,6 +157,7 @@ def _as_json(rows: Sequence[Replayed]) -> dict[str, Any]:
                 "verdict": row.verdict,
                 **row.report.to_dict(),
                 "needs": row.needs,
+                "expected": None if row.expected is None else row.expected.reason,
             }
             for row in rows
         ],

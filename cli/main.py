@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
+from rebalance_sim import __version__
 from rebalance_sim.cli.compare import compare
 from rebalance_sim.cli.conformance import conformance
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from rebalance_sim.cli.generate import generate
-from rebalance_sim.cli.output import stderr
+from rebalance_sim.cli.output import say, stderr
 from rebalance_sim.cli.profiles import profiles
 from rebalance_sim.cli.replay import replay
 from rebalance_sim.cli.run import run
@@ -23,8 +25,6 @@ from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 
-__all__ = ["app", "invoke", "main"]
-
 app = typer.Typer(
     name="rebalance-sim",
     help="Simulate Kafka's consumer rebalance protocols under faults.",
@@ -32,6 +32,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"rebalance-sim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 for command in (run, sweep, compare, shrink, replay, conformance, generate, profiles):
     app.command()(command)
 

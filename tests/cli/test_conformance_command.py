@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Outcome
@@ -46,6 +47,49 @@ def test_a_difference_is_shown_in_full_and_is_exit_code_1(call: Call, traces: Pa
     assert "responses 26/27" in lines[1]
     assert '"member_epoch": 99' in out and '"member_epoch": 3' in out
     assert lines[-1] == "responses 53/54, log batches 28/28"
+
+
+EXPECTED = """
+missing = {{ responses = {count} }}
+difference = "{difference}"
+reason = "the copy was altered"
+source = "this test"
+"""
+
+
+def declare(call: Call, traces: Path, *, count: int = 1, difference: str = "") -> None:
+    """Declare the difference of the altered copy: as it shows, unless something else is given."""
+    shown = call("conformance", traces).out.splitlines()[2].strip()[:12]
+    text = EXPECTED.format(count=count, difference=difference or shown)
+    (traces / "deeper" / "b_altered.expected.toml").write_text(text)
+
+
+def test_a_difference_that_is_declared_beside_its_trace_is_expected(
+    call: Call, traces: Path
+) -> None:
+    declare(call, traces)
+    code, out, _ = call("conformance", traces)
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[1].startswith("expected ")
+    assert "         expected: the copy was altered (this test)" in lines
+
+
+@pytest.mark.parametrize("otherwise", [{"count": 2}, {"difference": "another one"}])
+def test_a_declared_difference_that_does_not_show_is_a_difference(
+    call: Call, traces: Path, otherwise: dict[str, Any]
+) -> None:
+    declare(call, traces, **otherwise)
+    code, out, _ = call("conformance", traces)
+    assert code == 1
+    assert "not as declared: the copy was altered (this test)" in out
+
+
+def test_a_declaration_that_lacks_its_reason_is_refused(call: Call, traces: Path) -> None:
+    (traces / "deeper" / "a_basic.expected.toml").write_text("missing = { responses = 1 }")
+    code, _, err = call("conformance", traces)
+    assert code == 2
+    assert "a_basic.expected.toml: give difference, missing, reason, source" in err
 
 
 def test_the_json_file_says_the_same(call: Call, traces: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
+import rebalance_sim
 from rebalance_sim.cli.run import describe
 from rebalance_sim.scenarios import PROFILES, RunResult, ViolationRow, dump_scenario
 from rebalance_sim.scenarios.defects import defect_scenario
@@ -17,6 +18,10 @@ from rebalance_sim.scenarios.defects import defect_scenario
 Call = Callable[..., Outcome]
 
 SEED = ("--profile", "calm", "--seed", 1)
+
+
+def test_the_version_is_that_of_the_package(call: Call) -> None:
+    assert call("--version").out == f"rebalance-sim {rebalance_sim.__version__}\n"
 
 
 def test_profiles_are_listed_with_what_they_are(call: Call) -> None:
