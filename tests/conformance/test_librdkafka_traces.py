@@ -27,10 +27,12 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_rebala
     ClassicRebalance,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_joining import Joining
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_core import (
+    LibrdkafkaConsumerCore,
+)
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
@@ -308,7 +310,7 @@ def _full_after_a_late_answer(on_lost: Callable[..., None]) -> Callable[..., Non
             "response_delayed",
         ),
         (Heartbeats, "_look_again", _nothing, "response_lost_steady"),
-        (LibrdkafkaCore, "expedite_heartbeat", _nothing, "subscription_change"),
+        (LibrdkafkaConsumerCore, "expedite_heartbeat", _nothing, "subscription_change"),
         (CoordinatorLink, "mark_dead", _nothing, "response_lost_commit_before_revocation"),
         (PollWatch, "switch", _nothing, "poll_paused"),
         (Heartbeats, "send_leave", _nothing, "join_consume_close"),

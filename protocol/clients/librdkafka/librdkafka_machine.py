@@ -70,17 +70,6 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     watches_connection: ClassVar[bool] = True
     commits_without_poll: ClassVar[bool] = True
 
-    __slots__ = (
-        "_answers",
-        "_application",
-        "_assignment",
-        "_commits",
-        "_link",
-        "_polls",
-        "_rebalance",
-        "_requests",
-    )
-
     _rebalance: Rebalance
     _requests: GroupRequests
 
@@ -93,8 +82,6 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         retry_jitter: Callable[[], float] | None = None,
         now_ms: int,
     ) -> None:
-        """Make the parts that both protocols have alike; ``_rebalance`` and ``_requests`` are to be
-        made by the protocol's own machine."""
         super().__init__(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
         self._application = Application(
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
@@ -107,11 +94,14 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         self._link.on_up = self._on_up
         self._link.on_cut = self._on_cut
         self._commits.on_all_over = self._assignment.serve
-
-    def _connect_rebalance(self) -> None:
-        """Let the parts that both protocols have alike know the one that has just been made."""
+        self._rebalance, self._requests = self._make_group_parts()
         self._assignment.on_done = self._rebalance.on_assignment_done
         self._rebalance.watch_polls = self._polls.switch
+        self._polls.on_expired = self._rebalance.on_polls_missed
+
+    def _make_group_parts(self) -> tuple[Rebalance, GroupRequests]:
+        """The parts that the protocols do not have alike."""
+        raise NotImplementedError
 
     # --- events -----------------------------------------------------------------------------------
 
@@ -168,7 +158,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     def _on_polling_resumed(self, event: events.PollingResumed) -> None:
         self._application.set_polling(True)
-        self._polls.on_poll()
+        self._on_poll_event()
 
     def _on_subscribe(self, event: events.Subscribe) -> None:
         if event.matches_locally:

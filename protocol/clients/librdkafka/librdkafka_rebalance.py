@@ -8,20 +8,17 @@ whatever state the member is by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
-from rebalance_sim.protocol.clients.common.effects import RequestMetadata
 from rebalance_sim.protocol.clients.common.events import Subscribe
-from rebalance_sim.protocol.clients.common.values import CallbackKind, LocalAssignment
+from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-__all__ = ["Rebalance"]
 
 _J = JoinState
 _NOTHING: frozenset[TopicPartition] = frozenset()
@@ -43,8 +40,6 @@ class Rebalance:
         "_open_calls",
         "_rejoins",
         "_to_assign",
-        "_topic_names",
-        "_waits_for_names",
         "send_leave",
         "watch_polls",
     )
@@ -65,8 +60,6 @@ class Rebalance:
         self._rejoins = False  # after the unassignment under way
         self._open_calls = 0  # callbacks that have been asked for and have not returned
         self._next_subscription: Subscribe | None = None
-        self._topic_names: Mapping[str, str] = {}
-        self._waits_for_names = False
         self.send_leave: Callable[[], None] = _nothing
         self.watch_polls: Callable[[bool], None] = _ignore
 
@@ -75,66 +68,18 @@ class Rebalance:
         """Whether partitions are being taken over or given up."""
         return self._core.join_state.is_in_between or self._to_assign is not None or self._rejoins
 
-    # --- received assignments ---------------------------------------------------------------------
+    # --- callbacks --------------------------------------------------------------------------------
 
-    def on_names_known(self, topic_names: Mapping[str, str]) -> None:
-        """The client's metadata has been refreshed."""
-        self._topic_names = topic_names
-        if self._waits_for_names and self._core.next_target is not None:
-            self._waits_for_names = False
-            self._begin_next()
-
-    def look_at_next_target(self) -> None:
-        """A good answer has come, and a received assignment waits: begin it, or ask for names."""
-        target = self._core.next_target
-        if target is None:
-            return
-        if not self._core.subscription.exists:
-            self._core.next_target = None  # it has left while the heartbeat was in flight
-            self._core.note_assignments()
-        elif self._resolved(target.partitions) == target.partitions:
-            self._begin_next()
-        else:
-            self._waits_for_names = True
-            self._core.effects.append(RequestMetadata())
-
-    def _resolved(self, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """The part whose topics have a name; what is owned keeps the name that it has."""
-        owned = {partition.topic_id for partition in self._core.acked.partitions}
-        return frozenset(
-            p for p in partitions if p.topic_id in self._topic_names or p.topic_id in owned
-        )
-
-    def _begin_next(self) -> None:
-        """Take over what is known of the received assignment, if nothing else is under way."""
-        core = self._core
-        target = core.next_target
-        if target is None or core.waits_for_ack:
-            return
-        resolved = self._resolved(target.partitions)
-        is_complete = resolved == target.partitions
-        is_news = resolved != core.handled.partitions
-        if is_news and core.join_state not in (_J.INIT, _J.STEADY):
-            return
-        if is_complete:
-            core.next_target = None
-        if is_news:
-            core.waits_for_ack = True
-            core.reconciling = LocalAssignment(target.local_epoch, resolved)
-        core.note_assignments()
-        if is_news:
-            self._take_over(resolved)
-
-    def _take_over(self, target: frozenset[TopicPartition]) -> None:
+    def _hand_over(self, target: frozenset[TopicPartition], *, rejoins: bool) -> None:
+        """Revoke what is not in ``target``, then assign what is new there; ``rejoins``: if anything
+        is revoked, the member joins again after that."""
         added = target - self._group_assignment
         revoked = self._group_assignment - target
         if revoked:
             self._to_assign = added
-            self._call_back(CallbackKind.REVOKED, revoked, rejoins=False)
+            self._call_back(CallbackKind.REVOKED, revoked, rejoins=rejoins)
         else:
             self._call_back(CallbackKind.ASSIGNED, added, rejoins=False)
-
-    # --- callbacks --------------------------------------------------------------------------------
 
     def _call_back(
         self, kind: CallbackKind, partitions: frozenset[TopicPartition], *, rejoins: bool
@@ -230,16 +175,17 @@ class Rebalance:
         elif state is _J.WAIT_INCR_UNASSIGN_TO_COMPLETE:
             self._after_unassignment()
         elif state is _J.INIT or state is _J.STEADY:
-            if state is _J.STEADY and core.must_rejoin:
-                return  # What is left has to be given up before a leave.
             has_left = self._leave_if_wanted()
             if core.is_terminating:
                 return
             if state is _J.STEADY and self._rejoins:
                 self._rejoins = False
                 self._rejoin()
-            elif not has_left and (state is _J.INIT or core.waits_for_ack):
-                core.expedite_heartbeat()
+            elif not has_left:
+                self._on_rest()
+
+    def _on_rest(self) -> None:
+        """Nothing is left to be taken over or given up, and the member stays."""
 
     def _after_unassignment(self) -> None:
         core = self._core
@@ -298,27 +244,32 @@ class Rebalance:
         if not self._core.will_leave:
             self.apply_next_subscription()
 
-    def apply_next_subscription(self) -> None:
-        """Apply a subscription that has waited."""
+    def apply_next_subscription(self) -> bool:
+        """Heed a subscription that has waited. Whether there was one."""
         event, self._next_subscription = self._next_subscription, None
         if event is None or self._core.is_terminating:
-            return
+            return False
         self._core.subscription.subscribe(event)
-        self._core.has_new_subscription = True
         self._core.change_count += 1
         self._core.expedite_heartbeat()
+        return True
 
     def unsubscribe(self) -> None:
-        """Leave, once everything is given up; a member that rejoins has nothing to leave."""
+        """Leave, once everything is given up."""
         core = self._core
         self.watch_polls(False)
         core.subscription.cancel()
         self._next_subscription = None
-        if core.must_rejoin or core.is_rejoining or core.member_epoch <= 0 or core.will_leave:
-            return
-        core.poll_expired = False
-        core.leave_when_unassigned()
-        self.give_up_and_rejoin(is_lost=False)
+        if not core.will_leave and self._begins_to_leave():
+            self.give_up_and_rejoin(is_lost=False)
+
+    def _begins_to_leave(self) -> bool:
+        """Note that a leave is due, if the group knows the member. Whether it gives up all."""
+        raise NotImplementedError
+
+    def on_polls_missed(self) -> None:
+        """The application has been away from ``poll`` for too long."""
+        raise NotImplementedError
 
     def _leave_if_wanted(self) -> bool:
         """Send the leave if it has waited for this. Whether it had."""
@@ -343,7 +294,6 @@ class Rebalance:
         """``close``: give up everything, leave, and then nothing."""
         core = self._core
         core.is_terminating = True
-        core.must_rejoin = core.is_rejoining = False
         if core.subscription.exists or self._next_subscription is not None:
             self.unsubscribe()
         if not core.join_state.waits_for_application:

@@ -11,27 +11,19 @@ from collections.abc import Callable
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 
-__all__ = ["POLL_CHECK_INTERVAL_MS", "PollWatch"]
-
 POLL_CHECK_INTERVAL_MS = 500
 """How often the timer is looked at, counted from the last assigned callback."""
 
 
 class PollWatch:
-    """Notices that an application has stayed away from ``poll`` for too long.
-
-    ``on_expired`` is called then; by itself the member leaves when all is given up, for which it
-    waits for the application.
-    """
-
-    __slots__ = ("_application", "_core", "_is_on", "_since_ms", "on_expired")
+    """Notices that an application has stayed away from ``poll`` for too long: ``on_expired``."""
 
     def __init__(self, core: LibrdkafkaCore, application: Application) -> None:
         self._core = core
         self._application = application
         self._is_on = False
         self._since_ms = 0
-        self.on_expired: Callable[[], None] = self._leave_later
+        self.on_expired: Callable[[], None] = _nothing
 
     def switch(self, is_on: bool) -> None:
         """Begin to watch, anew if need be, or stop."""
@@ -63,8 +55,7 @@ class PollWatch:
         if deadline_ms is None or core.now_ms < deadline_ms:
             return
         self._is_on = False
-        core.has_missed_polls = core.waits_for_poll = True
-        core.poll_expired = True
+        core.has_missed_polls = core.poll_expired = True
         away_ms = core.now_ms - self._application.last_poll_at_ms
         self._application.queue_error(
             None,
@@ -72,15 +63,11 @@ class PollWatch:
         )
         self.on_expired()
 
-    def _leave_later(self) -> None:
-        """All but the end of heartbeats, the leave too, waits for the application."""
-        core = self._core
-        core.must_rejoin = True
-        core.leave_when_unassigned()
-        core.expedite_heartbeat()
-
     def on_poll(self) -> None:
         """The application is back."""
-        self._core.waits_for_poll = False
         if self._core.has_missed_polls:
             self._core.expedite_heartbeat()
+
+
+def _nothing() -> None:
+    """Until somebody listens."""

@@ -5,11 +5,9 @@ Source: client §10.1; classic §2-§4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common import events
-from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import RequestMetadata, ResetPositions
@@ -62,37 +60,18 @@ class LibrdkafkaClassicMember(LibrdkafkaClassicCore):
 
     kind: ClassVar[str] = "librdkafka-classic"
 
-    __slots__ = ("_catalogue",)
-
     _rebalance: ClassicRebalance
     _requests: _Requests
 
-    def __init__(
-        self,
-        *,
-        config: ClassicConsumerConfig,
-        jitter: Callable[[], float] = lambda: 0.0,
-        retry_jitter: Callable[[], float] | None = None,
-        now_ms: int,
-    ) -> None:
-        super().__init__(config=config, jitter=jitter, retry_jitter=retry_jitter, now_ms=now_ms)
+    def _make_group_parts(self) -> tuple[ClassicRebalance, _Requests]:
         rebalance = ClassicRebalance(self, self._application, self._assignment, self._link)
-        self._rebalance = rebalance
         self._catalogue = TopicCatalogue(SeenNames(self, lambda: rebalance.owned))
         self._assignment.without_id = self._catalogue.without_id
-        heartbeats = ClassicHeartbeats(self, self._link, rebalance)
         joining = Joining(
-            self,
-            self._application,
-            self._link,
-            rebalance,
-            self._polls,
-            self._catalogue,
+            self, self._application, self._link, rebalance, self._polls, self._catalogue
         )
-        self._requests = _Requests(heartbeats, joining)
-        self._connect_rebalance()
         rebalance.send_leave = joining.send_leave
-        self._polls.on_expired = rebalance.on_polls_missed
+        return rebalance, _Requests(ClassicHeartbeats(self, self._link, rebalance), joining)
 
     def _on_membership_lost(self, error_code: ErrorCode) -> None:
         """A commit was refused; one that joins already has learnt of it by other ways."""

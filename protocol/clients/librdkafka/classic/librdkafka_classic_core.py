@@ -27,8 +27,6 @@ from rebalance_sim.protocol.wire.embedded import NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["LibrdkafkaClassicCore"]
-
 _S = ClientState
 _JOINING = (JoinState.WAIT_METADATA, JoinState.WAIT_JOIN, JoinState.WAIT_SYNC)
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
@@ -42,15 +40,6 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
     config: ClassicConsumerConfig
     join_transitions: ClassVar[Mapping[JoinState, frozenset[JoinState]]] = (
         LEGAL_CLASSIC_JOIN_TRANSITIONS
-    )
-
-    __slots__ = (
-        "generation_id",
-        "join_due_ms",
-        "last_assigned",
-        "last_assigned_generation_id",
-        "received",
-        "session_due_ms",
     )
 
     def __init__(
@@ -95,11 +84,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
 
     def forget_membership(self) -> None:
         """Before a member joins again, or has left; who it is it keeps, unless that was lost."""
-        self.has_new_subscription = False
         self.note_assignments()
-
-    def expedite_heartbeat(self) -> None:
-        """Heartbeats of this protocol keep to their interval."""
 
     # --- commits ----------------------------------------------------------------------------------
 

@@ -23,15 +23,11 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinStat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["ClassicRebalance"]
-
 _J = JoinState
 
 
 class ClassicRebalance(Rebalance):
     """Drives the join state; see ``Rebalance``."""
-
-    __slots__ = ("_matched", "_renamed")
 
     _core: LibrdkafkaClassicCore
 
@@ -82,13 +78,7 @@ class ClassicRebalance(Rebalance):
         """A SyncGroup was answered with this."""
         self._core.received = target
         self._core.note_assignments()
-        added = target - self._group_assignment
-        revoked = self._group_assignment - target
-        if revoked:
-            self._to_assign = added
-            self._call_back(CallbackKind.REVOKED, revoked, rejoins=True)
-        else:
-            self._call_back(CallbackKind.ASSIGNED, added, rejoins=False)
+        self._hand_over(target, rejoins=True)
 
     # --- topics that stand for other ids than before ----------------------------------------------
 
@@ -155,13 +145,12 @@ class ClassicRebalance(Rebalance):
         self._matched = frozenset() if event.matches_locally else None
         super().subscribe(event)
 
-    def apply_next_subscription(self) -> None:
-        """See ``Rebalance``."""
-        is_news = self._next_subscription is not None
-        super().apply_next_subscription()
-        subscription = self._core.subscription
-        if is_news and self._matched is not None and subscription.exists:
-            subscription.topic_names = self._matched
+    def apply_next_subscription(self) -> bool:
+        """See ``Rebalance``; a pattern matches what is known by then."""
+        is_news = super().apply_next_subscription()
+        if is_news and self._matched is not None:
+            self._core.subscription.topic_names = self._matched
+        return is_news
 
     # --- failures, and the end --------------------------------------------------------------------
 
@@ -182,18 +171,18 @@ class ClassicRebalance(Rebalance):
         self.give_up_and_rejoin(is_lost=True)
 
     def unsubscribe(self) -> None:
-        """Leave, once everything is given up. A static member that closes does not leave."""
+        """See ``Rebalance``."""
+        self._matched = None
+        super().unsubscribe()
+
+    def _begins_to_leave(self) -> bool:
+        """A static member that closes does not leave, and gives up all the same."""
         core = self._core
-        self.watch_polls(False)
-        core.subscription.cancel()
-        self._matched = self._next_subscription = None
-        if core.will_leave:
-            return
         core.poll_expired = False
         stays = core.is_terminating and core.config.group_instance_id is not None
         if core.member_id and not stays:
             core.leave_when_unassigned()
-        self.give_up_and_rejoin(is_lost=False)
+        return True
 
 
 def _renamed(

@@ -5,49 +5,37 @@ Source: client §10.1, over client §1-§8.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar
 
 from rebalance_sim.protocol.clients.common import events
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_core import (
+    LibrdkafkaConsumerCore,
+)
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_rebalance import (
+    ConsumerRebalance,
+)
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_heartbeats import Heartbeats
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 
 
-class LibrdkafkaMember(LibrdkafkaMachine):
+class LibrdkafkaMember(LibrdkafkaConsumerCore):
     """One consumer process that speaks the consumer protocol: see ``LibrdkafkaMachine``."""
 
     kind: ClassVar[str] = "librdkafka"
 
-    __slots__ = ()
+    _rebalance: ConsumerRebalance
 
-    _requests: Heartbeats
-
-    def __init__(
-        self,
-        *,
-        config: ConsumerConfig,
-        member_id: str,
-        jitter: Callable[[], float] = lambda: 0.0,
-        retry_jitter: Callable[[], float] | None = None,
-        now_ms: int,
-    ) -> None:
-        super().__init__(
-            config=config,
-            member_id=member_id,
-            jitter=jitter,
-            retry_jitter=retry_jitter,
-            now_ms=now_ms,
-        )
-        self._rebalance = Rebalance(self, self._application, self._assignment, self._link)
-        self._requests = Heartbeats(
-            self, config, self._application, self._link, self._rebalance, self._polls
-        )
-        self._connect_rebalance()
-        self._rebalance.send_leave = self._requests.send_leave
+    def _make_group_parts(self) -> tuple[ConsumerRebalance, Heartbeats]:
+        rebalance = ConsumerRebalance(self, self._application, self._assignment, self._link)
+        heartbeats = Heartbeats(self, self._application, self._link, rebalance, self._polls)
+        rebalance.send_leave = heartbeats.send_leave
+        return rebalance, heartbeats
 
     # --- events -----------------------------------------------------------------------------------
+
+    def _on_poll_event(self) -> None:
+        """The application is back."""
+        self.waits_for_poll = False
+        super()._on_poll_event()
 
     def _on_metadata_known(self, event: events.MetadataKnown) -> None:
         self.topic_names.update(event.topic_names)

@@ -9,13 +9,16 @@ from __future__ import annotations
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
-from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_core import (
+    LibrdkafkaConsumerCore,
+)
+from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_rebalance import (
+    ConsumerRebalance,
+)
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -42,7 +45,6 @@ class Heartbeats:
 
     __slots__ = (
         "_application",
-        "_config",
         "_core",
         "_link",
         "_polls",
@@ -54,15 +56,13 @@ class Heartbeats:
 
     def __init__(
         self,
-        core: LibrdkafkaCore,
-        config: ConsumerConfig,
+        core: LibrdkafkaConsumerCore,
         application: Application,
         link: CoordinatorLink,
-        rebalance: Rebalance,
+        rebalance: ConsumerRebalance,
         polls: PollWatch,
     ) -> None:
         self._core = core
-        self._config = config
         self._application = application
         self._link = link
         self._rebalance = rebalance
@@ -157,7 +157,8 @@ class Heartbeats:
     # --- what -------------------------------------------------------------------------------------
 
     def _build(self, *, is_full: bool, is_ack: bool) -> ConsumerGroupHeartbeatRequest:
-        core, config = self._core, self._config
+        core = self._core
+        config = core.config
         if core.has_new_subscription and not self._rebalance.is_running:
             core.has_new_subscription = False
             core.is_sending_subscription = True
