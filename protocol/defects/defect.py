@@ -12,11 +12,12 @@ class Defect:
     """A real bug of history, or a mutant, that can be switched on by its id.
 
     ``rules`` are put in front of the rules class that each of them derives from, the last one
-    foremost. ``component`` is the machine that is wrong, ``source`` the report, and ``versions``
-    the releases that had it (empty for a mutant). ``properties`` are rows of the reference such as
-    ``defects S1``; a run of the scenario of this id violates a property of one of them. Where no
-    property is violated, ``measured`` names the metric that the defect makes larger; where nothing
-    shows at all, ``unobserved`` says why, and there is no scenario.
+    foremost. ``component`` is the machine that is wrong, ``source`` the report (empty where the id
+    names it, and for a mutant), and ``versions`` the releases that had it (empty for a mutant).
+    ``properties`` are rows of the reference such as ``defects S1``; a run of the scenario of this
+    id violates a property of one of them. Where no property is violated, ``measured`` names the
+    metric that the defect makes larger; where nothing shows at all, ``unobserved`` says why, and
+    there is no scenario.
 
     Raises ValueError for an unknown component, and without rules.
     """
@@ -24,8 +25,8 @@ class Defect:
     id: str
     title: str
     component: str
-    source: str
     rules: tuple[type, ...]
+    source: str = ""
     versions: str = ""
     properties: tuple[str, ...] = ()
     measured: str = ""

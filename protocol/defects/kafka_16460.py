@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="KAFKA-16460",
     title="Partitions are marked for revocation only after the commit",
     component="client",
-    source="KAFKA-16460",
     versions="before November 2024",
     rules=(CommitThenMark,),
     properties=("defects S4",),

@@ -29,7 +29,6 @@ DEFECT = Defect(
     id="KAFKA-16930",
     title="Member without subscription breaks the computation",
     component="assignor",
-    source="KAFKA-16930",
     versions="3.8 candidate line; fixed in 3.8",
     rules=(FailsOnEmptySubscription,),
     properties=("defects L1", "defects L2"),

@@ -62,7 +62,6 @@ DEFECT = Defect(
     id="KAFKA-16944",
     title="Sticky server-side range breaks co-partitioning",
     component="assignor",
-    source="KAFKA-16944",
     versions="3.7 - 3.8; rewritten in 3.9",
     rules=(StickyRange,),
     properties=("defects S8",),

@@ -15,7 +15,6 @@ DEFECT = Defect(
     id="KAFKA-16973",
     title="Read-only answers released before loaded state is committed",
     component="broker",
-    source="KAFKA-16973",
     versions="3.7 - 3.8; fixed in 3.9",
     rules=(TrustsLoadedTail,),
     properties=("defects S5", "defects S3"),

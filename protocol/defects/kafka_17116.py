@@ -20,7 +20,6 @@ DEFECT = Defect(
     id="KAFKA-17116",
     title="First heartbeat without a member id leaves a ghost when its answer is lost",
     component="client",
-    source="KAFKA-17116",
     versions="before KIP-1082",
     rules=(IdFromCoordinator,),
     properties=("defects S7",),

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="KAFKA-18160",
     title="Partition is never fetched after a failed assigned callback",
     component="client",
-    source="KAFKA-18160",
     rules=(MutePartition,),
     properties=("defects L2",),
 )

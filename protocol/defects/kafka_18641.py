@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="KAFKA-18641",
     title="Reconciliation and automatic commits do not wait for a poll",
     component="client",
-    source="KAFKA-18641",
     versions="before 2025",
     rules=(ReconcilesAnytime,),
     properties=("defects S4",),

@@ -7,8 +7,14 @@ join in ascending id.
 from __future__ import annotations
 
 from rebalance_sim.protocol.assignors.server.uniform import UniformAssignor
-from rebalance_sim.protocol.assignors.server.uniform_homogeneous import extra_goes_to_first
 from rebalance_sim.protocol.defects.defect import Defect
+
+
+def extra_goes_to_first(
+    *, held_count: int, base: int, extras_left_count: int, members_left_count: int
+) -> bool:
+    """assignors §5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
+    return True
 
 
 class MovesExtraToFirst(UniformAssignor):
@@ -19,7 +25,6 @@ DEFECT = Defect(
     id="KAFKA-18688",
     title="Balanced assignment is reshuffled",
     component="assignor",
-    source="KAFKA-18688",
     versions="4.0 (uniform, homogeneous); fixed in 4.0.x/4.1",
     rules=(MovesExtraToFirst,),
     properties=("defects S8", "defects L7"),

@@ -15,7 +15,6 @@ DEFECT = Defect(
     id="KAFKA-18931",
     title="Session timers not armed after load",
     component="broker",
-    source="KAFKA-18931",
     versions="4.0 share groups; fixed in 4.1 (consumer groups arm them since the first release)",
     rules=(NoSessionTimersAfterLoad,),
     properties=("defects L3", "defects L2"),

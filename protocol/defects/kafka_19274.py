@@ -15,7 +15,6 @@ DEFECT = Defect(
     id="KAFKA-19274",
     title="Unload ignored, zombie coordinator keeps serving",
     component="broker",
-    source="KAFKA-19274",
     versions="4.0; fixed in 4.0.x/4.1",
     rules=(IgnoresResignation,),
     properties=("defects S5",),

@@ -18,7 +18,6 @@ DEFECT = Defect(
     id="KAFKA-19449",
     title="What a member itself gives up counts as held by another",
     component="coordinator",
-    source="KAFKA-19449",
     versions="gone in 4.1.2",
     rules=(OwnPendingIsBusy,),
     properties=("defects L7",),

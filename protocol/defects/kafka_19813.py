@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="KAFKA-19813",
     title="Jitter of the heartbeat's backoff has the size of max.poll.interval.ms",
     component="client",
-    source="KAFKA-19813",
     versions="4.1.2; gone in 4.3.1",
     rules=(WildJitter,),
     properties=("defects L4",),

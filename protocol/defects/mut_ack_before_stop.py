@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="mut-ack-before-stop",
     title="Acknowledge first, stop later",
     component="client",
-    source="mutant",
     rules=(CommitThenMark, AcknowledgesBeforeStop),
     properties=("defects S1", "defects S4"),
 )

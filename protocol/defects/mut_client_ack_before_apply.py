@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-ack-before-apply",
     title="The ack overtakes the taking over of the new set",
     component="client",
-    source="mutant",
     rules=(AcknowledgesBeforeApply,),
     properties=("client C7",),
 )

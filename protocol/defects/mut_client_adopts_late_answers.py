@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="mut-client-adopts-late-answers",
     title="Answers count in every state",
     component="client",
-    source="mutant",
     rules=(AdoptsLateAnswers,),
     properties=("client C2",),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-clears-id-on-fence",
     title="A fenced member forgets its id",
     component="client",
-    source="mutant",
     rules=(ClearsIdOnFence,),
     properties=("client C5",),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-commits-released",
     title="Automatic commits still hold partitions that were given up",
     component="client",
-    source="mutant",
     rules=(CommitsReleased,),
     properties=("client C24", "defects S4"),
 )

@@ -18,7 +18,6 @@ DEFECT = Defect(
     id="mut-client-commits-undelivered",
     title="The position of a record that is still to be delivered is committed",
     component="client",
-    source="mutant",
     rules=(CommitsUndelivered,),
     properties=("client C23", "defects S4"),
 )

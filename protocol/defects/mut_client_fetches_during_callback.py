@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="mut-client-fetches-during-callback",
     title="Added partitions are fetched before onPartitionsAssigned has returned",
     component="client",
-    source="mutant",
     rules=(FetchesDuringCallback,),
     properties=("client C11",),
 )

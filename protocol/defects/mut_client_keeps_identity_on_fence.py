@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-keeps-identity-on-fence",
     title="A fenced member goes on signing its commits",
     component="client",
-    source="mutant",
     rules=(KeepsIdentityOnFence,),
     properties=("client C4",),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-keeps-leave-epoch",
     title="The epoch of a leave is not reset when the member joins again",
     component="client",
-    source="mutant",
     rules=(KeepsLeaveEpoch,),
     properties=("client C2", "client C21"),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-keeps-sent-fields",
     title="After a failure the next heartbeat repeats nothing",
     component="client",
-    source="mutant",
     rules=(KeepsSentFields,),
     properties=("client C18",),
 )

@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="mut-client-leave-needs-success",
     title="A failed leave heartbeat does not complete ``unsubscribe`` or ``close``",
     component="client",
-    source="mutant",
     rules=(LeaveNeedsSuccess,),
     properties=("client C28",),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-rejoins-before-lost",
     title="A fenced member joins again before its partitions are given up",
     component="client",
-    source="mutant",
     rules=(RejoinsBeforeLost,),
     properties=("client C6", "client C9"),
 )

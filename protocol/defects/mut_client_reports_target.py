@@ -19,7 +19,6 @@ DEFECT = Defect(
     id="mut-client-reports-target",
     title="Heartbeats report the target as owned",
     component="client",
-    source="mutant",
     rules=(ReportsTarget,),
     properties=("client C10", "client C9"),
 )

@@ -18,7 +18,6 @@ DEFECT = Defect(
     id="mut-client-revokes-on-fence",
     title="OnPartitionsRevoked, instead of onPartitionsLost, runs after a fence",
     component="client",
-    source="mutant",
     rules=(RevokesOnFence,),
     properties=("client C14",),
 )

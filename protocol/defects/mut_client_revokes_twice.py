@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-revokes-twice",
     title="OnPartitionsRevoked runs twice for the same partitions",
     component="client",
-    source="mutant",
     rules=(RevokesTwice,),
     properties=("client C13",),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-client-second-reconciliation",
     title="A new target starts a second reconciliation beside the first",
     component="client",
-    source="mutant",
     rules=(SecondReconciliation,),
     properties=("client C8",),
 )

@@ -20,7 +20,6 @@ DEFECT = Defect(
     id="mut-client-signs-at-creation",
     title="A commit carries the identity of the moment in which it was asked for",
     component="client",
-    source="mutant",
     rules=(SignsAtCreation,),
     properties=("client C22",),
 )

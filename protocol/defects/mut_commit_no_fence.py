@@ -21,7 +21,6 @@ DEFECT = Defect(
     id="mut-commit-no-fence",
     title="Commits not fenced",
     component="coordinator",
-    source="mutant",
     rules=(CommitsUnfenced,),
     properties=("defects S4",),
 )

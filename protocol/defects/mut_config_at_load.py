@@ -16,6 +16,5 @@ DEFECT = Defect(
     id="mut-config-at-load",
     title="Altered settings count after the next load only",
     component="coordinator",
-    source="mutant",
     rules=(TakesConfigsAtLoad,),
 )

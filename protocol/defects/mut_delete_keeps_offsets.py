@@ -14,6 +14,5 @@ DEFECT = Defect(
     id="mut-delete-keeps-offsets",
     title="A deleted group leaves its offsets behind",
     component="coordinator",
-    source="mutant",
     rules=(DeletesGroupOnly,),
 )

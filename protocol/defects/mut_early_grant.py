@@ -21,7 +21,6 @@ DEFECT = Defect(
     id="mut-early-grant",
     title="Grant before the owner has acknowledged",
     component="coordinator",
-    source="mutant",
     rules=(GrantsEarly,),
     properties=("defects S1",),
 )

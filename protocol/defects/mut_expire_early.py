@@ -18,6 +18,5 @@ DEFECT = Defect(
     id="mut-expire-early",
     title="Offsets expire at the first check",
     component="coordinator",
-    source="mutant",
     rules=(ExpiresEarly,),
 )

@@ -33,7 +33,6 @@ DEFECT = Defect(
     id="mut-expire-keeps-ownership",
     title="Expired member keeps its ownership entries",
     component="coordinator",
-    source="mutant",
     rules=(ExpiredKeepsOwnership,),
     properties=("defects L1", "defects L2"),
 )

@@ -18,6 +18,5 @@ DEFECT = Defect(
     id="mut-expire-subscribed",
     title="Offsets of subscribed topics expire",
     component="coordinator",
-    source="mutant",
     rules=(ExpiresSubscribedOffsets,),
 )

@@ -14,6 +14,5 @@ DEFECT = Defect(
     id="mut-fetch-no-fence",
     title="Offset fetch answered at any epoch",
     component="coordinator",
-    source="mutant",
     rules=(FetchesUnfenced,),
 )

@@ -14,7 +14,6 @@ DEFECT = Defect(
     id="mut-keeps-failed-batch",
     title="What could not be written stays in memory",
     component="broker",
-    source="mutant",
     rules=(KeepsFailedBatches,),
     properties=("defects S5",),
 )

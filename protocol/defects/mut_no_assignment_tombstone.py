@@ -32,7 +32,6 @@ DEFECT = Defect(
     id="mut-no-assignment-tombstone",
     title="Leave writes no tombstone for the current assignment",
     component="coordinator",
-    source="mutant",
     rules=(NoAssignmentTombstone,),
     properties=("defects S5", "defects L2"),
 )

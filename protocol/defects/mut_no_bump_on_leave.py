@@ -15,7 +15,6 @@ DEFECT = Defect(
     id="mut-no-bump-on-leave",
     title="No group-epoch bump when a member leaves",
     component="coordinator",
-    source="mutant",
     rules=(ForgetsBumpOnLeave,),
     properties=("defects L2", "defects L8"),
 )

@@ -16,7 +16,6 @@ DEFECT = Defect(
     id="mut-no-bump-on-metadata",
     title="New partitions do not trigger a target",
     component="coordinator",
-    source="mutant",
     rules=(ForgetsBumpOnMetadata,),
     properties=("defects L2", "defects L8"),
 )

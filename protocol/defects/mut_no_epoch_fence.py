@@ -17,7 +17,6 @@ DEFECT = Defect(
     id="mut-no-epoch-fence",
     title="Old member epoch accepted in heartbeats",
     component="coordinator",
-    source="mutant",
     rules=(AcceptsAnyEpoch,),
     properties=("defects S1", "defects S3"),
 )

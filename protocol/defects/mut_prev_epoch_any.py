@@ -19,7 +19,6 @@ DEFECT = Defect(
     id="mut-prev-epoch-any",
     title="Previous epoch accepted without a look at the owned list",
     component="coordinator",
-    source="mutant",
     rules=(AcceptsAnyPreviousEpoch,),
     properties=("defects S1",),
 )

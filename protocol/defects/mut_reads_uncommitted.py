@@ -14,7 +14,6 @@ DEFECT = Defect(
     id="mut-reads-uncommitted",
     title="Describe and list show what is not committed yet",
     component="broker",
-    source="mutant",
     rules=(ReadsUncommitted,),
     properties=("defects S5",),
 )

@@ -15,7 +15,6 @@ DEFECT = Defect(
     id="mut-reply-before-commit",
     title="Response sent before the records are committed",
     component="broker",
-    source="mutant",
     rules=(RepliesBeforeCommit,),
     properties=("defects S5", "defects S3"),
 )

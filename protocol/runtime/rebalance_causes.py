@@ -12,8 +12,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["REASONS", "Rebalance", "RebalanceCause", "cause_by_reason", "cause_of_leave"]
-
 
 class RebalanceCause(Enum):
     """The value is the name under which it is counted."""

@@ -1,7 +1,7 @@
 """Client assignors of the classic protocol: pure functions that the leader of a group runs.
 
 - ``classic_assignor``: the interface. Start reading there.
-- ``classic_range``, ``classic_round_robin``: the simple ones.
+- ``classic_simple``: range and roundrobin.
 - ``sticky``: the two sticky ones of the Java client; ``claims`` settles who may keep what,
   ``sticky_identical`` and ``sticky_general`` balance groups with equal and with different
   subscriptions.
@@ -19,8 +19,10 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     ClassicAssignor,
     EndlessAssignmentError,
 )
-from rebalance_sim.protocol.assignors.classic.classic_range import ClassicRangeAssignor
-from rebalance_sim.protocol.assignors.classic.classic_round_robin import RoundRobinAssignor
+from rebalance_sim.protocol.assignors.classic.classic_simple import (
+    ClassicRangeAssignor,
+    RoundRobinAssignor,
+)
 from rebalance_sim.protocol.assignors.classic.librdkafka_sticky import (
     LibrdkafkaCooperativeStickyAssignor,
 )
@@ -38,27 +40,15 @@ __all__ = [
     "EndlessAssignmentError",
 ]
 
-CLASSIC_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    {
-        assignor.name: assignor
-        for assignor in (
-            ClassicRangeAssignor(),
-            RoundRobinAssignor(),
-            StickyAssignor(),
-            CooperativeStickyAssignor(),
-        )
-    }
-)
+
+def _by_name(*assignors: ClassicAssignor) -> Mapping[str, ClassicAssignor]:
+    return MappingProxyType({assignor.name: assignor for assignor in assignors})
+
+
+_SIMPLE = (ClassicRangeAssignor(), RoundRobinAssignor())
+
+CLASSIC_ASSIGNORS = _by_name(*_SIMPLE, StickyAssignor(), CooperativeStickyAssignor())
 """Name -> assignor, for ``partition.assignment.strategy`` of the Java client."""
 
-LIBRDKAFKA_ASSIGNORS: Mapping[str, ClassicAssignor] = MappingProxyType(
-    {
-        assignor.name: assignor
-        for assignor in (
-            ClassicRangeAssignor(),
-            RoundRobinAssignor(),
-            LibrdkafkaCooperativeStickyAssignor(),
-        )
-    }
-)
+LIBRDKAFKA_ASSIGNORS = _by_name(*_SIMPLE, LibrdkafkaCooperativeStickyAssignor())
 """The same, as far as librdkafka has them."""

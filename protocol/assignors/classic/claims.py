@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.assignors.classic.classic_assignor import ClaimingMember, NamedPartition
 
-__all__ = ["NO_GENERATION", "Claim", "Claims", "settle"]
-
 NO_GENERATION = -1
 
 

@@ -13,18 +13,6 @@ from typing import NamedTuple, Protocol
 
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
 
-__all__ = [
-    "Assigned",
-    "ClaimingMember",
-    "ClassicAssignor",
-    "EndlessAssignmentError",
-    "NamedPartition",
-    "WithoutUserData",
-    "by_topic",
-    "in_member_order",
-    "ungrouped",
-]
-
 
 class NamedPartition(NamedTuple):
     """One partition, by the name of its topic. Sorts by name, then number."""
@@ -86,16 +74,6 @@ class ClassicAssignor(Protocol):
         skipped. Raises EndlessAssignmentError.
         """
         ...
-
-
-class WithoutUserData:
-    """An assignor whose leader needs nothing but subscriptions."""
-
-    def user_data(
-        self, *, last_assigned: Sequence[NamedPartitions] | None, last_generation_id: int
-    ) -> Hashable | None:
-        """See ``ClassicAssignor.user_data``: nothing."""
-        return None
 
 
 def in_member_order(members: Iterable[ClaimingMember]) -> list[ClaimingMember]:

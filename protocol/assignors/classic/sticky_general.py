@@ -14,8 +14,6 @@ from rebalance_sim.protocol.assignors.classic.classic_assignor import (
     NamedPartition,
 )
 
-__all__ = ["GeneralBalancing"]
-
 
 class GeneralBalancing:
     """One computation. Its fields are its working state; ``assign`` is called once."""

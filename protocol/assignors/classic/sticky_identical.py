@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.assignors.classic.claims import Claims
 from rebalance_sim.protocol.assignors.classic.classic_assignor import NamedPartition
 
-__all__ = ["IdenticalResult", "assign_identical"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdenticalResult:

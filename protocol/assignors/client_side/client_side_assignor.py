@@ -21,14 +21,6 @@ from rebalance_sim.protocol.wire.assignment_messages import (
 )
 from rebalance_sim.protocol.wire.topics import Topic
 
-__all__ = [
-    "AssignmentSpec",
-    "AssignorMetadata",
-    "ComputedAssignment",
-    "PartitionAssignor",
-    "advertise",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignorMetadata:

@@ -23,8 +23,6 @@ from rebalance_sim.protocol.assignors.server import (
 )
 from rebalance_sim.protocol.wire.assignment_messages import InstalledMember
 
-__all__ = ["SimpleAssignor", "range_assignor", "sticky_assignor", "subscription_type_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimpleAssignor:

@@ -33,8 +33,6 @@ from rebalance_sim.protocol.assignors.client_side.streams_placement import (
 from rebalance_sim.protocol.wire.assignment_messages import InstalledMember, PreparedMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["StreamsAssignor"]
-
 _NO_TAGS: Mapping[str, str] = {}
 _NO_LAGS: Mapping[TopicPartition, int] = {}
 

@@ -21,19 +21,6 @@ from struct import Struct, error
 
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
-__all__ = [
-    "NEWEST_VERSION",
-    "OLDEST_VERSION",
-    "AssignmentError",
-    "MetadataReason",
-    "StreamsAssignment",
-    "StreamsMember",
-    "decode_assignment",
-    "decode_member",
-    "encode_assignment",
-    "encode_member",
-]
-
 OLDEST_VERSION, NEWEST_VERSION = 0, 1
 
 

@@ -23,8 +23,6 @@ from rebalance_sim.protocol.assignors.server import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Placement", "StreamsConfig", "StreamsInstance", "place_tasks"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsConfig:

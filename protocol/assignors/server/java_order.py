@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["java_hash_map_order", "java_string_hash"]
-
 _INITIAL_SLOTS = 16
 _LOAD_FACTOR = 0.75
 

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from rebalance_sim.protocol.assignors.server.server_assignor import GroupSpec, SubscriptionType
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["validate"]
-
 
 def validate(spec: GroupSpec, partition_counts: Mapping[str, int]) -> None:
     """Raise ValueError, with the first place in ascending member id, unless

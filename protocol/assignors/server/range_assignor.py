@@ -17,8 +17,6 @@ from rebalance_sim.protocol.assignors.server.topic_partitions import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["RangeAssignor", "range_order"]
-
 
 class RangeAssignor:
     """Splits every topic among its subscribers, static members first; not sticky."""

@@ -13,15 +13,6 @@ from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "Assignor",
-    "GroupSpec",
-    "MemberOrder",
-    "MemberSpec",
-    "PartitionAssignorError",
-    "SubscriptionType",
-]
-
 MemberOrder = Callable[[Collection[str]], list[str]]
 """Puts member ids in the order in which an assignor visits them (assignors §2)."""
 

@@ -11,8 +11,6 @@ from itertools import chain
 
 from rebalance_sim.protocol.assignors.server.server_assignor import MemberSpec
 
-__all__ = ["subscribers_by_topic"]
-
 
 def subscribers_by_topic(
     member_ids: Sequence[str], members: Mapping[str, MemberSpec]

@@ -9,8 +9,6 @@ from operator import itemgetter
 from rebalance_sim.protocol.assignors.server.server_assignor import PartitionAssignorError
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["known_counts", "partitions_of", "still_subscribed", "topic_id_of", "unless_equal"]
-
 topic_id_of: Callable[[TopicPartition], str] = itemgetter(0)
 """Topic id of a partition; unlike attribute access it runs in C inside ``map``."""
 

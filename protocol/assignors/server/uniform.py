@@ -19,8 +19,6 @@ from rebalance_sim.protocol.assignors.server.uniform_homogeneous import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["UniformAssignor"]
-
 
 class UniformAssignor:
     """Chooses the algorithm by the kind of group that the caller states.

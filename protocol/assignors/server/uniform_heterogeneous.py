@@ -30,8 +30,6 @@ from rebalance_sim.protocol.assignors.server.topic_partitions import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["MAX_BALANCE_ROUNDS", "HeterogeneousAssignment", "assign_heterogeneous"]
-
 MAX_BALANCE_ROUNDS = 16
 """The broker's limit. Long chains of overlapping subscriptions do reach it (assignors §6.5)."""
 

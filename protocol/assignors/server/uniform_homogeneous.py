@@ -27,13 +27,6 @@ from rebalance_sim.protocol.assignors.server.topic_partitions import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "ExtraRule",
-    "assign_homogeneous",
-    "extra_goes_to_first",
-    "extra_stays_with_holder",
-]
-
 
 class ExtraRule(Protocol):
     """May the member at hand have one partition more than ``base``?
@@ -53,13 +46,6 @@ def extra_stays_with_holder(
     """assignors §5.3, Kafka 4.1 and later: whoever holds an extra keeps it; the others take one
     only when everybody who is left has to."""
     return held_count > base or members_left_count <= extras_left_count
-
-
-def extra_goes_to_first(
-    *, held_count: int, base: int, extras_left_count: int, members_left_count: int
-) -> bool:
-    """assignors §5.2, Kafka 4.0: the first members in order, whoever holds an extra now."""
-    return True
 
 
 def assign_homogeneous(

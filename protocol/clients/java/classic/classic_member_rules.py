@@ -6,8 +6,6 @@ put in front. Source: classic §3, §4.
 
 from __future__ import annotations
 
-__all__ = ["ClassicMemberRules"]
-
 
 class ClassicMemberRules:
     """The decisions of the Java consumer with ``group.protocol=classic``."""
