@@ -24,7 +24,7 @@ from rebalance_sim.protocol.clients.java.classic import (
 )
 from rebalance_sim.protocol.clients.java.classic.reactions import UNLISTED
 from rebalance_sim.protocol.clients.java.consumer.computing import COMPUTING_TRANSITIONS
-from rebalance_sim.protocol.consumer.client_side.computation import (
+from rebalance_sim.protocol.consumer.computation import (
     COMPUTATION_TRANSITIONS,
     ComputationEvent,
     ComputationStep,

@@ -109,7 +109,7 @@ def join_new_group(
 ) -> Outcome:
     """A JoinGroup that makes its group, after ``tombstones`` of the one that gives way.
 
-    The group exists durably before it has a member.
+    The group exists durably before it has a member; where the join fails, there is none.
     """
     request = call.request
     if request.member_id:
@@ -119,7 +119,9 @@ def join_new_group(
     group = ClassicGroup(request.group_id, now_ms=call.now_ms, first_of=op.rules.first_member)
     op.records += tombstones
     op.write(group)
-    join(op, group, call, context.new_member_id)
+    code = join(op, group, call, context.new_member_id)
+    if code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        return Outcome(completions=tuple(op.completions))
     op.on_commit = _Creation(group_id=request.group_id, token=call.parking_token)
     context.groups_of(ClassicGroup)[request.group_id] = group
     return op.outcome()

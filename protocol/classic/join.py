@@ -31,13 +31,13 @@ JoinCall = Call[JoinGroupRequest]
 
 def join(
     op: Operation, group: ClassicGroup, call: JoinCall, new_member_id: Callable[[], str]
-) -> None:
-    """Answer the JoinGroup, or park it. Refusals are answered, too."""
+) -> ErrorCode:
+    """Answer the JoinGroup, or park it. A refusal is answered, too; its code is returned."""
     request, token = call.request, call.parking_token
     if not _has_room(op, group, request.member_id):
         group.remove(request.member_id)
         op.refuse_join(token, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
-        return
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
     try:
         if group.state is ClassicGroupState.DEAD:
             raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -49,6 +49,8 @@ def join(
             _join_new(op, group, call, new_member_id)
     except GroupError as error:
         op.refuse_join(token, error.code, request.member_id)
+        return error.code
+    return ErrorCode.NONE
 
 
 def _has_room(op: Operation, group: ClassicGroup, member_id: str) -> bool:
@@ -75,6 +77,7 @@ def _join_new(
     # classic §1.2: the instance id or the client id, and something unique.
     new_id = f"{instance_id or call.client_id}-{new_member_id()}"
     if instance_id is not None and instance_id in group.static_members:
+        _check_named_once(request)
         replace_static(op, group, request, new_id, token)
     elif op.rules.requires_member_id(request):
         group.pending_join.add(new_id)
@@ -84,8 +87,17 @@ def _join_new(
         _add_member(op, group, call, new_id)
 
 
+def _check_named_once(request: JoinGroupRequest) -> None:
+    """Raises GroupError for an assignor that is named twice: a broker's counts of supporters fail
+    on it, and the group stays as it is (classic §1.7)."""
+    names = [protocol.name for protocol in request.protocols]
+    if len(set(names)) < len(names):
+        raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
 def _add_member(op: Operation, group: ClassicGroup, call: JoinCall, member_id: str) -> None:
     request = call.request
+    _check_named_once(request)
     if (
         group.state is ClassicGroupState.PREPARING_REBALANCE
         and group.previous_state is ClassicGroupState.EMPTY
@@ -135,6 +147,7 @@ def _join_existing(op: Operation, group: ClassicGroup, call: JoinCall) -> None:
 
 def _rejoin(op: Operation, group: ClassicGroup, call: JoinCall, member: ClassicMember) -> None:
     request = call.request
+    _check_named_once(request)
     cause = _cause_of_rejoin(group, request, member)
     group.update(
         member,

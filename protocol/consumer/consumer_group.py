@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from rebalance_sim.protocol.assignors.server import SubscriptionType
-from rebalance_sim.protocol.consumer.client_side.computation import Computation
+from rebalance_sim.protocol.consumer.computation import Computation
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.error_messages import unknown_member
 from rebalance_sim.protocol.runtime.timeline import Timeline, TimelineFields, new_table

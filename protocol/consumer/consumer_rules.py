@@ -17,7 +17,7 @@ from rebalance_sim.protocol.assignors.server import (
     SubscriptionType,
     UniformAssignor,
 )
-from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
-from rebalance_sim.protocol.consumer.client_side.computation import Computation
+from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.consumer.computation import Computation
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupPrepareAssignmentResponse
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.consumer.client_side.client_side_rules import ClientSideRules
+from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.defects.defect import Defect
 

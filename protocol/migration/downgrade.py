@@ -115,12 +115,12 @@ def downgrade(
         metadata = member.metadata_for(classic.protocol_name or "")
         member.assignment = assignment_of(group.target_of(target_id), context.image, metadata)
     op.write(classic)
-    context.groups_of(ClassicGroup)[group.group_id] = classic
     for member_id in sorted(classic.members):
         op.renew_session(classic, classic.members[member_id])
     if rebalances:
         prepare_rebalance(op, classic, RebalanceCause.MIGRATION)
     op.on_commit = Downgrade(group_id=group.group_id)
+    context.groups_of(ClassicGroup)[group.group_id] = classic
     return classic
 
 

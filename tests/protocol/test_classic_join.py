@@ -73,6 +73,34 @@ def test_an_id_of_a_group_that_is_not_there_is_unknown_and_creates_no_group() ->
     assert not bench.shard.coordinator.groups_of(ClassicGroup)
 
 
+def test_an_assignor_that_is_named_twice_is_an_error_of_the_server_and_makes_no_group() -> None:
+    bench = ClassicBench()
+    refused = bench.send_join("A", protocols=("range", "range"), version=3)
+    assert codes(refused) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert not bench.shard.coordinator.groups_of(ClassicGroup)
+    assert not bench.shard.batches
+
+
+@pytest.mark.parametrize("by", ["member", "newcomer", "pending id", "static member"])
+def test_an_assignor_that_is_named_twice_leaves_the_group_as_it_is(by: str) -> None:
+    bench = ClassicBench().stable("A", instance="i")
+    if by == "pending id":
+        bench.send_join("B")
+    before = bench.group.to_record(), bench.state, dict(bench.group.supported_protocols)
+    twice = {"protocols": ("range", "range")}
+    match by:
+        case "member":
+            refused = bench.send_join("A", instance="i", **twice)
+        case "newcomer":
+            refused = bench.send_join("B", version=3, **twice)
+        case "pending id":
+            refused = bench.send_join("B", **twice)
+        case _:
+            refused = bench.send_join("A2", instance="i", **twice)
+    assert codes(refused) == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert (bench.group.to_record(), bench.state, bench.group.supported_protocols) == before
+
+
 def test_a_join_without_a_group_id_is_refused() -> None:
     bench = ClassicBench()
     response = bench.shard.request(

@@ -8,7 +8,7 @@ import pytest
 from assignment_builders import REBALANCE_TIMEOUT_MS, ComputingBench, assigned, computing, offer
 from coordinator_builders import GROUP_ID, Bench, assert_accepted, assert_refused, parts
 
-from rebalance_sim.protocol.consumer.client_side.computation import ComputationStep
+from rebalance_sim.protocol.consumer.computation import ComputationStep
 from rebalance_sim.protocol.wire.assignment_messages import ClientAssignor
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription

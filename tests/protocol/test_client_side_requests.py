@@ -10,7 +10,7 @@ import pytest
 from assignment_builders import REBALANCE_TIMEOUT_MS, ComputingBench, assigned, computing, offer
 from coordinator_builders import GROUP_ID, assert_accepted, image_of, parts, state_of
 
-from rebalance_sim.protocol.consumer.client_side.computation import (
+from rebalance_sim.protocol.consumer.computation import (
     COMPUTATION_TRANSITIONS,
     Computation,
     ComputationEvent,

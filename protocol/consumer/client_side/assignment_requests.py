@@ -1,7 +1,7 @@
 """ConsumerGroupPrepareAssignment and ConsumerGroupInstallAssignment.
 
 Source: coordinator §12.5, §12.6, whose ordered checks stand here in their order. The state that
-both look at is in ``computation.py``.
+both look at is in ``consumer/computation.py``.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rebalance_sim.protocol.consumer.client_side.computation import (
-    ComputationEvent,
-    ComputationStep,
-)
 from rebalance_sim.protocol.consumer.client_side.selection import (
     computation_under_way,
     deadline_timer,
     offer_of,
+)
+from rebalance_sim.protocol.consumer.computation import (
+    ComputationEvent,
+    ComputationStep,
 )
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from rebalance_sim.protocol.consumer.client_side.computation import (
+from rebalance_sim.protocol.consumer.computation import (
     Computation,
     ComputationEvent,
     ComputationStep,

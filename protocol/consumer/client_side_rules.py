@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from rebalance_sim.protocol.consumer.client_side.computation import Computation
+from rebalance_sim.protocol.consumer.computation import Computation
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
