@@ -15,20 +15,6 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = ("protocol", "invariants", "sim", "scenarios", "spark", "cli", "conformance")
 
-KNOWN: frozenset[frozenset[str]] = frozenset(
-    {
-        frozenset(
-            {
-                "protocol.consumer.client_side",
-                "protocol.consumer.consumer_group",
-                "protocol.consumer.consumer_rules",
-                "protocol.consumer.context",
-            }
-        ),
-    }
-)
-"""Circles that are still there. This list only gets shorter."""
-
 
 def _circles_of(layer: str) -> set[frozenset[str]]:
     files = files_of(ROOT, layer)
@@ -41,11 +27,8 @@ def _circles_of(layer: str) -> set[frozenset[str]]:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_layer_has_no_circle_but_those_that_are_known(layer: str) -> None:
-    known = {circle for circle in KNOWN if any(name.startswith(f"{layer}.") for name in circle)}
-    found = _circles_of(layer)
-    assert sorted(map(sorted, found - known)) == []
-    assert sorted(map(sorted, known - found)) == [], "take these off the list of known circles"
+def test_a_layer_has_no_circle(layer: str) -> None:
+    assert sorted(map(sorted, _circles_of(layer))) == []
 
 
 def test_a_circle_is_found(tmp_path: Path) -> None:
