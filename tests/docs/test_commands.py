@@ -81,8 +81,7 @@ def test_a_command_in_the_text_is_accepted_and_run_if_it_is_quick(
     _parse(words)
     if _is_quick(words):
         (checkout / "results").mkdir()
-        ran = _run(["bash", "-c", words], checkout, expected=None)
-        assert ran.returncode in (0, 1), ran.stderr
+        _run(["bash", "-c", words], checkout)
 
 
 # --- what is shown is accepted --------------------------------------------------------------------
