@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_COMPONENTS = ("coordinator", "client", "assignor", "broker")
+_COMPONENTS = {"assignors": "assignor", "clients": "client", "hosting": "broker"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,19 +12,15 @@ class Defect:
     """A real bug of history, or a mutant, that can be switched on by its id.
 
     ``rules`` are put in front of the rules class that each of them derives from, the last one
-    foremost. ``component`` is the machine that is wrong, ``source`` the report (empty where the id
-    names it, and for a mutant), and ``versions`` the releases that had it (empty for a mutant).
-    ``properties`` are rows of the reference such as ``defects S1``; a run of the scenario of this
-    id violates a property of one of them. Where no property is violated, ``measured`` names the
-    metric that the defect makes larger; where nothing shows at all, ``unobserved`` says why, and
-    there is no scenario.
-
-    Raises ValueError for an unknown component, and without rules.
+    foremost. ``source`` is the report (empty where the id names it, and for a mutant), ``versions``
+    the releases that had it (empty for a mutant). ``properties`` are rows of the reference such as
+    ``defects S1``; a run of the scenario of this id violates a property of one of them. Where no
+    property is violated, ``measured`` names the metric that the defect makes larger; where nothing
+    shows at all, ``unobserved`` says why, and there is no scenario.
     """
 
     id: str
     title: str
-    component: str
     rules: tuple[type, ...]
     source: str = ""
     versions: str = ""
@@ -32,12 +28,10 @@ class Defect:
     measured: str = ""
     unobserved: str = ""
 
-    def __post_init__(self) -> None:
-        if self.component not in _COMPONENTS:
-            known = ", ".join(_COMPONENTS)
-            raise ValueError(f"{self.id}: no component {self.component!r}; known: {known}")
-        if not self.rules:
-            raise ValueError(f"{self.id}: replaces no rule")
+    @property
+    def component(self) -> str:
+        """Where the wrong rule stands: ``coordinator``, ``broker``, ``client`` or ``assignor``."""
+        return _COMPONENTS.get(self.rules[0].__bases__[0].__module__.split(".")[2], "coordinator")
 
     @property
     def has_scenario(self) -> bool:

@@ -1,7 +1,5 @@
 """Dekaf-1348: A static member leaves with -1."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import MembershipOperation
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -17,7 +15,6 @@ class StaticLeavesForGood(MemberRules):
 DEFECT = Defect(
     id="Dekaf-1348",
     title="Static member leaves with -1 instead of -2",
-    component="client",
     source="thomhurst/Dekaf#1348",
     versions="Dekaf before July 2026; fixed",
     rules=(StaticLeavesForGood,),

@@ -1,7 +1,5 @@
 """KAFKA-10614: Unloading is a task of its own, which looks at no epoch."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -13,7 +11,6 @@ class UnloadsLate(BrokerRules):
 DEFECT = Defect(
     id="KAFKA-10614",
     title="Load and unload of different leader epochs in the wrong order",
-    component="broker",
     source="apache/kafka#9441",
     versions="2.x; fixed in 3.0.0 and the 2.8 line",
     rules=(UnloadsLate,),

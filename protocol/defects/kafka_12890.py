@@ -1,8 +1,6 @@
 """KAFKA-12890: Nothing but the sessions bounds the wait for SyncGroups, and heartbeats keep
 sessions alive."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class NoSyncDeadline(ClassicGroupRules):
 DEFECT = Defect(
     id="KAFKA-12890",
     title="Group stuck in CompletingRebalance",
-    component="coordinator",
     source="apache/kafka#10863",
     versions="2.7 - 2.8.0; fixed in 3.0.0 and the 2.8 line",
     rules=(NoSyncDeadline,),

@@ -1,8 +1,6 @@
 """KAFKA-13214: After any failure of a JoinGroup or SyncGroup the client joins as somebody new, and
 the group waits for the one that it was."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class ForgetsItselfOnDisconnect(ClassicMemberRules):
 DEFECT = Defect(
     id="KAFKA-13214",
     title="Member id thrown away after a retriable error in a rebalance",
-    component="client",
     source="apache/kafka#11231",
     versions="up to 3.0 candidates; fixed in 3.0/3.1, backported to 2.7 and 2.8 lines",
     rules=(ForgetsItselfOnDisconnect,),

@@ -1,8 +1,6 @@
 """KAFKA-14196: Records are handed out after the position was taken that is committed before a
 revocation, and the next owner hands them out again."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class FetchesWhileCommitting(ClassicMemberRules):
 DEFECT = Defect(
     id="KAFKA-14196",
     title="Fetching goes on while the commit before a revocation is pending",
-    component="client",
     source="apache/kafka#12603",
     versions="3.2 line; fixed in the 3.2 line and 3.3.0",
     rules=(FetchesWhileCommitting,),

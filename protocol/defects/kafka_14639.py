@@ -1,7 +1,5 @@
 """KAFKA-14639: Who missed a round has no claim, although it works on what it had."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rebalance_sim.protocol.assignors.classic.claims import Claim
@@ -23,7 +21,6 @@ class TrustsNewestGeneration(StickyAssignor):
 DEFECT = Defect(
     id="KAFKA-14639",
     title="Partition revoked and assigned in the same cooperative round",
-    component="assignor",
     source="apache/kafka#13550",
     versions="2.4 - 3.4.0; fixed in the 3.4 line and 3.5",
     rules=(TrustsNewestGeneration,),

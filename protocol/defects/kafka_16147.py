@@ -1,7 +1,5 @@
 """KAFKA-16147: Ownership entry lost when a pending revocation is cancelled."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
@@ -39,7 +37,6 @@ class LosesCancelledRevocation(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-16147",
     title="Ownership entry lost when a pending revocation is cancelled",
-    component="coordinator",
     source="apache/kafka#15212",
     versions="3.7.0 (early access); fixed in 3.8.0",
     rules=(LosesCancelledRevocation,),

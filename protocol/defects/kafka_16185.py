@@ -1,7 +1,5 @@
 """KAFKA-16185: A target equal to the current set is no news, whatever came in between."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import LocalAssignment
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -22,7 +20,6 @@ class TargetsBySetOnly(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16185",
     title="Same assignment in a newer epoch is not acknowledged",
-    component="client",
     source="apache/kafka#15511",
     versions="3.7.0; fixed in 3.8.0 (with KAFKA-16312)",
     rules=(TargetsBySetOnly,),

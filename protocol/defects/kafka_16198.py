@@ -1,7 +1,5 @@
 """KAFKA-16198: When late topic names arrive, they alone become the target."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import LocalAssignment
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -19,7 +17,6 @@ class LateNamesReplaceTarget(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16198",
     title="Late topic metadata makes the client drop part of its assignment",
-    component="client",
     source="apache/kafka#15271",
     versions="3.7.0; fixed in 3.8.0",
     rules=(LateNamesReplaceTarget,),

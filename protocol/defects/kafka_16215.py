@@ -1,7 +1,5 @@
 """KAFKA-16215: An error answer does not clear the mark of a request in flight."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class StuckInFlight(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16215",
     title="Client stops heartbeating after an error response",
-    component="client",
     source="apache/kafka#15311",
     versions="3.7.0; fixed in 3.8.0 (also KAFKA-16178)",
     rules=(StuckInFlight,),

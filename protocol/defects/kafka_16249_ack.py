@@ -1,8 +1,6 @@
 """KAFKA-16249-ack: When the target has moved on since the revocation was asked for, the owned list
 of the next heartbeat is not looked at."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -28,7 +26,6 @@ class SwallowsAcknowledgement(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-16249-ack",
     title="Revocation acknowledgement swallowed by a newer target",
-    component="coordinator",
     source="apache/kafka#15364",
     versions="3.7.0; fixed in 3.8.0",
     rules=(SwallowsAcknowledgement,),

@@ -1,7 +1,5 @@
 """KAFKA-16249-timer: Every heartbeat of a revoking member restarts its deadline."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class RestartsRebalanceTimer(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-16249-timer",
     title="Rebalance timeout restarted by every new target",
-    component="coordinator",
     source="apache/kafka#15364",
     versions="3.7.0; fixed in 3.8.0",
     rules=(RestartsRebalanceTimer,),

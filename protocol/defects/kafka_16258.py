@@ -1,7 +1,5 @@
 """KAFKA-16258: A member that stopped polling leaves, but keeps its partitions."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class KeepsPartitionsOnPollExpiry(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16258",
     title="Consumer that exceeded max.poll.interval leaves but keeps its partitions",
-    component="client",
     source="apache/kafka#15415",
     versions="3.7.0; fixed in 3.8.0",
     rules=(KeepsPartitionsOnPollExpiry,),

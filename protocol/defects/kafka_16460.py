@@ -1,7 +1,5 @@
 """KAFKA-16460: Partitions are marked for revocation only after the commit."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class CommitThenMark(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16460",
     title="Partitions are marked for revocation only after the commit",
-    component="client",
     versions="before November 2024",
     rules=(CommitThenMark,),
     properties=("defects S4",),

@@ -1,7 +1,5 @@
 """KAFKA-16555: "in flight" was "sent later than received", in milliseconds."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.defects.kafka_17116 import IdFromCoordinator
@@ -18,7 +16,6 @@ class TwoHeartbeatsInFlight(MemberRules):
 DEFECT = Defect(
     id="KAFKA-16555",
     title="Two heartbeats in flight create phantom members",
-    component="client",
     source="apache/kafka#15723",
     versions="3.7.0; fixed in 3.8.0",
     rules=(IdFromCoordinator, TwoHeartbeatsInFlight),

@@ -1,7 +1,5 @@
 """KAFKA-16930: A member without topics breaks the computation of a heterogeneous group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rebalance_sim.protocol.assignors.server.server_assignor import (
@@ -28,7 +26,6 @@ class FailsOnEmptySubscription(UniformAssignor):
 DEFECT = Defect(
     id="KAFKA-16930",
     title="Member without subscription breaks the computation",
-    component="assignor",
     versions="3.8 candidate line; fixed in 3.8",
     rules=(FailsOnEmptySubscription,),
     properties=("defects L1", "defects L2"),

@@ -4,8 +4,6 @@ Topics with equal partition counts and equal subscribers are split differently w
 histories differ: one was created, grew, or was subscribed to later than the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -61,7 +59,6 @@ def _subscribers_only(members: Mapping[str, MemberSpec], topic_id: str) -> Group
 DEFECT = Defect(
     id="KAFKA-16944",
     title="Sticky server-side range breaks co-partitioning",
-    component="assignor",
     versions="3.7 - 3.8; rewritten in 3.9",
     rules=(StickyRange,),
     properties=("defects S8",),

@@ -1,7 +1,5 @@
 """KAFKA-16973: An answer without records waits only for writes of this shard's own."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -14,7 +12,6 @@ class TrustsLoadedTail(BrokerRules):
 DEFECT = Defect(
     id="KAFKA-16973",
     title="Read-only answers released before loaded state is committed",
-    component="broker",
     versions="3.7 - 3.8; fixed in 3.9",
     rules=(TrustsLoadedTail,),
     properties=("defects S5", "defects S3"),

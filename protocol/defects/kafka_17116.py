@@ -1,7 +1,5 @@
 """KAFKA-17116: The first heartbeat has no id, so that a lost answer leaves a ghost behind."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -19,7 +17,6 @@ class IdFromCoordinator(MemberRules):
 DEFECT = Defect(
     id="KAFKA-17116",
     title="First heartbeat without a member id leaves a ghost when its answer is lost",
-    component="client",
     versions="before KIP-1082",
     rules=(IdFromCoordinator,),
     properties=("defects S7",),

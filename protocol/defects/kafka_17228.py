@@ -1,7 +1,5 @@
 """KAFKA-17228: Only a leave frees an instance id, and a classic member never sends one."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class HoldsClassicInstance(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-17228",
     title="Upgraded static consumer cannot take over from its classic incarnation",
-    component="coordinator",
     source="apache/kafka#16800",
     versions="3.8 - 3.9 (preview); fixed in 4.0",
     rules=(HoldsClassicInstance,),

@@ -1,7 +1,5 @@
 """KAFKA-17293: A connection lost with a heartbeat in flight starts no search."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class KeepsDeadCoordinator(MemberRules):
 DEFECT = Defect(
     id="KAFKA-17293",
     title="Client keeps heartbeating to a dead coordinator",
-    component="client",
     source="apache/kafka#16844",
     versions="3.7 - 3.9; fixed in 4.0",
     rules=(KeepsDeadCoordinator,),

@@ -1,7 +1,5 @@
 """KAFKA-17317: A JoinGroup that leaves only classic members does not convert the group."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
@@ -13,7 +11,6 @@ class NoDowngradeOnReplacement(MigrationRules):
 DEFECT = Defect(
     id="KAFKA-17317",
     title="No downgrade after the last new-protocol static member is replaced",
-    component="coordinator",
     source="apache/kafka#17306",
     versions="3.8 - 3.9; fixed in 4.0",
     rules=(NoDowngradeOnReplacement,),

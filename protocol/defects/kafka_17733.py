@@ -1,7 +1,5 @@
 """KAFKA-17733: No bytes are taken for corrupt bytes, and the conversion fails."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
@@ -13,7 +11,6 @@ class RefusesUnassignedMembers(MigrationRules):
 DEFECT = Defect(
     id="KAFKA-17733",
     title="Conversion fails when a classic member has no assignment yet",
-    component="coordinator",
     source="apache/kafka#17853",
     versions="3.9 and earlier; fixed in 4.0",
     rules=(RefusesUnassignedMembers,),

@@ -1,7 +1,5 @@
 """KAFKA-18160: After a failed assigned callback the partition is never fetched."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class MutePartition(MemberRules):
 DEFECT = Defect(
     id="KAFKA-18160",
     title="Partition is never fetched after a failed assigned callback",
-    component="client",
     rules=(MutePartition,),
     properties=("defects L2",),
 )

@@ -1,7 +1,5 @@
 """KAFKA-18641: With auto-commit, reconciliation and interval commits do not wait for a poll."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class ReconcilesAnytime(MemberRules):
 DEFECT = Defect(
     id="KAFKA-18641",
     title="Reconciliation and automatic commits do not wait for a poll",
-    component="client",
     versions="before 2025",
     rules=(ReconcilesAnytime,),
     properties=("defects S4",),

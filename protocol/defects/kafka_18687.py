@@ -1,7 +1,5 @@
 """KAFKA-18687: A converted group does not know its topics, so that they look changed."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
@@ -14,7 +12,6 @@ class ForgetsMetadataHash(MigrationRules):
 DEFECT = Defect(
     id="KAFKA-18687",
     title="Conversion forces a needless reassignment",
-    component="coordinator",
     source="apache/kafka#19790",
     versions="4.0; fixed in 4.0.x/4.1",
     rules=(ForgetsMetadataHash,),

@@ -4,8 +4,6 @@ A balanced target whose extras sit elsewhere is changed for nothing. Does not sh
 join in ascending id.
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.assignors.server.uniform import UniformAssignor
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -24,7 +22,6 @@ class MovesExtraToFirst(UniformAssignor):
 DEFECT = Defect(
     id="KAFKA-18688",
     title="Balanced assignment is reshuffled",
-    component="assignor",
     versions="4.0 (uniform, homogeneous); fixed in 4.0.x/4.1",
     rules=(MovesExtraToFirst,),
     properties=("defects S8", "defects L7"),

@@ -1,7 +1,5 @@
 """KAFKA-18916: Topics that a pattern matched are missing from the topic index."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class WatchesNamesOnly(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-18916",
     title="Pattern-resolved topics missing from the topic index",
-    component="coordinator",
     source="apache/kafka#19088",
     versions="4.0 candidate line; fixed in 4.0",
     rules=(WatchesNamesOnly,),

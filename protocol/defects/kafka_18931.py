@@ -1,7 +1,5 @@
 """KAFKA-18931: Session timers not armed after load."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class NoSessionTimersAfterLoad(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-18931",
     title="Session timers not armed after load",
-    component="broker",
     versions="4.0 share groups; fixed in 4.1 (consumer groups arm them since the first release)",
     rules=(NoSessionTimersAfterLoad,),
     properties=("defects L3", "defects L2"),

@@ -1,7 +1,5 @@
 """KAFKA-19233: Epoch 0 is taken for an old epoch, good only as the previous one."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class RefusesRejoin(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-19233",
     title="Rejoin with epoch 0 refused while the member is still registered",
-    component="coordinator",
     source="apache/kafka#21305",
     versions="3.7 - 4.1; fixed in 4.2",
     rules=(RefusesRejoin,),

@@ -1,7 +1,5 @@
 """KAFKA-19274: The resignation does not carry a newer epoch, and is ignored."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -14,7 +12,6 @@ class IgnoresResignation(BrokerRules):
 DEFECT = Defect(
     id="KAFKA-19274",
     title="Unload ignored, zombie coordinator keeps serving",
-    component="broker",
     versions="4.0; fixed in 4.0.x/4.1",
     rules=(IgnoresResignation,),
     properties=("defects S5",),

@@ -1,7 +1,5 @@
 """KAFKA-19335: The answer to a leave is adopted by a member that joins already."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class JoinsWithLeaveEpoch(MemberRules):
 DEFECT = Defect(
     id="KAFKA-19335",
     title="Join heartbeat with epoch -1",
-    component="client",
     source="apache/kafka#19818",
     versions="4.0; fixed in 4.1",
     rules=(JoinsWithLeaveEpoch,),

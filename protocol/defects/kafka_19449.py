@@ -1,7 +1,5 @@
 """KAFKA-19449: What the member itself is giving up counts as held by somebody else."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
@@ -17,7 +15,6 @@ class OwnPendingIsBusy(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-19449",
     title="What a member itself gives up counts as held by another",
-    component="coordinator",
     versions="gone in 4.1.2",
     rules=(OwnPendingIsBusy,),
     properties=("defects L7",),

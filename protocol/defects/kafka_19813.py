@@ -1,7 +1,5 @@
 """KAFKA-19813: The jitter of the heartbeat's backoff was given as max.poll.interval.ms."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -16,7 +14,6 @@ class WildJitter(MemberRules):
 DEFECT = Defect(
     id="KAFKA-19813",
     title="Jitter of the heartbeat's backoff has the size of max.poll.interval.ms",
-    component="client",
     versions="4.1.2; gone in 4.3.1",
     rules=(WildJitter,),
     properties=("defects L4",),

@@ -1,7 +1,5 @@
 """KAFKA-19862: A load insists that a partition is released before it is given away."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -13,7 +11,6 @@ class LoadsStrictly(BrokerRules):
 DEFECT = Defect(
     id="KAFKA-19862",
     title="Load fails while compaction runs",
-    component="broker",
     source="apache/kafka#20907",
     versions="4.0 - 4.1; fixed on the 4.0 and 4.1 lines and in 4.2",
     rules=(LoadsStrictly,),

@@ -1,7 +1,5 @@
 """KAFKA-20066: A commit must carry exactly the member's epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -20,7 +18,6 @@ class StrictCommitEpoch(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-20066",
     title="Rightful commit refused because the member epoch moved on",
-    component="coordinator",
     source="apache/kafka#21692",
     versions="3.7 - 4.2; relaxed by KIP-1251 in 4.3",
     rules=(StrictCommitEpoch,),

@@ -1,7 +1,5 @@
 """KAFKA-20254: Offsets make a group a classic one, whatever the records after them say."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -13,7 +11,6 @@ class KeepsSimpleGroup(ClassicGroupRules):
 DEFECT = Defect(
     id="KAFKA-20254",
     title="Committed offsets that precede group records block the load",
-    component="coordinator",
     source="apache/kafka#21641",
     versions="4.2.0 (streams groups); fixed in 4.2.x, for consumer groups in 4.0 (KAFKA-17306)",
     rules=(KeepsSimpleGroup,),

@@ -1,7 +1,5 @@
 """KAFKA-20332: Buffered records of a partition under revocation are returned."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import FetchState, PartitionState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -19,7 +17,6 @@ class DeliversRevoked(MemberRules):
 DEFECT = Defect(
     id="KAFKA-20332",
     title="Records delivered for a partition under revocation",
-    component="client",
     source="apache/kafka#21897",
     versions="4.0 - 4.2.0; fixed in the 4.2 line and 4.3",
     rules=(DeliversRevoked,),

@@ -1,7 +1,5 @@
 """KAFKA-20601: The size limit is checked before a static predecessor is looked for."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules, Joiner
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class CapacityBeforeReplacement(ConsumerGroupRules):
 DEFECT = Defect(
     id="KAFKA-20601",
     title="Returning static member refused because the group is full",
-    component="coordinator",
     source="apache/kafka#22356",
     versions="4.0 - 4.3.1; fixed on the 4.3 and 4.4 lines after that (backport to 4.2 proposed)",
     rules=(CapacityBeforeReplacement,),

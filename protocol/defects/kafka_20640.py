@@ -1,7 +1,5 @@
 """KAFKA-20640: A classic member gets into a consumer group that can never be converted."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 
@@ -14,7 +12,6 @@ class AdmitsUnderDisabledPolicy(MigrationRules):
 DEFECT = Defect(
     id="KAFKA-20640",
     title="Group stays mixed for ever with migration disabled",
-    component="coordinator",
     source="apache/kafka#22457",
     versions="4.0 - 4.3; fixed on the 4.0 - 4.4 lines",
     rules=(AdmitsUnderDisabledPolicy,),

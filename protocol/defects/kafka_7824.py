@@ -1,7 +1,5 @@
 """KAFKA-7824: A JoinGroup without a member id makes a member at once; each retry, another."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
@@ -15,7 +13,6 @@ class AdmitsAtFirstJoin(ClassicGroupRules):
 DEFECT = Defect(
     id="KAFKA-7824",
     title="Retried first JoinGroup leaves a ghost member behind",
-    component="coordinator",
     source="apache/kafka#6058",
     versions="up to 2.1; fixed in 2.2.0 (KIP-394; KAFKA-7610 is the earlier mitigation)",
     rules=(AdmitsAtFirstJoin,),

@@ -1,7 +1,5 @@
 """KAFKA-7909: The join phase is not looked at again when an id that it waits for goes."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -13,7 +11,6 @@ class WaitsForGonePending(ClassicGroupRules):
 DEFECT = Defect(
     id="KAFKA-7909",
     title="Rebalance waits for a member that only has an id",
-    component="coordinator",
     source="apache/kafka#6251",
     versions="2.2.0; fixed in the 2.2 line and 2.3",
     rules=(WaitsForGonePending,),

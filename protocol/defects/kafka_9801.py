@@ -1,8 +1,6 @@
 """KAFKA-9801: A static member that returns before the assignment arrives gets a new id, and the
 assignment is keyed by the old one."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class ReplacesWhileCompleting(ClassicGroupRules):
 DEFECT = Defect(
     id="KAFKA-9801",
     title="Static join during CompletingRebalance ends with an empty assignment",
-    component="coordinator",
     source="apache/kafka#8405",
     versions="2.3 - 2.4; fixed in the 2.5 line and 2.6",
     rules=(ReplacesWhileCompleting,),

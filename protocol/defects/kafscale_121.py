@@ -1,7 +1,5 @@
 """KafScale-121: Nothing fences a broker that has lost the group to another one."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -16,7 +14,6 @@ class ServesAfterResignation(BrokerRules):
 DEFECT = Defect(
     id="KafScale-121",
     title="Two brokers act as coordinator of one group",
-    component="broker",
     source="KafScale#121",
     versions="KafScale platform, February 2026 (issue open then)",
     rules=(ServesAfterResignation,),

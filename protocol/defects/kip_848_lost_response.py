@@ -1,7 +1,5 @@
 """KIP-848-lost-response: No allowance for the previous epoch."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -18,7 +16,6 @@ class FencesAfterLostResponse(ConsumerGroupRules):
 DEFECT = Defect(
     id="KIP-848-lost-response",
     title="Lost heartbeat response fences a healthy member",
-    component="coordinator",
     source="KIP-848",
     versions="edge case named in the KIP text; handled in the implementation since 3.6",
     rules=(FencesAfterLostResponse,),

@@ -1,7 +1,5 @@
 """librdkafka-4783: A partition goes from the fuller member to the other, and back again."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.assignors.classic.sticky import StickyRules
 from rebalance_sim.protocol.assignors.classic.sticky_general import GeneralBalancing
 from rebalance_sim.protocol.defects.defect import Defect
@@ -19,7 +17,6 @@ class MovesForEver(StickyRules):
 DEFECT = Defect(
     id="librdkafka-4783",
     title="Sticky reassignment never terminates",
-    component="assignor",
     source="confluentinc/librdkafka#4783",
     versions="librdkafka 1.6.0 - 2.6.0; fixed in 2.6.1",
     rules=(MovesForEver,),

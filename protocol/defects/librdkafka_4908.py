@@ -1,8 +1,6 @@
 """librdkafka-4908: A commit of the generation before, refused during a rebalance, costs the whole
 assignment."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.classic.classic_member_rules import ClassicMemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class HandlesOutdatedCommitErrors(ClassicMemberRules):
 DEFECT = Defect(
     id="librdkafka-4908",
     title="Commit during an incremental rebalance loses the whole assignment",
-    component="client",
     source="confluentinc/librdkafka#4908",
     versions="librdkafka 1.6.0 - 2.9; fixed in 2.10.0",
     rules=(HandlesOutdatedCommitErrors,),

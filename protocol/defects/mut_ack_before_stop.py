@@ -1,7 +1,5 @@
 """mut-ack-before-stop: The reduced set is reported first, commit and callback come later."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.defects.kafka_16460 import CommitThenMark
@@ -16,7 +14,6 @@ class AcknowledgesBeforeStop(MemberRules):
 DEFECT = Defect(
     id="mut-ack-before-stop",
     title="Acknowledge first, stop later",
-    component="client",
     rules=(CommitThenMark, AcknowledgesBeforeStop),
     properties=("defects S1", "defects S4"),
 )

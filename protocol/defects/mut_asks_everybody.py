@@ -1,7 +1,5 @@
 """mut-asks-everybody: Whoever sends a heartbeat is told to compute."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class AsksEverybody(ClientSideRules):
 DEFECT = Defect(
     id="mut-asks-everybody",
     title="Every member is told to compute",
-    component="coordinator",
     source="KIP-848",
     rules=(AsksEverybody,),
     properties=("defects L7",),

@@ -1,7 +1,5 @@
 """mut-client-ack-before-apply: The ack overtakes the taking over of the new set."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class AcknowledgesBeforeApply(MemberRules):
 DEFECT = Defect(
     id="mut-client-ack-before-apply",
     title="The ack overtakes the taking over of the new set",
-    component="client",
     rules=(AcknowledgesBeforeApply,),
     properties=("client C7",),
 )

@@ -1,7 +1,5 @@
 """mut-client-adopts-late-answers: Answers count in every state."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -16,7 +14,6 @@ class AdoptsLateAnswers(MemberRules):
 DEFECT = Defect(
     id="mut-client-adopts-late-answers",
     title="Answers count in every state",
-    component="client",
     rules=(AdoptsLateAnswers,),
     properties=("client C2",),
 )

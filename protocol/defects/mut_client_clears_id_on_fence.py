@@ -1,7 +1,5 @@
 """mut-client-clears-id-on-fence: A fenced member forgets its id."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class ClearsIdOnFence(MemberRules):
 DEFECT = Defect(
     id="mut-client-clears-id-on-fence",
     title="A fenced member forgets its id",
-    component="client",
     rules=(ClearsIdOnFence,),
     properties=("client C5",),
 )

@@ -1,7 +1,5 @@
 """mut-client-commits-released: Automatic commits still hold partitions that were given up."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class CommitsReleased(MemberRules):
 DEFECT = Defect(
     id="mut-client-commits-released",
     title="Automatic commits still hold partitions that were given up",
-    component="client",
     rules=(CommitsReleased,),
     properties=("client C24", "defects S4"),
 )

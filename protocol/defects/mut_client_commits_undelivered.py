@@ -1,8 +1,6 @@
 """mut-client-commits-undelivered: The position of a record that is still to be delivered is
 committed."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import PartitionState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -17,7 +15,6 @@ class CommitsUndelivered(MemberRules):
 DEFECT = Defect(
     id="mut-client-commits-undelivered",
     title="The position of a record that is still to be delivered is committed",
-    component="client",
     rules=(CommitsUndelivered,),
     properties=("client C23", "defects S4"),
 )

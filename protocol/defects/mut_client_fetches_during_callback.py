@@ -1,8 +1,6 @@
 """mut-client-fetches-during-callback: Added partitions are fetched before onPartitionsAssigned has
 returned."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -16,7 +14,6 @@ class FetchesDuringCallback(MemberRules):
 DEFECT = Defect(
     id="mut-client-fetches-during-callback",
     title="Added partitions are fetched before onPartitionsAssigned has returned",
-    component="client",
     rules=(FetchesDuringCallback,),
     properties=("client C11",),
 )

@@ -1,7 +1,5 @@
 """mut-client-hears-every-answer: The assignor's callback runs with every answer."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class HearsEveryAnswer(MemberRules):
 DEFECT = Defect(
     id="mut-client-hears-every-answer",
     title="The assignor's callback runs with every answer",
-    component="client",
     source="KIP-848",
     rules=(HearsEveryAnswer,),
     properties=("client C13",),

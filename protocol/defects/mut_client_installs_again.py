@@ -1,7 +1,5 @@
 """mut-client-installs-again: A result is handed in until it is taken."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -16,7 +14,6 @@ class InstallsAgain(MemberRules):
 DEFECT = Defect(
     id="mut-client-installs-again",
     title="A refused target is handed in again and again",
-    component="client",
     source="KIP-848",
     rules=(InstallsAgain,),
     properties=("defects S9",),

@@ -1,7 +1,5 @@
 """mut-client-keeps-identity-on-fence: A fenced member goes on signing its commits."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class KeepsIdentityOnFence(MemberRules):
 DEFECT = Defect(
     id="mut-client-keeps-identity-on-fence",
     title="A fenced member goes on signing its commits",
-    component="client",
     rules=(KeepsIdentityOnFence,),
     properties=("client C4",),
 )

@@ -1,7 +1,5 @@
 """mut-client-keeps-leave-epoch: The epoch of a leave is not reset when the member joins again."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class KeepsLeaveEpoch(MemberRules):
 DEFECT = Defect(
     id="mut-client-keeps-leave-epoch",
     title="The epoch of a leave is not reset when the member joins again",
-    component="client",
     rules=(KeepsLeaveEpoch,),
     properties=("client C2", "client C21"),
 )

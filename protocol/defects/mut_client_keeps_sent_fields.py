@@ -1,7 +1,5 @@
 """mut-client-keeps-sent-fields: After a failure the next heartbeat repeats nothing."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class KeepsSentFields(MemberRules):
 DEFECT = Defect(
     id="mut-client-keeps-sent-fields",
     title="After a failure the next heartbeat repeats nothing",
-    component="client",
     rules=(KeepsSentFields,),
     properties=("client C18",),
 )

@@ -1,8 +1,6 @@
 """mut-client-leave-needs-success: A failed leave heartbeat does not complete ``unsubscribe`` or
 ``close``."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -16,7 +14,6 @@ class LeaveNeedsSuccess(MemberRules):
 DEFECT = Defect(
     id="mut-client-leave-needs-success",
     title="A failed leave heartbeat does not complete ``unsubscribe`` or ``close``",
-    component="client",
     rules=(LeaveNeedsSuccess,),
     properties=("client C28",),
 )

@@ -1,7 +1,5 @@
 """mut-client-rejoins-before-lost: A fenced member joins again before its partitions are lost."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class RejoinsBeforeLost(MemberRules):
 DEFECT = Defect(
     id="mut-client-rejoins-before-lost",
     title="A fenced member joins again before its partitions are given up",
-    component="client",
     rules=(RejoinsBeforeLost,),
     properties=("client C6", "client C9"),
 )

@@ -1,7 +1,5 @@
 """mut-client-reports-target: Heartbeats report the target as owned."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import LocalAssignment
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -18,7 +16,6 @@ class ReportsTarget(MemberRules):
 DEFECT = Defect(
     id="mut-client-reports-target",
     title="Heartbeats report the target as owned",
-    component="client",
     rules=(ReportsTarget,),
     properties=("client C10", "client C9"),
 )

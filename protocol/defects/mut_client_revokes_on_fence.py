@@ -1,8 +1,6 @@
 """mut-client-revokes-on-fence: OnPartitionsRevoked, instead of onPartitionsLost, runs after a
 fence."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import CallbackKind
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -17,7 +15,6 @@ class RevokesOnFence(MemberRules):
 DEFECT = Defect(
     id="mut-client-revokes-on-fence",
     title="OnPartitionsRevoked, instead of onPartitionsLost, runs after a fence",
-    component="client",
     rules=(RevokesOnFence,),
     properties=("client C14",),
 )

@@ -1,7 +1,5 @@
 """mut-client-revokes-twice: OnPartitionsRevoked runs twice for the same partitions."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class RevokesTwice(MemberRules):
 DEFECT = Defect(
     id="mut-client-revokes-twice",
     title="OnPartitionsRevoked runs twice for the same partitions",
-    component="client",
     rules=(RevokesTwice,),
     properties=("client C13",),
 )

@@ -1,7 +1,5 @@
 """mut-client-second-reconciliation: A new target starts another reconciliation beside the first."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class SecondReconciliation(MemberRules):
 DEFECT = Defect(
     id="mut-client-second-reconciliation",
     title="A new target starts a second reconciliation beside the first",
-    component="client",
     rules=(SecondReconciliation,),
     properties=("client C8",),
 )

@@ -1,8 +1,6 @@
 """mut-client-signs-at-creation: A commit carries the identity of the moment in which it was asked
 for."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.values import CommitIdentity
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -19,7 +17,6 @@ class SignsAtCreation(MemberRules):
 DEFECT = Defect(
     id="mut-client-signs-at-creation",
     title="A commit carries the identity of the moment in which it was asked for",
-    component="client",
     rules=(SignsAtCreation,),
     properties=("client C22",),
 )

@@ -1,7 +1,5 @@
 """mut-commit-no-fence: Any epoch of a known member will do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -20,7 +18,6 @@ class CommitsUnfenced(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-commit-no-fence",
     title="Commits not fenced",
-    component="coordinator",
     rules=(CommitsUnfenced,),
     properties=("defects S4",),
 )

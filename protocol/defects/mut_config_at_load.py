@@ -1,7 +1,5 @@
 """mut-config-at-load: Altered settings count when the coordinator is loaded the next time."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
@@ -15,6 +13,5 @@ class TakesConfigsAtLoad(CoordinatorRules):
 DEFECT = Defect(
     id="mut-config-at-load",
     title="Altered settings count after the next load only",
-    component="coordinator",
     rules=(TakesConfigsAtLoad,),
 )

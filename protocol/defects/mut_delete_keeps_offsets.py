@@ -1,7 +1,5 @@
 """mut-delete-keeps-offsets: A deleted group leaves its offsets behind."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 
@@ -13,6 +11,5 @@ class DeletesGroupOnly(CoordinatorRules):
 DEFECT = Defect(
     id="mut-delete-keeps-offsets",
     title="A deleted group leaves its offsets behind",
-    component="coordinator",
     rules=(DeletesGroupOnly,),
 )

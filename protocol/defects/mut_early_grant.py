@@ -1,7 +1,5 @@
 """mut-early-grant: The ownership map is not asked."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
@@ -20,7 +18,6 @@ class GrantsEarly(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-early-grant",
     title="Grant before the owner has acknowledged",
-    component="coordinator",
     rules=(GrantsEarly,),
     properties=("defects S1",),
 )

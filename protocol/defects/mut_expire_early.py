@@ -1,7 +1,5 @@
 """mut-expire-early: Every check takes what nobody subscribes to, whatever its age."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
@@ -17,6 +15,5 @@ class ExpiresEarly(CoordinatorRules):
 DEFECT = Defect(
     id="mut-expire-early",
     title="Offsets expire at the first check",
-    component="coordinator",
     rules=(ExpiresEarly,),
 )

@@ -1,7 +1,5 @@
 """mut-expire-keeps-ownership: Expired member keeps its ownership entries."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects._shared import NoDoubleOwnershipAlarm
@@ -32,7 +30,6 @@ class ExpiredKeepsOwnership(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-expire-keeps-ownership",
     title="Expired member keeps its ownership entries",
-    component="coordinator",
     rules=(ExpiredKeepsOwnership,),
     properties=("defects L1", "defects L2"),
 )

@@ -1,7 +1,5 @@
 """mut-expire-subscribed: Retention does not ask who subscribes to the topic."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.coordinator_rules import CoordinatorRules
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
@@ -17,6 +15,5 @@ class ExpiresSubscribedOffsets(CoordinatorRules):
 DEFECT = Defect(
     id="mut-expire-subscribed",
     title="Offsets of subscribed topics expire",
-    component="coordinator",
     rules=(ExpiresSubscribedOffsets,),
 )

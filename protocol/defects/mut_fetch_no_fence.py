@@ -1,7 +1,5 @@
 """mut-fetch-no-fence: Offsets are shown to a member at whatever epoch."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -13,6 +11,5 @@ class FetchesUnfenced(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-fetch-no-fence",
     title="Offset fetch answered at any epoch",
-    component="coordinator",
     rules=(FetchesUnfenced,),
 )

@@ -1,7 +1,5 @@
 """mut-install-at-present-epoch: What has changed during the computation is overlooked."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class InstallsAtPresentEpoch(ClientSideRules):
 DEFECT = Defect(
     id="mut-install-at-present-epoch",
     title="A target is installed as if nothing had changed meanwhile",
-    component="coordinator",
     source="KIP-848",
     rules=(InstallsAtPresentEpoch,),
     properties=("defects S8", "defects L8"),

@@ -1,7 +1,5 @@
 """mut-install-checks-present: A result must fit the group as it is by now."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
@@ -22,7 +20,6 @@ class JudgesByPresentGroup(ClientSideRules):
 DEFECT = Defect(
     id="mut-install-checks-present",
     title="A target is judged by the group as it is by now",
-    component="coordinator",
     source="KIP-848",
     rules=(JudgesByPresentGroup,),
     properties=("defects L1",),

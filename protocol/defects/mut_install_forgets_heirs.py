@@ -1,8 +1,6 @@
 """mut-install-forgets-heirs: A static member that has returned under another id during the
 computation counts as one that has just joined, and no next target is due because of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
@@ -21,7 +19,6 @@ class ForgetsHeirs(ClientSideRules):
 DEFECT = Defect(
     id="mut-install-forgets-heirs",
     title="A static member that returns during a computation is left out",
-    component="coordinator",
     source="KIP-848",
     rules=(ForgetsHeirs,),
     properties=("defects L2", "defects S8"),

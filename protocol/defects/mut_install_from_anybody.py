@@ -1,7 +1,5 @@
 """mut-install-from-anybody: A result is taken from a member that was replaced, too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
@@ -30,7 +28,6 @@ class InstallsFromAnybody(ClientSideRules):
 DEFECT = Defect(
     id="mut-install-from-anybody",
     title="A target of a member that was replaced is installed",
-    component="coordinator",
     source="KIP-848",
     rules=(InstallsFromAnybody,),
     properties=("defects S8",),

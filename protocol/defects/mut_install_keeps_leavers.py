@@ -1,7 +1,5 @@
 """mut-install-keeps-leavers: Whoever has left during the computation gets a target."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
@@ -17,7 +15,6 @@ class InstallsLeavers(ClientSideRules):
 DEFECT = Defect(
     id="mut-install-keeps-leavers",
     title="A member that has left is given a target",
-    component="coordinator",
     source="KIP-848",
     rules=(InstallsLeavers,),
     properties=("defects S6", "defects S8"),

@@ -1,7 +1,5 @@
 """mut-keeps-failed-batch: What could not be written stays in force in memory."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -13,7 +11,6 @@ class KeepsFailedBatches(BrokerRules):
 DEFECT = Defect(
     id="mut-keeps-failed-batch",
     title="What could not be written stays in memory",
-    component="broker",
     rules=(KeepsFailedBatches,),
     properties=("defects S5",),
 )

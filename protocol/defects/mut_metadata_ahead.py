@@ -1,7 +1,5 @@
 """mut-metadata-ahead: A member that has still to revoke is told what comes after that."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
@@ -17,7 +15,6 @@ class SendsTargetMetadata(ClientSideRules):
 DEFECT = Defect(
     id="mut-metadata-ahead",
     title="Metadata of a target are told before it is reached",
-    component="coordinator",
     source="KIP-848",
     rules=(SendsTargetMetadata,),
     properties=("defects S6",),

@@ -1,7 +1,5 @@
 """mut-no-assignment-tombstone: The memory of the leader is right, its log is not."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rebalance_sim.protocol.consumer.consumer_group import OwnershipRules
@@ -31,7 +29,6 @@ class NoAssignmentTombstone(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-no-assignment-tombstone",
     title="Leave writes no tombstone for the current assignment",
-    component="coordinator",
     rules=(NoAssignmentTombstone,),
     properties=("defects S5", "defects L2"),
 )

@@ -1,7 +1,5 @@
 """mut-no-bump-on-leave: No group-epoch bump when a member leaves."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class ForgetsBumpOnLeave(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-no-bump-on-leave",
     title="No group-epoch bump when a member leaves",
-    component="coordinator",
     rules=(ForgetsBumpOnLeave,),
     properties=("defects L2", "defects L8"),
 )

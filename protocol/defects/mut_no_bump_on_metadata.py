@@ -1,7 +1,5 @@
 """mut-no-bump-on-metadata: New partitions do not trigger a target."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class ForgetsBumpOnMetadata(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-no-bump-on-metadata",
     title="New partitions do not trigger a target",
-    component="coordinator",
     rules=(ForgetsBumpOnMetadata,),
     properties=("defects L2", "defects L8"),
 )

@@ -1,7 +1,5 @@
 """mut-no-bump-on-reason: Only the names of assignors are looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
@@ -19,7 +17,6 @@ class OverhearsReasons(ClientSideRules):
 DEFECT = Defect(
     id="mut-no-bump-on-reason",
     title="News for an assignor do not ask for a new target",
-    component="coordinator",
     source="KIP-848",
     rules=(OverhearsReasons,),
     properties=("defects L8",),

@@ -1,7 +1,5 @@
 """mut-no-computation-timer: Nobody takes the place of a member that does not finish."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -14,7 +12,6 @@ class WaitsForever(ClientSideRules):
 DEFECT = Defect(
     id="mut-no-computation-timer",
     title="Nobody replaces a member that never finishes",
-    component="coordinator",
     source="KIP-848",
     rules=(WaitsForever,),
     properties=("defects L1",),

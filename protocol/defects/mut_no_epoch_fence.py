@@ -1,7 +1,5 @@
 """mut-no-epoch-fence: No epoch comparison at all."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -16,7 +14,6 @@ class AcceptsAnyEpoch(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-no-epoch-fence",
     title="Old member epoch accepted in heartbeats",
-    component="coordinator",
     rules=(AcceptsAnyEpoch,),
     properties=("defects S1", "defects S3"),
 )

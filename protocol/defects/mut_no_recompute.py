@@ -1,7 +1,5 @@
 """mut-no-recompute: A target of an older epoch counts as the last word."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.defects.defect import Defect
@@ -15,7 +13,6 @@ class ForgetsNextComputation(ClientSideRules):
 DEFECT = Defect(
     id="mut-no-recompute",
     title="A target of an older epoch is the last one",
-    component="coordinator",
     source="KIP-848",
     rules=(ForgetsNextComputation,),
     properties=("defects L1", "defects L8"),

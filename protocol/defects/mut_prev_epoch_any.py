@@ -1,7 +1,5 @@
 """mut-prev-epoch-any: The previous epoch is good whatever the owned list says."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -18,7 +16,6 @@ class AcceptsAnyPreviousEpoch(ConsumerGroupRules):
 DEFECT = Defect(
     id="mut-prev-epoch-any",
     title="Previous epoch accepted without a look at the owned list",
-    component="coordinator",
     rules=(AcceptsAnyPreviousEpoch,),
     properties=("defects S1",),
 )

@@ -1,7 +1,5 @@
 """mut-reads-uncommitted: Describe and list show what is not committed yet."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -13,7 +11,6 @@ class ReadsUncommitted(BrokerRules):
 DEFECT = Defect(
     id="mut-reads-uncommitted",
     title="Describe and list show what is not committed yet",
-    component="broker",
     rules=(ReadsUncommitted,),
     properties=("defects S5",),
 )

@@ -1,7 +1,5 @@
 """mut-reply-before-commit: Response sent before the records are committed."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 
@@ -14,7 +12,6 @@ class RepliesBeforeCommit(BrokerRules):
 DEFECT = Defect(
     id="mut-reply-before-commit",
     title="Response sent before the records are committed",
-    component="broker",
     rules=(RepliesBeforeCommit,),
     properties=("defects S5", "defects S3"),
 )

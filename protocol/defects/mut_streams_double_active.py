@@ -1,7 +1,5 @@
 """mut-streams-double-active: The first task is given to everybody."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
@@ -25,7 +23,6 @@ class AssignsTwice(StreamsAssignor):
 DEFECT = Defect(
     id="mut-streams-double-active",
     title="A task is given to two members",
-    component="assignor",
     source="KIP-848",
     rules=(AssignsTwice,),
     properties=("defects S8",),

@@ -1,7 +1,5 @@
 """mut-streams-moves-cold: Balance comes before state."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
 from rebalance_sim.protocol.assignors.client_side.streams_placement import Placement
 from rebalance_sim.protocol.defects.defect import Defect
@@ -20,7 +18,6 @@ class MovesCold(StreamsAssignor):
 DEFECT = Defect(
     id="mut-streams-moves-cold",
     title="A task moves to a member without its state",
-    component="assignor",
     source="KIP-848",
     rules=(MovesCold,),
     properties=("defects S8",),

@@ -1,7 +1,5 @@
 """mut-streams-own-version: Everybody is written to in the version of whoever computes."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.wire.assignment_messages import PreparedMember
@@ -15,7 +13,6 @@ class WritesOwnVersion(StreamsAssignor):
 DEFECT = Defect(
     id="mut-streams-own-version",
     title="Members are written to in a version that they do not know",
-    component="assignor",
     source="KIP-848",
     rules=(WritesOwnVersion,),
     properties=("defects S9",),

@@ -1,7 +1,5 @@
 """mut-streams-standby-beside-active: Another member of the same process counts as apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rebalance_sim.protocol.assignors.client_side.streams import StreamsAssignor
@@ -23,7 +21,6 @@ class StandbyBesideActive(StreamsAssignor):
 DEFECT = Defect(
     id="mut-streams-standby-beside-active",
     title="A standby is kept in the process that runs the task",
-    component="assignor",
     source="KIP-848",
     rules=(StandbyBesideActive,),
     properties=("defects S8",),

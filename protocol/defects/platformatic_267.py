@@ -1,7 +1,5 @@
 """platformatic-267: STALE_MEMBER_EPOCH on an offset fetch leads to the reset policy."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -15,7 +13,6 @@ class StaleMeansNoOffset(MemberRules):
 DEFECT = Defect(
     id="platformatic-267",
     title='STALE_MEMBER_EPOCH on offset fetch treated as "no committed offset"',
-    component="client",
     source="platformatic/kafka#267",
     versions="@platformatic/kafka 1.30.0 (issue open in 2026)",
     rules=(StaleMeansNoOffset,),

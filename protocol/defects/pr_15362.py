@@ -1,7 +1,5 @@
 """PR-15362: The answer to an older heartbeat is adopted before the leave is built."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -20,7 +18,6 @@ class AnswerCancelsLeave(MemberRules):
 DEFECT = Defect(
     id="PR-15362",
     title="Heartbeat response cancels the leave",
-    component="client",
     source="apache/kafka#15362",
     versions="3.7.0; fixed in 3.8.0",
     rules=(AnswerCancelsLeave,),

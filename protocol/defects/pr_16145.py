@@ -1,7 +1,5 @@
 """PR-16145: A classic member is answered with an error that its protocol does not have."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -16,7 +14,6 @@ class OneErrorForAll(ConsumerGroupRules):
 DEFECT = Defect(
     id="PR-16145",
     title="Classic member receives an error of the new protocol",
-    component="coordinator",
     source="apache/kafka#16145",
     versions="3.8.0 candidate line; fixed in 3.8.0",
     rules=(OneErrorForAll,),

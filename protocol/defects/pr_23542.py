@@ -1,7 +1,5 @@
 """PR-23542: A static join is refused without comparing the member ids."""
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.defects.defect import Defect
@@ -16,7 +14,6 @@ class RefusesOwnInstance(ConsumerGroupRules):
 DEFECT = Defect(
     id="PR-23542",
     title="Static member fenced by its own instance id",
-    component="coordinator",
     source="apache/kafka#23542",
     versions="4.0 - 4.4; a fix was proposed in September 2026",
     rules=(RefusesOwnInstance,),

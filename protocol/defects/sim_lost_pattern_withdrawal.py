@@ -5,8 +5,6 @@ looks as if nothing had changed: the withdrawal is not repeated, and the coordin
 pattern for as long as the member lives (docs/findings.md).
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.defects.defect import Defect
 
@@ -19,7 +17,6 @@ class LosesPatternWithdrawal(MemberRules):
 DEFECT = Defect(
     id="sim-lost-pattern-withdrawal",
     title="A lost request leaves a pattern behind for good",
-    component="client",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(LosesPatternWithdrawal,),

@@ -6,8 +6,6 @@ as homogeneous, from the topics of whichever member comes first. If that is the 
 has none yet, every other member loses all its partitions (docs/findings.md).
 """
 
-from __future__ import annotations
-
 from rebalance_sim.protocol.assignors.server import SubscriptionType
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
@@ -24,7 +22,6 @@ class StaleSubscriptionType(ConsumerGroupRules):
 DEFECT = Defect(
     id="sim-stale-subscription-type",
     title="A joining pattern can take everything away",
-    component="coordinator",
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(StaleSubscriptionType,),

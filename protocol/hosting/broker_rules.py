@@ -6,9 +6,6 @@ They concern what is around the coordinator: when an answer may go, when a shard
 
 from __future__ import annotations
 
-from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
-from rebalance_sim.protocol.wire.records import Record
-
 
 class BrokerRules:
     """What a correct broker does."""
@@ -28,9 +25,6 @@ class BrokerRules:
 
     reads_newest = False
     """Describe and list show what is not committed yet."""
-
-    def check_loaded(self, record: Record, coordinator: GroupCoordinator) -> None:
-        """Look at a record before a load replays it. Raises ProtocolBug to fail the load."""
 
     def offset_to_await(self, end_offset: int, own_writes_end: int, record_count: int) -> int:
         """The high watermark at which an answer may go.

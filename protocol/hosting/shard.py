@@ -388,7 +388,6 @@ class Shard:
         coordinator = self._new_coordinator()
         try:
             for offset, record in enumerate(records, start=end - len(records)):
-                rules.check_loaded(record, coordinator)
                 coordinator.replay(
                     record,
                     strict=rules.loads_strictly,

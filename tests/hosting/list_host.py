@@ -12,7 +12,7 @@ from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import ShardListener, Wake
 from rebalance_sim.protocol.hosting.shard import Shard
-from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS
+from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
@@ -97,7 +97,14 @@ class Diary(ShardListener):
 class ListHost:
     """A shard that has loaded an empty log. ``answers`` by name, as they come."""
 
-    def __init__(self, *, rules: BrokerRules | None = None, **config: Any) -> None:
+    def __init__(
+        self,
+        *,
+        rules: BrokerRules | None = None,
+        semantics: GroupSemantics = CORRECT_GROUPS,
+        **config: Any,
+    ) -> None:
+        self._semantics = semantics
         self.now_ms = 0
         self.answers: dict[str, Any] = {}
         self.journal = ListJournal()
@@ -147,7 +154,7 @@ class ListHost:
         return GroupCoordinator(
             config=self._config,
             image=IMAGE,
-            semantics=CORRECT_GROUPS,
+            semantics=self._semantics,
             new_member_id=lambda: f"m{next(self._ids)}",
             keeps_history=True,
         )

@@ -10,12 +10,12 @@ from list_host import ListHost
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
-from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
 from rebalance_sim.protocol.hosting.shard import TIMER_RETRY_MS, ShardState
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.outcome import TimerKey
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import (
     DescribeGroupsRequest,
     HeartbeatRequest,
@@ -31,7 +31,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.embedded import Assignment, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, ReplayError
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
-from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 SESSION_MS = 45_000
@@ -388,18 +387,13 @@ def test_a_load_brings_back_what_is_in_the_journal_and_what_is_not_committed_of_
 
 
 def test_a_log_that_cannot_be_read_leaves_the_shard_failed() -> None:
-    class Suspicious(BrokerRules):
-        """Reads no record of a group."""
-
-        def check_loaded(self, record: Record, coordinator: object) -> None:
-            raise ReplayError("that is no record")
-
-    host = ListHost(rules=Suspicious())
+    host = ListHost(semantics=SEMANTICS["kafka-4.3"].with_defects("KAFKA-17306"))
     host.ask("join", heartbeat("a"))
+    del host.journal.records[0]
     host.shard.crash(0)
     host.load()
     assert host.shard.state is ShardState.FAILED
-    assert host.diary.lines[-1] == "the load failed: that is no record"
+    assert host.diary.lines[-1] == "the load failed: group group does not exist"
     host.ask("late", heartbeat("a", EPOCH))
     assert host.answers["late"].error_code is ErrorCode.NOT_COORDINATOR
 

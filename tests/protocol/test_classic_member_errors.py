@@ -440,7 +440,9 @@ def test_an_illegal_change_of_state_is_refused() -> None:
 
 def test_an_answer_to_nothing_is_a_bug_of_the_host() -> None:
     driver = Driver()
-    with pytest.raises(ProtocolBug, match="JoinGroupAnswered answers request 7, which is not in flight"):
+    with pytest.raises(
+        ProtocolBug, match="JoinGroupAnswered answers request 7, which is not in flight"
+    ):
         driver.handle(JoinGroupAnswered(correlation_id=7, response=JoinGroupResponse()))
 
 

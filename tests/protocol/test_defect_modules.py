@@ -9,7 +9,7 @@ import pytest
 from rebalance_sim.protocol import defects
 from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
-from rebalance_sim.protocol.defects import DEFECTS, Defect
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.semantics import (
@@ -43,12 +43,14 @@ def test_what_is_known_of_a_defect_is_complete(name: str) -> None:
     assert bool(defect.versions) <= (not name.startswith("mut-"))
 
 
-def test_a_defect_of_no_component_or_without_rules_is_refused() -> None:
-    known = {"id": "X-1", "title": "wrong", "source": "somewhere"}
-    with pytest.raises(ValueError, match=r"X-1: no component 'moon'; known: coordinator"):
-        Defect(component="moon", rules=(MigrationRules,), **known)
-    with pytest.raises(ValueError, match="X-1: replaces no rule"):
-        Defect(component="client", rules=(), **known)
+def test_a_defect_is_of_the_component_whose_rule_it_replaces() -> None:
+    components = {
+        "KAFKA-18931": "coordinator",
+        "KafScale-121": "broker",
+        "librdkafka-4908": "client",
+        "KAFKA-16944": "assignor",
+    }
+    assert {name: DEFECTS[name].component for name in components} == components
 
 
 def test_shipped_versions_are_there_without_their_defects() -> None:

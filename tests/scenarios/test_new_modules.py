@@ -27,7 +27,6 @@ class GivesAway(ConsumerGroupRules):
 DEFECT = Defect(
     id="TICKET-1",
     title="Given away too early",
-    component="coordinator",
     rules=(GivesAway,),
     properties=("defects S1",),
 )
