@@ -22,8 +22,6 @@ from rebalance_sim.protocol.wire.embedded import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, ProtocolBug
 
-__all__ = ["ClassicGroup"]
-
 
 class ClassicGroup:
     """Read by everybody, changed by the handlers of ``protocol.classic_group`` only.
@@ -150,7 +148,7 @@ class ClassicGroup:
         )
 
     def is_subscribed_to(self, topic_name: str) -> bool:
-        """As far as the coordinator knows: where it cannot tell, a consumer group may be."""
+        """As far as the coordinator knows: where it does not know, a group of consumers may be."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic_name in self.subscribed_topics

@@ -11,8 +11,6 @@ from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, HeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = ["heartbeat"]
-
 
 def heartbeat(op: Operation, group: ClassicGroup, request: HeartbeatRequest) -> HeartbeatResponse:
     """An outdated generation is reported even during a rebalance: it is checked first."""

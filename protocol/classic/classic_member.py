@@ -12,8 +12,6 @@ from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, EmbeddedMetadata
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
-__all__ = ["ClassicMember"]
-
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMember:

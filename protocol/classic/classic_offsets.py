@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import OffsetCommitValue
 
-__all__ = ["expiry_base", "renewed_session", "validate_commit", "validate_delete"]
-
 _KEEPS_SESSION = (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE)
 
 

@@ -13,16 +13,6 @@ from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = [
-    "complete_join_phase",
-    "generation_response",
-    "initial_tick",
-    "prepare_rebalance",
-    "rebalance_or_complete",
-    "reset_assignments",
-    "synced",
-]
-
 _REBALANCES_FROM = (
     ClassicGroupState.EMPTY,
     ClassicGroupState.STABLE,

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.errors import IllegalTransition
 
-__all__ = ["TRANSITIONS", "ClassicGroupState", "Event", "Transition", "transition"]
-
 
 class ClassicGroupState(Enum):
     """The value is the name in responses."""

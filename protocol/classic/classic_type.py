@@ -265,7 +265,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
 
     def give_way(self, group: ClassicGroup, group_type: str, *, strict: bool) -> None:
         """A group that only holds offsets gives way: it may be a trace of one whose tombstone has
-        been compacted away. Any other is an error, live; a load takes the log at its word."""
+        been compacted away. Any other is an error, live; a load takes the log as it is."""
         replaces_simple = self._context.rules.replaces_simple_group
         if not (group.is_simple and replaces_simple) and (strict or not replaces_simple):
             raise ReplayError(f"group {group.group_id} is not a {group_type} group")

@@ -24,8 +24,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = ["join_timer_fired", "leave", "session_expired", "sync_timer_fired"]
-
 _HAS_GENERATION = (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE)
 
 
@@ -82,7 +80,7 @@ def _remove(op: Operation, group: ClassicGroup, member_id: str) -> None:
 
 
 def session_expired(op: Operation, group: ClassicGroup, member_id: str) -> None:
-    """Nothing has been heard of a member, or an id that was handed out has not been used."""
+    """A member was silent for too long, or an id that was handed out has not been used."""
     if member_id in group.pending_join:
         group.remove(member_id)
         if op.rules.rechecks_join_phase_without_pending:

@@ -163,7 +163,7 @@ class Operation:
         self.timers.append(CancelTimer(key))
 
     def renew_session(self, group: ClassicGroup, member: ClassicMember) -> None:
-        """The member has been heard of."""
+        """The member has sent something."""
         self.arm(session_key(group.group_id, member.member_id), member.session_timeout_ms)
 
     # -- records ---------------------------------------------------------------------------

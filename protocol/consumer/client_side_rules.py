@@ -36,11 +36,11 @@ class ClientSideRules:
         return any(new.reason not in (0, old.reason) for old, new in pairs)
 
     def is_asked_to_compute(self, chosen_id: str, member_id: str) -> bool:
-        """Is a member told to compute when another, or itself, is the chosen one?"""
+        """Is a member asked to compute when another, or itself, is the chosen one?"""
         return member_id == chosen_id
 
     def limits_computations(self) -> bool:
-        """A member that was told has its rebalance timeout to compute (coordinator §12.3)."""
+        """A member that was asked has its rebalance timeout to compute (coordinator §12.3)."""
         return True
 
     def is_computing(
@@ -93,7 +93,7 @@ class ClientSideRules:
     def metadata_to_send(
         self, reached: AssignmentMetadata | None, target: AssignmentMetadata | None
     ) -> AssignmentMetadata | None:
-        """coordinator §12.7: a member is told the metadata of the epoch that it has reached."""
+        """coordinator §12.7: a member is sent the metadata of the epoch that it has reached."""
         return reached
 
 

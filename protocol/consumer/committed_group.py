@@ -12,8 +12,6 @@ from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["CommittedGroup"]
-
 _EMPTY: frozenset[TopicPartition] = frozenset()
 
 

@@ -14,20 +14,13 @@ from enum import Enum
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupPrepareAssignmentResponse
 from rebalance_sim.protocol.wire.errors import IllegalTransition
 
-__all__ = [
-    "COMPUTATION_TRANSITIONS",
-    "Computation",
-    "ComputationEvent",
-    "ComputationStep",
-]
-
 
 class ComputationStep(Enum):
     """How far a computation has come; the value says what that means."""
 
     NONE = "nobody computes: the target is that of the group epoch, or a broker's assignor is used"
-    CHOSEN = "a member is chosen, and is told with its next heartbeat"
-    NOTIFIED = "the member has been told; its rebalance timeout runs"
+    CHOSEN = "a member is chosen, and is asked with its next heartbeat"
+    NOTIFIED = "the member has been asked; its rebalance timeout runs"
     PREPARED = "the member has been given the group as it is to be assigned"
 
 

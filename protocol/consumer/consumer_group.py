@@ -216,7 +216,7 @@ class ConsumerGroup(TimelineFields):
         """Apply one record.
 
         ``strict`` (live operation) raises ReplayError where a record does not fit; a load from a
-        compacted log passes False and takes the record at its word (coordinator §9.3).
+        compacted log passes False and takes the record as it is (coordinator §9.3).
         """
         match record:
             case ConsumerGroupCurrentMemberAssignment():

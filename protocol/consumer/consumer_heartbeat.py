@@ -80,7 +80,7 @@ def _with_client_side(
     timers: tuple[TimerCommand, ...],
     now_ms: int,
 ) -> tuple[ConsumerGroupHeartbeatResponse, tuple[TimerCommand, ...]]:
-    """coordinator §12.3, §12.7. Nothing can fail any more: a member that is told here is told."""
+    """coordinator §12.3, §12.7. Nothing can fail any more, so the computation may move on here."""
     should_compute, more = notify_chosen(context, group, after, now_ms)
     metadata = None
     if response.assignment is not None:
@@ -187,7 +187,7 @@ def _check_epoch(
     )
 
 
-# -- coordinator H6: what it tells about itself --------------------------------------------
+# -- coordinator H6: what it reports of itself ---------------------------------------------
 
 
 def _merge(

@@ -18,8 +18,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["NO_PARTITIONS", "Member"]
-
 NO_PARTITIONS: Mapping[TopicPartition, int] = {}
 
 

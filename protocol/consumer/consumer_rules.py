@@ -126,7 +126,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         return holder.member_id != request.member_id
 
     def takes_over_instance(self, holder: Member) -> bool:
-        """A classic static member does not say goodbye, so that its instance id may be taken over
+        """A classic static member does not leave when it stops, so its instance id may be taken
         without a leave (KAFKA-17228)."""
         return holder.classic_metadata is not None
 
@@ -248,7 +248,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         return True
 
     def stale_epoch_error(self, member: Member) -> ErrorCode:
-        """Each protocol has its own word for an outdated commit or fetch (PR-16145)."""
+        """Each protocol has its own code for an outdated commit or fetch (PR-16145)."""
         if member.classic_metadata is None:
             return ErrorCode.STALE_MEMBER_EPOCH
         return ErrorCode.ILLEGAL_GENERATION

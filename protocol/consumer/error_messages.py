@@ -1,4 +1,4 @@
-"""Refusals that several handlers word alike.
+"""Refusals that several handlers share.
 
 Source: coordinator §2.12.
 """
@@ -6,8 +6,6 @@ Source: coordinator §2.12.
 from __future__ import annotations
 
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
-
-__all__ = ["fenced_instance", "group_is_full", "unknown_instance", "unknown_member"]
 
 
 def unknown_member(member_id: str, group_id: str) -> GroupError:

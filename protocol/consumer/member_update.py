@@ -1,4 +1,4 @@
-"""What a member's word sets in motion, by whichever protocol it came: coordinator H7-H11.
+"""What a request of a member sets in motion, of either protocol: coordinator H7-H11.
 
 A heartbeat and a classic JoinGroup both end in an updated member value; from there on they share
 this. Sources: coordinator §2.4-§2.10, §4.3; classic §7.5.
@@ -35,14 +35,12 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["METADATA_REFRESH_INTERVAL_MS", "Advance", "is_at_rest"]
-
 METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
 """Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
 
 def is_at_rest(group: ConsumerGroup, member: Member, now_ms: int) -> bool:
-    """Would no step do anything for a member that has told nothing new?
+    """Would no step do anything for a member that has reported nothing new?
 
     Most heartbeats find it so, and need not go through the steps.
     """
@@ -60,7 +58,7 @@ class Advance:
     """The steps for one request, in order; each reads what the ones before it have set.
 
     ``stored`` is the member as the group knows it (or as it is to inherit from ``replaced_id``),
-    ``member`` the same with what this request tells. ``records`` grows from step to step.
+    ``member`` the same with what this request brings. ``records`` grows from step to step.
     ``cause``: why the group epoch was raised; None if it was not.
     """
 

@@ -18,16 +18,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, IllegalTra
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "TRANSITIONS",
-    "Effect",
-    "Reconciliation",
-    "Situation",
-    "Transition",
-    "reconcile",
-    "situation_of",
-]
-
 
 class Situation(Enum):
     """What a heartbeat meets; the conditions of the table in coordinator §3.5."""
@@ -159,7 +149,7 @@ def _acknowledged(step: Reconciliation) -> bool:
 
 
 def _holds(owned: frozenset[TopicPartition] | None, partitions: list[TopicPartition]) -> bool:
-    """Does the member hold any of these, as far as it has told? Not reported counts as yes."""
+    """Does the member hold any of these, as far as it has reported? Not reported counts as yes."""
     return bool(partitions) and (owned is None or any(p in owned for p in partitions))
 
 

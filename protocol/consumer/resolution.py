@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.wire.records import RegularExpressionValue
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
-__all__ = ["RegexResolution"]
-
 
 @dataclass(frozen=True, slots=True)
 class RegexResolution:

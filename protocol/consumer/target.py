@@ -27,8 +27,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["NewTarget", "compute_target", "preferred_assignor"]
-
 _TIE_ORDER = ("uniform", "range")
 """The order in which a broker's hash map holds these two votes, however they are configured."""
 

@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = ["validate_heartbeat"]
-
 _FIRST_VERSION_WITH_CLIENT_IDS = 1
 
 

@@ -150,7 +150,7 @@ def _resolve(
 
 
 def _merge(stored: Member, request: JoinGroupRequest, client_id: str, client_host: str) -> Member:
-    """The member with everything that a JoinGroup tells; the very same value if nothing differs."""
+    """The member with everything that a JoinGroup brings; the same object if nothing differs."""
     subscription = request.protocols[0].metadata
     if not isinstance(subscription, Subscription):
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -237,7 +237,7 @@ class GroupCoordinator:
     def write_failed(
         self, on_commit: Continuation, error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """They are not, as far as the host can tell; ``error`` is for the clients
+        """They are not, as far as the host knows; ``error`` is for the clients
         (coordinator §9.6).
 
         ``is_undone``: nothing of them is in the log, and the host has rolled them back. A write

@@ -13,16 +13,6 @@ from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
-__all__ = [
-    "GROUP_SETTINGS",
-    "MIGRATION_POLICIES",
-    "ConfigsInForce",
-    "CoordinatorConfig",
-    "GroupConfig",
-    "alter_broker_config",
-    "alter_group_config",
-]
-
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
 
 _MAY_BE_ZERO = frozenset(

@@ -8,7 +8,7 @@ A classic group answers differently (classic §2, §8.3). Its JoinGroup and Sync
 the host passes a token with the request, and the answer comes under that token among the
 ``completions`` of this outcome or of a later one. Completions leave at once; what must wait for a
 commit is announced by ``on_commit`` instead, which the host hands back to ``committed`` or
-``write_failed`` of the coordinator, and obeys what comes of it.
+``write_failed`` of the coordinator; the outcome of that is handled like any other.
 """
 
 from __future__ import annotations
@@ -114,6 +114,6 @@ class Continuation:
     def write_failed(
         self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """They are not, as far as the host can tell, and gone if ``is_undone``; ``error`` is what
+        """They are not, as far as the host knows, and gone if ``is_undone``; ``error`` is what
         waiting clients are answered."""
         return Outcome()

@@ -12,8 +12,6 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
-__all__ = ["Timeline", "TimelineDict", "TimelineFields", "committed", "new_table"]
-
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 

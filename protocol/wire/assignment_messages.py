@@ -12,18 +12,6 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
-__all__ = [
-    "CLASSIC_METADATA_VERSION",
-    "AssignmentMetadata",
-    "ClientAssignor",
-    "ConsumerGroupInstallAssignmentRequest",
-    "ConsumerGroupInstallAssignmentResponse",
-    "ConsumerGroupPrepareAssignmentRequest",
-    "ConsumerGroupPrepareAssignmentResponse",
-    "InstalledMember",
-    "PreparedMember",
-]
-
 CLASSIC_METADATA_VERSION = -1
 """Version that marks the user data of a classic member (coordinator §12.4)."""
 
@@ -54,7 +42,7 @@ class ClientAssignor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentMetadata:
-    """What an assignor tells a member beside its partitions (coordinator §12.7).
+    """What an assignor hands a member beside its partitions (coordinator §12.7).
 
     ``error`` is the assignor's own, 0 for success, and the same for all members of one assignment.
     Raises ValueError for a number that does not fit its field.

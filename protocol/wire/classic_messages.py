@@ -17,23 +17,6 @@ from rebalance_sim.protocol.wire.embedded import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = [
-    "NO_GENERATION",
-    "ClassicMemberMetadata",
-    "HeartbeatRequest",
-    "HeartbeatResponse",
-    "JoinGroupProtocol",
-    "JoinGroupRequest",
-    "JoinGroupResponse",
-    "JoinGroupResponseMember",
-    "LeaveGroupRequest",
-    "LeaveGroupResponse",
-    "MemberIdentity",
-    "MemberResponse",
-    "SyncGroupRequest",
-    "SyncGroupResponse",
-]
-
 NO_GENERATION = -1
 _FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
 

@@ -16,8 +16,6 @@ from rebalance_sim.protocol.wire.embedded import (
     Subscription,
 )
 
-__all__ = ["ClassicGroupValue", "ClassicMemberValue", "classic_group_dict"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberValue:

@@ -41,28 +41,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "JOIN_EPOCH",
-    "LEAVE_EPOCH",
-    "STATIC_LEAVE_EPOCH",
-    "UNCHANGED_TIMEOUT_MS",
-    "AlterGroupConfigRequest",
-    "AlterGroupConfigResponse",
-    "ConsumerGroupDescribeRequest",
-    "ConsumerGroupDescribeResponse",
-    "ConsumerGroupHeartbeatRequest",
-    "ConsumerGroupHeartbeatResponse",
-    "DeleteGroupsRequest",
-    "DeleteGroupsResponse",
-    "DescribedMember",
-    "ErrorResponse",
-    "ListGroupsRequest",
-    "ListGroupsResponse",
-    "ListedGroup",
-    "Request",
-    "Response",
-]
-
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2

@@ -1,4 +1,4 @@
-"""What classic members tell each other through the coordinator: the embedded "consumer" protocol.
+"""What classic members send each other through the coordinator: the embedded "consumer" protocol.
 
 On the wire these are bytes inside JoinGroup and SyncGroup. A classic coordinator carries them
 unread and compares them, so two values here are equal exactly if their bytes would be: the order of
@@ -12,18 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
-
-__all__ = [
-    "CONSUMER_PROTOCOL_TYPE",
-    "Assignment",
-    "EmbeddedAssignment",
-    "EmbeddedMetadata",
-    "NamedPartitions",
-    "Subscription",
-    "assignment_of",
-    "partitions_by_name",
-    "partitions_of",
-]
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumers; other types (of connectors, for instance) are opaque bytes."""

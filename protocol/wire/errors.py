@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["ErrorCode", "GroupError", "IllegalTransition", "ProtocolBug", "ReplayError"]
-
 
 class ErrorCode(IntEnum):
     """Kafka's numeric error codes, as far as group coordination uses them."""

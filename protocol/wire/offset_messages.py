@@ -17,18 +17,6 @@ from dataclasses import dataclass, field
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "FIRST_VERSION_WITH_TOPIC_IDS",
-    "NO_MEMBER_EPOCH",
-    "NO_OFFSET",
-    "OffsetCommitRequest",
-    "OffsetCommitResponse",
-    "OffsetDeleteRequest",
-    "OffsetDeleteResponse",
-    "OffsetFetchRequest",
-    "OffsetFetchResponse",
-]
-
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 """Of OffsetCommit and OffsetFetch; not known to Kafka 4.1 (both as brokers were seen to do)."""
 

@@ -17,29 +17,6 @@ from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, classic_group_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
 
-__all__ = [
-    "VALUE_FIELDS",
-    "ConsumerGroupCurrentMemberAssignment",
-    "ConsumerGroupMemberMetadata",
-    "ConsumerGroupMetadata",
-    "ConsumerGroupPartitionMetadata",
-    "ConsumerGroupRegularExpression",
-    "ConsumerGroupTargetAssignmentMember",
-    "ConsumerGroupTargetAssignmentMetadata",
-    "CurrentAssignmentValue",
-    "GroupMetadata",
-    "GroupMetadataValue",
-    "MemberMetadataValue",
-    "MemberState",
-    "OffsetCommit",
-    "OffsetCommitValue",
-    "Record",
-    "RegularExpressionValue",
-    "TargetMetadataValue",
-    "to_dict",
-]
-
-
 VALUE_FIELDS = frozenset({"value", "metadata"})
 """Fields of a record that compaction does not look at; the type and all others are its key."""
 
@@ -63,7 +40,7 @@ class GroupMetadataValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadataValue:
-    """What a member told about itself; everything but epochs and assignments.
+    """What a member reported of itself: everything but epochs and assignments.
 
     ``classic_member_metadata`` is None for a member that uses the consumer protocol,
     ``client_assignors`` for one that offers none (coordinator §12.7).

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["EMPTY_IMAGE", "MetadataImage", "Topic", "TopicPartition", "group_by_topic"]
-
 
 class TopicPartition(NamedTuple):
     """One partition, named by the id (never the name) of its topic. Sorts by id, then number."""

@@ -42,12 +42,10 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["AssignmentRequest", "answer_assignment_request", "prepared_group", "problem_of"]
-
 AssignmentRequest = ConsumerGroupPrepareAssignmentRequest | ConsumerGroupInstallAssignmentRequest
 
 _VERSION_LIMIT = 1 << 15
-"""Metadata versions are told to members in 16 bits, and handed in in 32 (coordinator §12.6)."""
+"""Metadata versions are sent to members in 16 bits, and handed in in 32 (coordinator §12.6)."""
 
 
 def answer_assignment_request(
@@ -122,7 +120,7 @@ def _prepare(
     is_unnotified = computation.step is ComputationStep.CHOSEN
     prepared = prepared_group(context, group, computation.assignor_name)
     group.computation = computation.after(ComputationEvent.PREPARED, prepared=prepared)
-    # A predecessor of this coordinator may have told it, and then its time begins here.
+    # A predecessor of this coordinator may have asked it, and then its time begins here.
     timers = deadline_timer(context, group, member, now_ms) if is_unnotified else ()
     return Outcome(prepared, (), timers)
 

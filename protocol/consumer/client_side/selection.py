@@ -226,7 +226,7 @@ def notify_chosen(
 ) -> tuple[bool, tuple[TimerCommand, ...]]:
     """A heartbeat is being answered: is its sender to compute, and which timers does that start?
 
-    The member is told again and again until it is done, in case an answer or its own requests are
+    The member is asked with every answer until it is done, as answers or its own requests may be
     lost; its time runs from the first time on. A group that lacks a target, and somebody to
     compute it, looks for one again.
     """
