@@ -22,7 +22,7 @@ from rebalance_sim.protocol.assignors.server import (
     UniformAssignor,
     java_hash_map_order,
 )
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -181,7 +181,7 @@ class _Replay:
             Topic(topic_id=self._spelling.topic_id(name), name=name, partition_count=count)
             for name, count in trace.topics.items()
         )
-        self._shard = Shard(
+        self._shard = MinimalShard(
             config=trace.config,
             semantics=_as_on_a_broker(trace.semantics, guess),
             image=image,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.conformance.spelling import GROUP, Spelling, name_of, named_partitions
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
@@ -60,7 +60,7 @@ PARKED = Parked()
 class Steps:
     """Everything a trace can ask for, apart from the passing of time."""
 
-    def __init__(self, shard: Shard, spelling: Spelling, path: str) -> None:
+    def __init__(self, shard: MinimalShard, spelling: Spelling, path: str) -> None:
         self._shard = shard
         self._spelling = spelling
         self._path = path

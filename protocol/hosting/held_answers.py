@@ -62,6 +62,10 @@ class HeldAnswers:
         self._held: deque[_Held] = deque()
         self._has_wake = False
 
+    def __iter__(self) -> Iterator[Answer]:
+        """All that wait, in order."""
+        return (held.answer for held in self._held)
+
     def hold(self, answer: Answer, offset: int, now_ms: int) -> None:
         """Keep an answer until the high watermark has reached an offset."""
         self._held.append(_Held(offset, now_ms + self._timeout_ms, answer))

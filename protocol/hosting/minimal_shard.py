@@ -5,33 +5,35 @@ Used by unit tests, notebooks and the conformance replay. Every record is commit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
+from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
+from rebalance_sim.protocol.hosting.error_answers import WriteError
+from rebalance_sim.protocol.hosting.ports import RegexEngine, ShardListener, Wake
+from rebalance_sim.protocol.hosting.shard import Shard
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS, GroupSemantics
-from rebalance_sim.protocol.runtime.context import CompileRegex, no_regex_engine
+from rebalance_sim.protocol.runtime.context import no_regex_engine
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig, GroupConfig
-from rebalance_sim.protocol.runtime.outcome import (
-    Outcome,
-    ScheduleTimer,
-    TimerCommand,
-    TimerKey,
-    Token,
-)
+from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey, Token
 from rebalance_sim.protocol.wire.consumer_messages import Request, Response
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 
-__all__ = ["Shard"]
 
-
-class Shard:
+class MinimalShard(ShardListener):
     """A coordinator with its log, its timers and a clock that the caller moves.
 
-    ``batches`` holds (time in ms, records) for each operation that wrote anything; ``answers`` the
-    answers to requests that were parked, by their tokens.
+    ``batches`` holds (time in ms, records) for each operation that wrote anything; ``timers`` those
+    that are armed, in the order of arming; ``answers`` the answers to requests that were parked, by
+    their tokens. An exception of the coordinator is the caller's.
     """
+
+    is_leading = True
+    """As of ``Journal``."""
 
     def __init__(
         self,
@@ -40,19 +42,35 @@ class Shard:
         semantics: GroupSemantics = CORRECT_GROUPS,
         image: MetadataImage = EMPTY_IMAGE,
         new_member_id: Callable[[], str] | None = None,
-        compile_regex: CompileRegex = no_regex_engine,
+        compile_regex: RegexEngine = no_regex_engine,
     ) -> None:
         self._next_id = self._next_token = 0
         self._config = config
         self._semantics = semantics
+        self._image = image
+        self._group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
         self._new_member_id = new_member_id or self._count_up_id
         self._compile_regex = compile_regex
         self.now_ms = 0
+        self.end_offset = 0
+        self.high_watermark = 0
         self.batches: list[tuple[int, tuple[Record, ...]]] = []
-        self.timers: dict[TimerKey, ScheduleTimer] = {}
         self.answers: dict[Token, Response] = {}
-        self.coordinator = self._new_coordinator(image)
-        self._apply(self.coordinator.on_loaded(now_ms=0))
+        self.shard = Shard(
+            journal=self,
+            alarms=self,
+            new_coordinator=self._new_coordinator,
+            config=replace(config, group_coordinator_append_linger_ms=0),
+            rules=semantics.rules(BrokerRules)(),
+            listener=self,
+        )
+        self.timers = self.shard.armed_timers
+        self._load()
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """The present one; ``restart`` makes another."""
+        return self.shard.coordinator
 
     def request(
         self,
@@ -69,15 +87,14 @@ class Shard:
         self._next_token += 1
         if token is None:
             token = self._next_token
-        outcome = self.coordinator.handle(
+        self.shard.on_request(
             request,
-            now_ms=self.now_ms,
+            partial(self.answers.__setitem__, token),
             client_id=client_id,
             client_host=client_host,
-            token=token,
+            now_ms=self.now_ms,
         )
-        self.take(outcome)
-        return self.answers.pop(token, None) if outcome.response is None else outcome.response
+        return self.answers.pop(token, None)
 
     def advance_to(self, at_ms: int) -> None:
         """Move the clock, firing every timer that is due on the way; of timers due at the same
@@ -90,64 +107,64 @@ class Shard:
             self.fire(due.key)
         self.now_ms = max(self.now_ms, at_ms)
 
-    def fire(self, key: TimerKey) -> Outcome:
+    def fire(self, key: TimerKey) -> None:
         """Fire an armed timer now, before its time if need be. Raises KeyError if not armed."""
-        timer = self.timers.pop(key)
-        outcome = self.coordinator.fire(timer.key, epoch=timer.epoch, now_ms=self.now_ms)
-        self.take(outcome)
-        return outcome
+        self.shard.fire(self.timers.pop(key), self.now_ms)
 
     def update_image(self, image: MetadataImage) -> None:
         """Show the coordinator a new picture of the topics."""
-        self._apply(self.coordinator.update_image(image, now_ms=self.now_ms))
+        self.shard.update_image(image, now_ms=self.now_ms)
 
     def restart(self) -> None:
         """Lose memory and timers; load the whole log into a new coordinator (coordinator §9.5).
 
         Topics and dynamic settings are kept, as they live outside the group log.
         """
-        before = self.coordinator
-        for token, response in before.on_unloaded(now_ms=self.now_ms):
-            self.answers[token] = response
-        self.coordinator = self._new_coordinator(before.image, before.group_configs)
-        self.timers.clear()
-        for record in self.records():
-            self.coordinator.replay(record, strict=False)
-        self._apply(self.coordinator.on_loaded(now_ms=self.now_ms))
+        self._image, self._group_configs = self.coordinator.image, self.coordinator.group_configs
+        self.shard.resign(self.now_ms)
+        self._load()
 
-    def records(self) -> Iterable[Record]:
+    def records(self) -> Sequence[Record]:
         """The log, record by record."""
         return [record for _, batch in self.batches for record in batch]
 
     def take(self, outcome: Outcome) -> None:
-        """Append, replay and commit an outcome's records; obey its timer commands; keep answers."""
-        if outcome.records:
-            self.batches.append((self.now_ms, outcome.records))
-            for record in outcome.records:
-                self.coordinator.replay(record)
-        self._apply(outcome.timers)
-        for token, response in outcome.completions:
-            self.answers[token] = response
-        if outcome.on_commit is not None:
-            self.take(self.coordinator.committed(outcome.on_commit, now_ms=self.now_ms))
+        """Do what an outcome says that no request and no timer has led to."""
+        self.shard.take(outcome, now_ms=self.now_ms)
 
-    def _apply(self, commands: Iterable[TimerCommand]) -> None:
-        for command in commands:
-            # Taken out first, so that the dict stays in the order of arming.
-            self.timers.pop(command.key, None)
-            if isinstance(command, ScheduleTimer):
-                self.timers[command.key] = command
+    # --- what a host brings -----------------------------------------------------------------------
 
-    def _new_coordinator(
-        self, image: MetadataImage, group_configs: Mapping[str, GroupConfig] = MappingProxyType({})
-    ) -> GroupCoordinator:
+    def append(self, records: Sequence[Record]) -> WriteError | None:
+        """As of ``Journal``."""
+        self.batches.append((self.now_ms, tuple(records)))
+        self.end_offset += len(records)
+        return None
+
+    def publish(self) -> None:
+        """As of ``Journal``: everything is committed at once."""
+        self.high_watermark = self.end_offset
+        self.shard.on_high_watermark(self.now_ms)
+
+    def wake_at(self, at_ms: int, wake: Wake) -> None:
+        """As of ``Alarms``: ``advance_to`` looks at the timers themselves."""
+
+    def escaped(self, request: Request | None, event: object, problem: Exception) -> None:
+        """As of ``ShardListener``. Raises the exception."""
+        raise problem
+
+    def _load(self) -> None:
+        self.shard.begin_load()
+        self.shard.finish_load(self.records(), now_ms=self.now_ms)
+
+    def _new_coordinator(self) -> GroupCoordinator:
         return GroupCoordinator(
             config=self._config,
-            group_configs=group_configs,
+            group_configs=self._group_configs,
             semantics=self._semantics,
-            image=image,
+            image=self._image,
             new_member_id=self._new_member_id,
             compile_regex=self._compile_regex,
+            keeps_history=True,
         )
 
     def _count_up_id(self) -> str:

@@ -88,7 +88,7 @@ class Shard:
         self._new_coordinator = new_coordinator
         self.timers = ShardTimers(alarms)
         self.armed_timers = self.timers.armed
-        self._answers = HeldAnswers(alarms, timeout_ms=config.offsets_commit_timeout_ms)
+        self.answers = HeldAnswers(alarms, timeout_ms=config.offsets_commit_timeout_ms)
         self._writer = WritePath(
             journal,
             alarms,
@@ -138,7 +138,7 @@ class Shard:
             return
         self.operation_count = operation
         answer = Answer(asked, outcome.response, outcome.on_commit)
-        failure = self.take(outcome)
+        failure = self._write(outcome)
         if failure is not None:
             asked.operation = 0  # No listener learns that it was handled.
             self._show_failure(failure, request, None)
@@ -176,13 +176,18 @@ class Shard:
         self._listener.released(operation, request, response)
         return response
 
+    def take(self, outcome: Outcome, *, now_ms: int) -> None:
+        """Do what an outcome says that neither a request nor a timer led to."""
+        self._now_ms = now_ms
+        self._settle(self._write(outcome), outcome, None)
+
     def on_high_watermark(self, now_ms: int) -> None:
         """The high watermark has moved: let go what waited for it, in order."""
         self._now_ms = now_ms
         high_watermark = self.journal.high_watermark
         self.coordinator.commit_to(high_watermark)
         self._listener.committed(high_watermark, now_ms)
-        for answer in self._answers.take_to(high_watermark):
+        for answer in self.answers.take_to(high_watermark):
             self._finish(answer)
 
     def on_wake(self, wake: Wake, now_ms: int) -> None:
@@ -195,7 +200,7 @@ class Shard:
         elif type(wake) is BatchWake:
             self._writer.on_wake(wake)
         elif type(wake) is AnswersWake:
-            for answer in self._answers.take_late(now_ms):
+            for answer in self.answers.take_late(now_ms):
                 self._fail(answer, WriteError.TIMED_OUT)
         else:
             raise TypeError(f"not a wake-up of a shard: {wake!r}")
@@ -209,7 +214,7 @@ class Shard:
             self._refuse(asked, self.refusal())
 
     def _hold(self, answer: Answer, offset: int) -> None:
-        self._answers.hold(answer, offset, self._now_ms)
+        self.answers.hold(answer, offset, self._now_ms)
         self._listener.deferred(offset, self._now_ms)
 
     def _finish(self, answer: Answer) -> None:
@@ -229,10 +234,13 @@ class Shard:
 
     def _follow(self, on_commit: Continuation, outcome: Outcome, detail: str = "") -> None:
         """Do what came of a commit that was waited for, or of its failure (``detail``: why)."""
-        failure = self.take(outcome)
+        failure = self._write(outcome)
         self._listener.written(on_commit, outcome, detail)
+        self._settle(failure, outcome, on_commit)
+
+    def _settle(self, failure: Failure | None, outcome: Outcome, event: object) -> None:
         if failure is not None:
-            self._show_failure(failure, None, on_commit)
+            self._show_failure(failure, None, event)
         elif outcome.on_commit is not None:
             self._hold(Answer(None, None, outcome.on_commit), self._writer.end_offset)
         self._complete(outcome.completions)
@@ -284,7 +292,7 @@ class Shard:
         except Exception as problem:
             self._listener.escaped(None, key, problem)
             return
-        failure = self.take(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY)
+        failure = self._write(outcome, is_atomic=key.kind is not ShardTimer.EXPIRY)
         answer = Answer(None, None, outcome.on_commit)
         if failure is not None:
             if type(failure) is WriteError:
@@ -299,12 +307,12 @@ class Shard:
             self._writer.note_timer(timer)
         self._listener.fired(key, outcome, now_ms)
         if outcome.on_commit is not None:
-            self._answers.hold(answer, self._writer.end_offset, now_ms)
+            self.answers.hold(answer, self._writer.end_offset, now_ms)
         self._complete(outcome.completions)
         if outcome.records:
             self.journal.publish()
 
-    def take(self, outcome: Outcome, *, is_atomic: bool = True) -> Failure | None:
+    def _write(self, outcome: Outcome, *, is_atomic: bool = True) -> Failure | None:
         """Take an outcome's timers, and write its records; or return why that could not be done.
 
         The timers stay so even then (coordinator §15, D14).
@@ -357,7 +365,7 @@ class Shard:
         for timer in lost.timers:
             self._retry(timer)
         self._listener.truncated()
-        for answer in self._answers.take_beyond(lost.offset):
+        for answer in self.answers.take_beyond(lost.offset):
             self._fail(answer, lost.error)
 
     def _retry(self, timer: ScheduleTimer) -> None:
@@ -462,7 +470,7 @@ class Shard:
         self.is_active = False
         self.timers.clear()
         self._listener.dropped(self._now_ms)
-        answers = self._answers.take_all()
+        answers = self.answers.take_all()
         if was_active:
             self._listener.activity_changed()
             self._listener.unloaded(detail, self._now_ms)

@@ -29,7 +29,7 @@ from rebalance_sim.protocol.consumer.timer_keys import (
     session_key,
     sync_key,
 )
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
@@ -118,7 +118,7 @@ class CaseStudyReplay:
         self._topics = dict(case.topics)
         self._reported: dict[str, frozenset[TopicPartition]] = {}
         self._returning = {s.member for s in case.steps if s.action == "rejoin_upgraded"}
-        self.shard = Shard(
+        self.shard = MinimalShard(
             config=CoordinatorConfig(group_consumer_assignors=(_ASSIGNOR,)),
             semantics=_semantics(promotion, self.assignor),
             image=image_of(self._topics),

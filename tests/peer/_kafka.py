@@ -13,7 +13,7 @@ from peer import show, tps
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import metadata_hash
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import TimerKey
@@ -83,7 +83,7 @@ class Context:
         self.mock = self.mocks[assignors[0]]
         rules = type("PreparedRules", (MigrationRules,), {"assignors": dict(self.mocks)})
         names = dict(word.split(":") for word in topics.split())
-        self.shard = Shard(
+        self.shard = MinimalShard(
             config=CoordinatorConfig(
                 **{
                     "group_consumer_assignment_interval_ms": 0,

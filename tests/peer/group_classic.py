@@ -9,6 +9,7 @@ from __future__ import annotations
 from _classic import DELAY, GID, NEW_MEMBER, SUPERSET, Classic, member_value, protocols, value
 from peer import add, cannot, same
 
+from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.records import GroupMetadata
 
 C = "GroupMetadataManagerTest"
@@ -1107,7 +1108,7 @@ def loaded(v, n, session=4000, **config):
             ),
         )
     )
-    c.shard._apply(c.coordinator.on_loaded(now_ms=c.shard.now_ms))
+    c.shard.take(Outcome(timers=c.coordinator.on_loaded(now_ms=c.shard.now_ms)))
     return c
 
 

@@ -13,6 +13,7 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
@@ -211,7 +212,7 @@ def _(v):
 def _(v):
     c = Offsets(v)
     c.with_member()
-    c.shard._apply(c.coordinator.on_loaded(now_ms=0))
+    c.shard.take(Outcome(timers=c.coordinator.on_loaded(now_ms=0)))
     same(c.sleep(2500), [])
     same(c.commit(member="member", epoch=1, retention=1234), "NONE")
     same(c.sleep(2500), [])

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.outcome import Continuation, ScheduleTimer, TimerKey
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -32,6 +31,8 @@ from rebalance_sim.protocol.wire.classic_messages import (
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    Request,
+    Response,
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions, Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -100,32 +101,35 @@ def text(partitions: Iterable[TopicPartition]) -> str:
     return " ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
 
 
-def timer_names(shard: Shard) -> set[str]:
+def timer_names(shard: MinimalShard) -> set[str]:
     """The armed timers by kind, and member where there is one; expiry is left out."""
     return {f"{k.kind} {k.member_id}".strip() for k in shard.timers if k.kind != "expiry"}
 
 
-class HoldingShard(Shard):
+class HoldingShard(MinimalShard):
     """A shard whose log commits when it is told to. Records are in force at once, as on a broker;
     a write that fails before it was appended is not modelled here."""
 
-    def __init__(self, **options: Any) -> None:
-        self.held: list[object] = []
-        super().__init__(**options)
+    @property
+    def held(self) -> list[Continuation]:
+        """What hangs on commits."""
+        return [answer.on_commit for answer in self.shard.answers if answer.on_commit is not None]
 
-    def take(self, outcome: Outcome) -> None:
-        if outcome.on_commit is not None:
-            self.held.append(outcome.on_commit)
-            outcome = replace(outcome, on_commit=None)
-        super().take(outcome)
+    def request(self, request: Request, **options: Any) -> Response | None:
+        """As of ``MinimalShard``; also an answer that waits for its commit is returned."""
+        response = super().request(request, **options)
+        waiting = [a for a in self.shard.answers if a.asked and a.asked.request is request]
+        return waiting[0].response if response is None and waiting else response
+
+    def publish(self) -> None:
+        """Nothing is committed before ``commit``."""
 
     def commit(self) -> None:
-        held, self.held = self.held, []
-        for value in held:
-            self.take(self.coordinator.committed(value, now_ms=self.now_ms))
+        super().publish()
 
     def fail(self, error: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE) -> None:
-        held, self.held = self.held, []
+        held = self.held
+        self.shard.answers.take_all()
         for value in held:
             self.take(
                 self.coordinator.write_failed(value, error, is_undone=False, now_ms=self.now_ms)
@@ -145,7 +149,7 @@ class ClassicBench:
         **config: Any,
     ) -> None:
         config.setdefault("group_consumer_assignment_interval_ms", 0)
-        kind = HoldingShard if holds_commits else Shard
+        kind = HoldingShard if holds_commits else MinimalShard
         self.shard = kind(
             config=CoordinatorConfig(
                 group_min_session_timeout_ms=1_000,

@@ -58,7 +58,7 @@ from rebalance_sim.protocol.clients.java.classic import (
     ClassicConsumerConfig,
     ClassicMemberRules,
 )
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -109,7 +109,7 @@ class ClassicStory:
         **settings: Any,
     ) -> None:
         self.image = image_of(topics or {"foo": 4})
-        self.shard = Shard(
+        self.shard = MinimalShard(
             config=CoordinatorConfig(group_initial_rebalance_delay_ms=initial_rebalance_delay_ms),
             semantics=semantics,
             image=self.image,

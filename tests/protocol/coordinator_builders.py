@@ -16,7 +16,7 @@ from rebalance_sim.protocol.assignors.server import PartitionAssignorError, Subs
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
@@ -144,7 +144,7 @@ class Bench:
         **config: Any,
     ) -> None:
         self.semantics = SEMANTICS[semantics] if isinstance(semantics, str) else semantics
-        self.shard = Shard(
+        self.shard = MinimalShard(
             config=CoordinatorConfig(**{"group_consumer_assignment_interval_ms": 0, **config}),
             semantics=self.semantics,
             image=image_of(topics or {"foo": 3}),

@@ -7,7 +7,7 @@ from coordinator_builders import GROUP_ID, Bench, assert_refused, both_versions,
 
 from rebalance_sim.protocol.assignors.server import SubscriptionType
 from rebalance_sim.protocol.consumer.context import metadata_hash
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 
@@ -377,7 +377,7 @@ def test_a_bad_pattern_changes_nothing() -> None:
 
 def test_a_coordinator_without_an_engine_refuses_every_pattern() -> None:
     bench = bench_with()
-    bench.shard = Shard(config=CoordinatorConfig(), image=bench.shard.coordinator.image)
+    bench.shard = MinimalShard(config=CoordinatorConfig(), image=bench.shard.coordinator.image)
     assert_refused(
         bench.join("A", None, subscribed_topic_regex="foo"),
         "INVALID_REGULAR_EXPRESSION",

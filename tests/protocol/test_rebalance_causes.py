@@ -9,7 +9,7 @@ from classic_builders import ClassicBench, HoldingShard, subscription
 from mixed_builders import mixed, owned
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.rebalance_causes import (
     REASONS,
@@ -30,14 +30,22 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the rebalances that began, in their order."""
     names: list[str] = []
 
-    def listening(take: Any) -> Any:
-        def received(shard: Shard, outcome: Outcome) -> None:
-            names.extend(rebalance.name for rebalance in outcome.rebalances)
-            take(shard, outcome)
+    def noted(shard: MinimalShard, what: object, outcome: Outcome, *rest: object) -> None:
+        names.extend(rebalance.name for rebalance in outcome.rebalances)
 
-        return received
+    def handled(shard: MinimalShard, number: int, what: object, *rest: Any) -> None:
+        noted(shard, what, *rest)
 
-    monkeypatch.setattr(Shard, "take", listening(Shard.take))
+    take = MinimalShard.take
+
+    def taken(shard: MinimalShard, outcome: Outcome) -> None:
+        noted(shard, None, outcome)
+        take(shard, outcome)
+
+    monkeypatch.setattr(MinimalShard, "take", taken)
+    monkeypatch.setattr(MinimalShard, "handled", handled)
+    monkeypatch.setattr(MinimalShard, "fired", noted)
+    monkeypatch.setattr(MinimalShard, "written", noted)
     return names
 
 

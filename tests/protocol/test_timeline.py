@@ -169,8 +169,13 @@ def test_which_requests_are_reads() -> None:
 
 
 def test_without_history_nothing_can_be_undone() -> None:
+    coordinator = GroupCoordinator(
+        config=CoordinatorConfig(),
+        new_member_id=lambda: "nobody",
+        semantics=DEFAULT_SEMANTICS,
+    )
     with pytest.raises(ValueError, match="keeps no history"):
-        Bench().shard.coordinator.revert_to(0)
+        coordinator.revert_to(0)
 
 
 # -- the table itself ----------------------------------------------------------------------
