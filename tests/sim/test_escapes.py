@@ -12,13 +12,14 @@ from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Driver, assigned
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
-from rebalance_sim.protocol.wire.errors import ReplayError
+from rebalance_sim.protocol.wire.errors import IllegalTransition, ReplayError
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 
@@ -38,43 +39,69 @@ def join_naming(driver: Driver, *assignors: str) -> None:
 
 
 def test_a_join_that_names_one_assignor_twice_is_answered_as_a_broker_does() -> None:
-    """GIVEN a group without members WHEN a client names range twice
-    THEN it is answered UNKNOWN_SERVER_ERROR, the log is as before, and the property is violated
-    BECAUSE a broker counts it twice, finds no assignor that all members name as often as there are
-    members, and throws (classic §1.7)."""
+    """GIVEN a client that has its member id WHEN it names range twice
+    THEN it is answered UNKNOWN_SERVER_ERROR, and the group is as before
+    BECAUSE a broker counts it twice, finds no assignor that is named as often as there are members,
+    and throws (classic §1.7)."""
     watched = Watched(spec(config=CoordinatorConfig(group_initial_rebalance_delay_ms=0)))
-    world = watched.world
     watched.advance_to(1_000)
-    driver = Driver(world, "a")
+    driver = Driver(watched.world, "a")
     watched.advance_to(1_010)
-    join_naming(driver, "range", "range")
+    join_naming(driver, "range")
     watched.advance_to(1_030)
-    assert driver.codes == ["MEMBER_ID_REQUIRED"]
-    leader = world.acting_shard()
+    leader = watched.world.acting_shard()
     assert leader is not None
     end = leader.log_end_offset
     join_naming(driver, "range", "range")
-    world.advance_to(1_050)
-    assert driver.codes[1:] == ["UNKNOWN_SERVER_ERROR"]
+    watched.advance_to(1_050)
+    assert driver.codes == ["MEMBER_ID_REQUIRED", "UNKNOWN_SERVER_ERROR"]
     assert leader.log_end_offset == end
+    group = leader.coordinator.groups_of(ClassicGroup)["group"]
+    assert (group.state, group.members) == (ClassicGroupState.EMPTY, {})
+
+    join_naming(driver, "range")
+    watched.advance_to(1_100)
+    driver.sync({driver.member_id: assigned(0)})
+    watched.advance_to(1_150)
+    assert driver.codes[2:] == ["NONE", "NONE"]
+    assert driver.last.assignment == assigned(0)
+
+
+def test_a_request_whose_handler_raises_leaves_everything_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GIVEN a handler of ours that raises WHEN a request comes
+    THEN its sender is answered UNKNOWN_SERVER_ERROR, the property is violated, others are served
+    BECAUSE a broker's event processor catches what a handler throws (coordinator §9.4)."""
+    join = classic_type.join
+
+    def raising(op: Any, group: Any, call: Any, new_member_id: Any) -> Any:
+        if call.client_id == "a":
+            raise IllegalTransition("from STABLE to DEAD")
+        return join(op, group, call, new_member_id)
+
+    monkeypatch.setattr(classic_type, "join", raising)
+    watched = Watched(spec(config=CoordinatorConfig(group_initial_rebalance_delay_ms=0)))
+    world = watched.world
+    watched.advance_to(1_000)
+    driver, other = Driver(world, "a"), Driver(world, "b")
+    watched.advance_to(1_010)
+    join_naming(driver, "range")
+    world.advance_to(1_030)
+    assert driver.codes == ["UNKNOWN_SERVER_ERROR"]
+    leader = world.acting_shard()
+    assert leader is not None
     assert leader.is_active
+    assert leader.log_end_offset == 0
     [escaped] = watched.steps(StepKind.COORDINATOR_ESCAPED)
     assert escaped["request"]["type"] == "JoinGroupRequest"
-    assert "supports none of" in escaped["detail"]
+    assert escaped["detail"] == "IllegalTransition: from STABLE to DEAD"
     [violation] = watched.checkers["group"].unexplained
     assert str(violation).startswith("coordinator.no_escape")
-
-    other = Driver(world, "b", group_id="other")
-    world.advance_to(1_060)
-    for until_ms in (1_080, 1_100):
+    for until_ms in (1_050, 1_070):
         join_naming(other, "range")
         world.advance_to(until_ms)
-    assert other.codes == ["MEMBER_ID_REQUIRED", "NONE"], "the shard serves on"
-    other.sync({other.member_id: assigned(0)})
-    world.advance_to(1_150)
-    assert other.last.assignment == assigned(0)
-    group = leader.coordinator.groups_of(ClassicGroup)["other"]
-    assert group.state is ClassicGroupState.STABLE
+    assert other.codes == ["MEMBER_ID_REQUIRED", "NONE"]
 
 
 @pytest.mark.parametrize("metrics_interval_ms", [None, 1_000])
