@@ -169,9 +169,9 @@ class Property:
     An invariant (``ALWAYS``) defines some of the methods of ``TRIGGERS``, each of which returns a
     ``Finding`` or None. If it is about a state (not about a change), it also defines ``full``,
     which judges the world as it stands and must agree with the triggers; ``relies_on`` names what
-    ``full`` takes from the shadow model nevertheless. With ``needs_data_plane`` it watches only
-    worlds that have one; with ``judges_mixed`` it holds for a consumer group with classic members
-    too, and when a group is converted.
+    ``full`` takes from the shadow model nevertheless, for its verdict or its evidence. With
+    ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
+    consumer group with classic members too, and when a group is converted.
 
     A liveness property (``EVENTUALLY``) defines ``late``; a reachability goal (``SOMETIMES``) has
     ``counters``, one of which must be above 0 (``goal`` makes one).

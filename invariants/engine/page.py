@@ -31,7 +31,8 @@ def as_markdown() -> str:
         "A clause cites a document of [the reference](reference/README.md); `TLA+` the model of"
         " client §11.3, `KIP-848` a chapter of that text.",
         "*Full* marks properties about a state, which a full check can judge on a still picture of"
-        " the world; what it has to take from the shadow model instead follows in brackets.",
+        " the world; what it takes from the shadow model all the same, for its verdict or to"
+        " recognise a known issue, follows in brackets. Which shard serves the group, the shadow model says.",
         "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
         " the tests only.",
         "",

@@ -8,14 +8,19 @@ reported. Values that a function makes itself, such as a new list, may be filled
 from __future__ import annotations
 
 import ast
+import inspect
+import textwrap
 from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-INVARIANTS = Path(__file__).parents[2] / "invariants"
-PROPERTIES = sorted((INVARIANTS / "properties").rglob("*.py"))
+from rebalance_sim.invariants.engine.discovery import INVARIANTS
+from rebalance_sim.invariants.property import Property
+
+FOLDER = Path(__file__).parents[2] / "invariants"
+PROPERTIES = sorted((FOLDER / "properties").rglob("*.py"))
 
 _THAT_READ = frozenset({"count", "index", "get", "items", "keys", "values", "fromkeys"})
 _THAT_READ |= {"elements", "most_common", "total", "maxlen"}
@@ -48,7 +53,7 @@ def _root(node: ast.expr) -> str:
 def _writers() -> frozenset[str]:
     """Methods of the model that change it: those that assign, and those that call one of them."""
     methods: dict[str, list[ast.FunctionDef]] = {}
-    for path in (INVARIANTS / "model").glob("*.py"):
+    for path in (FOLDER / "model").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 for item in node.body:
@@ -212,3 +217,43 @@ def test_nobody_else_reads_the_memory_of_a_property(path: Path) -> None:
         and not (isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()")
     ]
     assert [name for name in foreign if not name.endswith("._asdict")] == []
+
+
+# --- full checks -----------------------------------------------------------------------------
+
+FREE = frozenset(
+    {"acting_shard", "acting_group", "group_in", "classic_group_in", "group_id", "rules", "config"}
+    | {"name_of", "names_of", "who", "target_and_current"}
+)
+"""What a full check may take from the model: who serves, what that has in memory, and names."""
+
+
+def relied_on(item: type[Property]) -> set[str]:
+    """The parts of the model that the full check of a property can reach."""
+    functions: dict[str, ast.FunctionDef] = {}
+    for owner in (inspect.getmodule(item), *reversed(item.__mro__)):
+        if owner not in (object, Property):
+            body = ast.parse(textwrap.dedent(inspect.getsource(owner)))  # type: ignore[arg-type]
+            nodes = body.body[0].body if isinstance(owner, type) else body.body  # type: ignore[attr-defined]
+            functions.update({n.name: n for n in nodes if isinstance(n, ast.FunctionDef)})
+    names, reached, parts = ["full"], set(), set()
+    while names:
+        name = names.pop()
+        if name in reached or name not in functions:
+            continue
+        reached.add(name)
+        for node in ast.walk(functions[name]):
+            if isinstance(node, ast.Attribute):
+                if ast.unparse(node.value) in ("self.model", "model"):
+                    parts.add(node.attr)
+                names.append(node.attr)
+            elif isinstance(node, ast.Name):
+                names.append(node.id)
+    return parts - FREE
+
+
+@pytest.mark.parametrize(
+    "item", [p for p in INVARIANTS if p.judges_states()], ids=lambda item: item.id
+)
+def test_a_full_check_judges_the_world_or_says_what_it_relies_on(item: type[Property]) -> None:
+    assert relied_on(item) == set(item.relies_on)

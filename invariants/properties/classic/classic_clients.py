@@ -5,7 +5,7 @@ Source: classic §3.2, §4.1, §10, C9, C10, H12.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook
@@ -67,6 +67,14 @@ class ExclusiveAmongKinds(Property):
     )
     clauses = ("classic C9", "classic C10", "classic H12", "defects S1")
     violated_by = ("test:classic-double-consumption",)
+    relies_on = (
+        "classic_clients",
+        "forgotten",
+        "has_outlived",
+        "has_reused_generation",
+        "is_recreated",
+        "readmitted",
+    )
     client_kinds = EVERY_KIND
     judges_mixed = True
 
@@ -83,35 +91,41 @@ class ExclusiveAmongKinds(Property):
         for partition in sorted(self.model.contested):
             names = sorted(self.model.fetchers[partition])
             if any(name in self.model.classic_clients for name in names):
-                finding = self._judge(partition, names)
+                users = {name: self.model.member_of(name) for name in names}
+                finding = self._judge(partition, users)
                 if finding is not None:
                     return finding
         return None
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every living client."""
-        fetchers: dict[TopicPartition, list[str]] = {}
+        fetchers: dict[TopicPartition, dict[str, GroupMember | None]] = {}
         classic: set[str] = set()
         for name, client in view.clients().items():
             if client.is_alive:
                 if client.member.kind in CLASSIC_KINDS:
                     classic.add(name)
                 for partition in client.member.fetchable:
-                    fetchers.setdefault(partition, []).append(name)
-        for partition in sorted(p for p, names in fetchers.items() if len(names) > 1):
+                    fetchers.setdefault(partition, {})[name] = client.member
+        for partition in sorted(p for p, users in fetchers.items() if len(users) > 1):
             if classic.intersection(fetchers[partition]):
                 finding = self._judge(partition, fetchers[partition])
                 if finding is not None:
                     return finding
         return None
 
-    def _judge(self, partition: TopicPartition, names: Iterable[str]) -> Finding | None:
-        standing = [name for name in names if self._is_in_good_standing(name)]
+    def _judge(
+        self, partition: TopicPartition, users: Mapping[str, GroupMember | None]
+    ) -> Finding | None:
+        model = self.model
+        standing = {
+            name: member.member_id
+            for name, member in users.items()
+            if member is not None and self._is_in_good_standing(member)
+        }
         if len(standing) < 2:
             return None
-        model = self.model
-        members = map(model.member_of, standing)
-        member_ids = [member.member_id for member in members if member is not None]
+        member_ids = standing.values()
         return Finding(
             f"{model.name_of(partition)} is fetched by {' and '.join(standing)}, and all of "
             "them are members in good standing",
@@ -137,10 +151,10 @@ class ExclusiveAmongKinds(Property):
         of_entry, partitions = self._reused.get(name, (None, frozenset()))
         return of_entry is entry and partition in partitions
 
-    def _is_in_good_standing(self, name: str) -> bool:
+    def _is_in_good_standing(self, member: GroupMember) -> bool:
         """Whether the coordinator has it, at exactly the number that the client is at."""
-        member, shard = self.model.member_of(name), self.model.acting_shard()
-        if member is None or shard is None or member.member_epoch <= 0:
+        shard = self.model.acting_shard()
+        if shard is None or member.member_epoch <= 0:
             return False
         classic = self.model.classic_group_in(shard)
         if classic is not None:

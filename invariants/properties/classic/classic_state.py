@@ -267,6 +267,7 @@ class ClassicTimersArmed(_OfClassicGroup):
         "test:classic-join-timer-lost",
         "test:classic-session-lost",
     )
+    relies_on = ("unparked",)
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group

@@ -121,6 +121,7 @@ class EpochFitsState(_StateProperty):
         "mut-client-adopts-late-answers",
         "mut-client-keeps-leave-epoch",
     )
+    relies_on = ("clients",)
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -147,6 +148,7 @@ class IdentityFitsEpoch(_StateProperty):
     sentence = "Commits are signed with the client's present id and epoch while it is a member."
     clauses = ("client C4", "defects S4")
     violated_by = ("mut-client-keeps-identity-on-fence",)
+    relies_on = ("clients",)
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -171,6 +173,7 @@ class EmptyOutside(_StateProperty):
     sentence = "A client that joins, or is unsubscribed, has no assignment left from before."
     clauses = ("client C6", "defects S1")
     violated_by = ("KAFKA-16258", "mut-client-rejoins-before-lost")
+    relies_on = ("clients",)
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""
@@ -192,6 +195,7 @@ class StableMeansEqual(_StateProperty):
     sentence = "A stable client has reconciled its target, and is assigned exactly that."
     clauses = ("client C7",)
     violated_by = ("KAFKA-16185", "mut-ack-before-stop", "mut-client-ack-before-apply")
+    relies_on = ("clients",)
 
     def judge(self, member: GroupMember) -> str | None:
         """See ``_StateInvariant``."""

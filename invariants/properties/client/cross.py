@@ -36,6 +36,7 @@ class ExclusiveConsumption(Property):
         "KAFKA-16258",
         "mut-client-rejoins-before-lost",
     )
+    relies_on = ("clients", "has_lost_unrevoked")
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -140,6 +141,7 @@ class AssignedIsHeld(Property):
         "mut-client-second-reconciliation",
         "test:early-release",
     )
+    relies_on = ("clients", "has_lost_unrevoked")
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""

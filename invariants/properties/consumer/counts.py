@@ -25,6 +25,7 @@ class StaticMembers(Property):
     sentence = "Each instance id is mapped to the one member that has it."
     clauses = ("coordinator C13", "defects S7")
     violated_by = ("test:corrupt-counts",)
+    relies_on = ("acting_ledger",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:

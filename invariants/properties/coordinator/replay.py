@@ -48,6 +48,7 @@ class ReplayEquivalence(Property):
     sentence = "Replaying the log into an empty coordinator gives the state that is served."
     clauses = ("coordinator C18", "defects S5")
     violated_by = ("KAFKA-16147", "KAFKA-19274", "test:memory-only-change")
+    relies_on = ("ledger_of",)
     judges_mixed = True
 
     def __init__(self, model: ModelView) -> None:
