@@ -39,9 +39,8 @@ class ClientSideRules:
         """Is a member asked to compute when another, or itself, is the chosen one?"""
         return member_id == chosen_id
 
-    def limits_computations(self) -> bool:
-        """A member that was asked has its rebalance timeout to compute (coordinator §12.3)."""
-        return True
+    limits_computations = True
+    """A member that was asked has its rebalance timeout to compute (coordinator §12.3)."""
 
     def is_computing(
         self, computation: Computation, request: ConsumerGroupInstallAssignmentRequest

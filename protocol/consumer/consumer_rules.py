@@ -189,9 +189,8 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
 
     # -- leaving ---------------------------------------------------------------------------
 
-    def bumps_on_leave(self) -> bool:
-        """coordinator §4.2: a removed member raises the group epoch."""
-        return True
+    bumps_on_leave = True
+    """coordinator §4.2: a removed member raises the group epoch."""
 
     def removal_tombstones(self, group_id: str, member_id: str) -> Sequence[Record]:
         """coordinator §4.2: current assignment, target, member, in this order."""
@@ -259,6 +258,5 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         """coordinator §4.1: the timer runs anew when a revocation is written, not when it idles."""
         return after is not before
 
-    def arms_session_timers_on_load(self) -> bool:
-        """coordinator §9.5: every member gets a full session after a load."""
-        return True
+    arms_session_timers_on_load = True
+    """coordinator §9.5: every member gets a full session after a load."""

@@ -136,7 +136,7 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
             session_timeout_ms = self._context.session_timeout_ms(group_id)
             for member_id in sorted(group.members):
                 member = group.members[member_id]
-                if rules.arms_session_timers_on_load():
+                if rules.arms_session_timers_on_load:
                     at_ms = now_ms + session_timeout_ms
                     yield ScheduleTimer(session_key(group_id, member_id), at_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -132,7 +132,7 @@ def remove_members(
         recount(regexes, given(member.subscribed_topic_regex), ())
     gone = [regex for regex in sorted(group.subscribed_regexes) if regex not in regexes]
     records += [ConsumerGroupRegularExpression(group_id, regex, None) for regex in gone]
-    if context.rules.bumps_on_leave():
+    if context.rules.bumps_on_leave:
         subscribed = set(names)
         for regex, resolved in group.resolved_regexes.items():
             if regex not in gone:
@@ -141,7 +141,7 @@ def remove_members(
             epoch=group.group_epoch + 1, metadata_hash=metadata_hash(subscribed, context.image)
         )
         records.append(ConsumerGroupMetadata(group_id, value))
-    rebalances = (Rebalance("consumer", cause),) if context.rules.bumps_on_leave() else ()
+    rebalances = (Rebalance("consumer", cause),) if context.rules.bumps_on_leave else ()
     return Outcome(response, tuple(records), tuple(timers), rebalances=rebalances)
 
 

@@ -6,8 +6,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class ForgetsItselfOnDisconnect(ClassicMemberRules):
-    def keeps_member_id_on_retriable_error(self) -> bool:
-        return False
+    keeps_member_id_on_retriable_error = False
 
 
 DEFECT = Defect(

@@ -6,8 +6,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class FetchesWhileCommitting(ClassicMemberRules):
-    def stops_fetching_before_commit(self) -> bool:
-        return False
+    stops_fetching_before_commit = False
 
 
 DEFECT = Defect(

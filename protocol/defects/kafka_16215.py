@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class StuckInFlight(MemberRules):
-    def stays_in_flight_after_error(self) -> bool:
-        """No heartbeat is sent any more, urgent ones included."""
-        return True
+    # No heartbeat is sent any more, urgent ones included.
+    stays_in_flight_after_error = True
 
 
 DEFECT = Defect(

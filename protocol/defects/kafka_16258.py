@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class KeepsPartitionsOnPollExpiry(MemberRules):
-    def releases_on_poll_expiry(self) -> bool:
-        """Neither lost callback nor clearing."""
-        return False
+    # Neither lost callback nor clearing.
+    releases_on_poll_expiry = False
 
 
 DEFECT = Defect(

@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class CommitThenMark(MemberRules):
-    def stops_fetching_before_commit(self) -> bool:
-        """Records are delivered while the commit is under way."""
-        return False
+    # Records are delivered while the commit is under way.
+    stops_fetching_before_commit = False
 
 
 DEFECT = Defect(

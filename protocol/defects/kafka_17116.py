@@ -9,9 +9,8 @@ class IdFromCoordinator(MemberRules):
         """Ask for one."""
         return ""
 
-    def heartbeat_version(self) -> int:
-        """The version in which coordinators make ids."""
-        return 0
+    # The version in which coordinators make ids.
+    heartbeat_version = 0
 
 
 DEFECT = Defect(

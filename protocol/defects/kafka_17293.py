@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class KeepsDeadCoordinator(MemberRules):
-    def disconnect_loses_coordinator(self) -> bool:
-        """Only commits and offset fetches notice."""
-        return False
+    # Only commits and offset fetches notice.
+    disconnect_loses_coordinator = False
 
 
 DEFECT = Defect(

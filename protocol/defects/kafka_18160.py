@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class MutePartition(MemberRules):
-    def clears_flag_of_all_assigned(self) -> bool:
-        """Only what the second attempt added is freed, and that is nothing."""
-        return False
+    # Only what the second attempt added is freed, and that is nothing.
+    clears_flag_of_all_assigned = False
 
 
 DEFECT = Defect(

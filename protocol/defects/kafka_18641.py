@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class ReconcilesAnytime(MemberRules):
-    def acts_outside_poll(self) -> bool:
-        """Positions of records that are returned, but not processed, are committed."""
-        return True
+    # Positions of records that are returned, but not processed, are committed.
+    acts_outside_poll = True
 
 
 DEFECT = Defect(

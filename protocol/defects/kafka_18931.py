@@ -5,8 +5,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class NoSessionTimersAfterLoad(ConsumerGroupRules):
-    def arms_session_timers_on_load(self) -> bool:
-        return False
+    arms_session_timers_on_load = False
 
 
 DEFECT = Defect(

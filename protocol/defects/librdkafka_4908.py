@@ -6,8 +6,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class HandlesOutdatedCommitErrors(ClassicMemberRules):
-    def overlooks_outdated_commit_errors(self) -> bool:
-        return False
+    overlooks_outdated_commit_errors = False
 
 
 DEFECT = Defect(

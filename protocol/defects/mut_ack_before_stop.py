@@ -6,9 +6,8 @@ from rebalance_sim.protocol.defects.kafka_16460 import CommitThenMark
 
 
 class AcknowledgesBeforeStop(MemberRules):
-    def acknowledges_on_receipt(self) -> bool:
-        """The reconciliation begins with its end."""
-        return True
+    # The reconciliation begins with its end.
+    acknowledges_on_receipt = True
 
 
 DEFECT = Defect(

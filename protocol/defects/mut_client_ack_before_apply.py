@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class AcknowledgesBeforeApply(MemberRules):
-    def acknowledges_before_assigned_callback(self) -> bool:
-        """STABLE, with the old set still assigned."""
-        return True
+    # STABLE, with the old set still assigned.
+    acknowledges_before_assigned_callback = True
 
 
 DEFECT = Defect(

@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class CommitsReleased(MemberRules):
-    def forgets_released_positions(self) -> bool:
-        """Their last positions are kept."""
-        return False
+    # Their last positions are kept.
+    forgets_released_positions = False
 
 
 DEFECT = Defect(

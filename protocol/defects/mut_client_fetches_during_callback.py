@@ -6,9 +6,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class FetchesDuringCallback(MemberRules):
-    def waits_for_assigned_callback(self) -> bool:
-        """No mark is set."""
-        return False
+    # No mark is set.
+    waits_for_assigned_callback = False
 
 
 DEFECT = Defect(

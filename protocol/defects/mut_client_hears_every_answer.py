@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class HearsEveryAnswer(MemberRules):
-    def reports_assignment_once(self) -> bool:
-        """An epoch is heard of again and again."""
-        return False
+    # An epoch is heard of again and again.
+    reports_assignment_once = False
 
 
 DEFECT = Defect(

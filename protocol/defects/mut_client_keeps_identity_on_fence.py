@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class KeepsIdentityOnFence(MemberRules):
-    def keeps_identity_on_fence(self) -> bool:
-        """With the epoch that was fenced."""
-        return True
+    # With the epoch that was fenced.
+    keeps_identity_on_fence = True
 
 
 DEFECT = Defect(

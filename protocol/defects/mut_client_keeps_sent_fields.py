@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class KeepsSentFields(MemberRules):
-    def resets_sent_fields_on_failure(self) -> bool:
-        """What got lost stays lost."""
-        return False
+    # What got lost stays lost.
+    resets_sent_fields_on_failure = False
 
 
 DEFECT = Defect(

@@ -6,9 +6,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class LeaveNeedsSuccess(MemberRules):
-    def failure_completes_leave(self) -> bool:
-        """They wait for their timeout."""
-        return False
+    # They wait for their timeout.
+    failure_completes_leave = False
 
 
 DEFECT = Defect(

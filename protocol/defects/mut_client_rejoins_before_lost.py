@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class RejoinsBeforeLost(MemberRules):
-    def rejoins_before_lost_callback(self) -> bool:
-        """The callback comes later, if the application polls."""
-        return True
+    # The callback comes later, if the application polls.
+    rejoins_before_lost_callback = True
 
 
 DEFECT = Defect(

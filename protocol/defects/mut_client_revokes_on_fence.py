@@ -1,4 +1,4 @@
-"""mut-client-revokes-on-fence: OnPartitionsRevoked, instead of onPartitionsLost, runs after a
+"""mut-client-revokes-on-fence: onPartitionsRevoked, instead of onPartitionsLost, runs after a
 fence."""
 
 from rebalance_sim.protocol.clients.common.values import CallbackKind
@@ -7,14 +7,13 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class RevokesOnFence(MemberRules):
-    def callback_of_loss(self) -> CallbackKind:
-        """The member has no identity to commit with."""
-        return CallbackKind.REVOKED
+    # The member has no identity to commit with.
+    callback_of_loss = CallbackKind.REVOKED
 
 
 DEFECT = Defect(
     id="mut-client-revokes-on-fence",
-    title="OnPartitionsRevoked, instead of onPartitionsLost, runs after a fence",
+    title="onPartitionsRevoked, instead of onPartitionsLost, runs after a fence",
     rules=(RevokesOnFence,),
     properties=("client C14",),
 )

@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class SecondReconciliation(MemberRules):
-    def starts_second_reconciliation(self) -> bool:
-        """Both run to their ends."""
-        return True
+    # Both run to their ends.
+    starts_second_reconciliation = True
 
 
 DEFECT = Defect(

@@ -5,8 +5,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class ForgetsBumpOnLeave(ConsumerGroupRules):
-    def bumps_on_leave(self) -> bool:
-        return False
+    bumps_on_leave = False
 
 
 DEFECT = Defect(

@@ -5,8 +5,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class WaitsForever(ClientSideRules):
-    def limits_computations(self) -> bool:
-        return False
+    limits_computations = False
 
 
 DEFECT = Defect(

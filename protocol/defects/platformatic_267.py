@@ -5,9 +5,8 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class StaleMeansNoOffset(MemberRules):
-    def takes_stale_epoch_for_no_offset(self) -> bool:
-        """Records are skipped, or read again."""
-        return True
+    # Records are skipped, or read again.
+    takes_stale_epoch_for_no_offset = True
 
 
 DEFECT = Defect(

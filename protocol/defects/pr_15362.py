@@ -10,9 +10,8 @@ class AnswerCancelsLeave(MemberRules):
         """LEAVING, too."""
         return state.is_in_group
 
-    def leave_waits_for_answer(self) -> bool:
-        """The leave is built only when nothing is in flight."""
-        return True
+    # The leave is built only when nothing is in flight.
+    leave_waits_for_answer = True
 
 
 DEFECT = Defect(

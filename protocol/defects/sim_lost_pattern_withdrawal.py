@@ -10,8 +10,7 @@ from rebalance_sim.protocol.defects.defect import Defect
 
 
 class LosesPatternWithdrawal(MemberRules):
-    def repeats_withdrawn_pattern(self) -> bool:
-        return False
+    repeats_withdrawn_pattern = False
 
 
 DEFECT = Defect(

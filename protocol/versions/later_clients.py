@@ -13,13 +13,11 @@ from rebalance_sim.protocol.versions.version import Version
 class LaterClient(MemberRules):
     """The client of the consumer protocol."""
 
-    def acknowledges_unresolved_target(self) -> bool:
-        """A target waits for its names instead of being acknowledged in part again and again."""
-        return False
+    # A target waits for its names instead of being acknowledged in part again and again.
+    acknowledges_unresolved_target = False
 
-    def stops_fetching_when_lost(self) -> bool:
-        """Lost partitions are not fetched while onPartitionsLost is still to run."""
-        return True
+    # Lost partitions are not fetched while onPartitionsLost is still to run.
+    stops_fetching_when_lost = True
 
 
 VERSION = Version(

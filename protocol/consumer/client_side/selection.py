@@ -246,7 +246,7 @@ def deadline_timer(
     context: ConsumerContext, group: ConsumerGroup, member: Member, now_ms: int
 ) -> tuple[TimerCommand, ...]:
     """From now on the member has its rebalance timeout to compute."""
-    if not context.rules.limits_computations():
+    if not context.rules.limits_computations:
         return ()
     at_ms = now_ms + member.rebalance_timeout_ms
     return (ScheduleTimer(computation_key(group.group_id), at_ms),)

@@ -109,7 +109,7 @@ class ClassicCommits(JavaCommits[Commit]):
             is_outdated
             and is_preparing
             and reaction.then is not Then.REJOIN
-            and core.rules.overlooks_outdated_commit_errors()
+            and core.rules.overlooks_outdated_commit_errors
         ):
             # It is about a generation that is over; the rebalance under way takes care.
             if reaction.reset is not Reset.NOTHING or reaction.then is Then.RAISE:

@@ -10,14 +10,11 @@ from __future__ import annotations
 class ClassicMemberRules:
     """The decisions of the Java consumer with ``group.protocol=classic``."""
 
-    def keeps_member_id_on_retriable_error(self) -> bool:
-        """A join that is to be repeated goes out with the member id that the client has."""
-        return True
+    keeps_member_id_on_retriable_error = True
+    """A join that is to be repeated goes out with the member id that the client has."""
 
-    def stops_fetching_before_commit(self) -> bool:
-        """EAGER: what is about to be revoked is not fetched while it is committed."""
-        return True
+    stops_fetching_before_commit = True
+    """EAGER: what is about to be revoked is not fetched while it is committed."""
 
-    def overlooks_outdated_commit_errors(self) -> bool:
-        """A refused commit of a generation that is over says nothing about the present one."""
-        return True
+    overlooks_outdated_commit_errors = True
+    """A refused commit of a generation that is over says nothing about the present one."""

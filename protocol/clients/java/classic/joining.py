@@ -283,7 +283,7 @@ class Joining:
 
     def _after_retriable_error(self) -> None:
         core = self._core
-        if not core.rules.keeps_member_id_on_retriable_error():
+        if not core.rules.keeps_member_id_on_retriable_error:
             core.reset(Reset.MEMBER_ID, reason=core.rejoin_reason)
 
     def _back_off(self) -> None:

@@ -127,7 +127,7 @@ class Prepare:
         if not core.config.enable_auto_commit:
             self._step = _Step.COMMITTED
             return
-        if not core.config.is_cooperative and core.rules.stops_fetching_before_commit():
+        if not core.config.is_cooperative and core.rules.stops_fetching_before_commit:
             core.subscription.mark_pending_revocation(frozenset(core.subscription.assigned))
         self._commit()
 

@@ -116,7 +116,7 @@ class Reconciler:
         resolved = LocalAssignment(core.target.local_epoch, self._resolve_target())
         if core.current != NO_ASSIGNMENT and resolved.partitions == core.current.partitions:
             self._waits_for_names = (
-                self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target()
+                self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target
             )
             if not self._waits_for_names:
                 if self._application.blocked_in is None:  # What close revokes stays revoked.
@@ -125,13 +125,13 @@ class Reconciler:
                 core.change_state(ClientState.ACKNOWLEDGING)
             return
         self._waits_for_names = False
-        if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll():
+        if in_poll or not core.config.enable_auto_commit or core.rules.acts_outside_poll:
             self._begin(resolved)
 
     def _may_begin_another(self) -> bool:
         """Never, but for a mutant, which does so for each newer target."""
         is_newer = self._running[-1].resolved.local_epoch != self._core.target.local_epoch
-        return is_newer and self._core.rules.starts_second_reconciliation()
+        return is_newer and self._core.rules.starts_second_reconciliation
 
     def _resolve_target(self) -> frozenset[TopicPartition]:
         core = self._core
@@ -151,9 +151,9 @@ class Reconciler:
             resolved, resolved.partitions - owned, owned - resolved.partitions
         )
         self._running.append(reconciliation)
-        if reconciliation.revoked and core.rules.stops_fetching_before_commit():
+        if reconciliation.revoked and core.rules.stops_fetching_before_commit:
             core.subscription.mark_pending_revocation(reconciliation.revoked)
-        if core.rules.acknowledges_on_receipt():
+        if core.rules.acknowledges_on_receipt:
             core.current = resolved
             core.change_state(ClientState.ACKNOWLEDGING)
         on_done = partial(self._after_commit, reconciliation)
@@ -166,7 +166,7 @@ class Reconciler:
         """The abort check of client R5, R7."""
         if reconciliation.is_obsolete:
             return True
-        if self._core.rules.acknowledges_on_receipt():
+        if self._core.rules.acknowledges_on_receipt:
             return not self._core.state.takes_assignments
         return self._core.state is not ClientState.RECONCILING
 
@@ -182,12 +182,12 @@ class Reconciler:
         if not revoked:
             self._before_assigned(reconciliation)
             return
-        if not core.rules.stops_fetching_before_commit():
+        if not core.rules.stops_fetching_before_commit:
             core.subscription.mark_pending_revocation(revoked)
         if not core.subscription.has_listener:
             self._before_assigned(reconciliation)
             return
-        for times_left in reversed(range(core.rules.revoked_callback_count())):
+        for times_left in reversed(range(core.rules.revoked_callback_count)):
             done = partial(self._after_revoked, reconciliation)
             self._application.queue_callback(
                 CallbackTask(
@@ -212,7 +212,7 @@ class Reconciler:
             core.subscription.assign(reconciliation.resolved.partitions, added_await_callback=False)
             self._finish(reconciliation)
             return
-        if core.rules.acknowledges_before_assigned_callback():
+        if core.rules.acknowledges_before_assigned_callback:
             core.current = reconciliation.resolved
             core.change_state(ClientState.ACKNOWLEDGING)
         self._application.queue_callback(
@@ -229,13 +229,13 @@ class Reconciler:
         meanwhile."""
         core = self._core
         if self._is_aborted(reconciliation) and not (
-            core.rules.acknowledges_before_assigned_callback() and core.state.takes_assignments
+            core.rules.acknowledges_before_assigned_callback and core.state.takes_assignments
         ):
             self._running.remove(reconciliation)
             return False
         core.subscription.assign(
             reconciliation.resolved.partitions,
-            added_await_callback=core.rules.waits_for_assigned_callback(),
+            added_await_callback=core.rules.waits_for_assigned_callback,
         )
         return True
 
@@ -246,7 +246,7 @@ class Reconciler:
             self._running.remove(reconciliation)
             return
         core.subscription.on_assigned_callback_done(
-            None if core.rules.clears_flag_of_all_assigned() else reconciliation.added
+            None if core.rules.clears_flag_of_all_assigned else reconciliation.added
         )
         self.topic_names.prune()
         self._finish(reconciliation)

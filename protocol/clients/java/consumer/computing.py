@@ -103,7 +103,7 @@ class Computing:
             self._epoch_reported = 0
         if assigned is None or metadata is None or core.member_epoch == 0:
             return
-        if core.member_epoch == self._epoch_reported and core.rules.reports_assignment_once():
+        if core.member_epoch == self._epoch_reported and core.rules.reports_assignment_once:
             return
         self._epoch_reported = core.member_epoch
         core.effects.append(

@@ -34,7 +34,7 @@ class ConsumerSubscription(SubscriptionState):
         super().assign(partitions, added_await_callback=added_await_callback)
 
     def _remember_released(self, kept: frozenset[TopicPartition]) -> None:
-        if self._rules.forgets_released_positions():
+        if self._rules.forgets_released_positions:
             return
         for partition, state in self.assigned.items():
             if partition not in kept and state.fetch_state is FetchState.FETCHING:

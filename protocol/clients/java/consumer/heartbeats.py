@@ -174,7 +174,7 @@ class Heartbeats:
             self._send(is_handled=True)
 
     def _is_due(self, state: ClientState) -> bool:
-        if state is _LEAVING and not self._core.rules.leave_waits_for_answer():
+        if state is _LEAVING and not self._core.rules.leave_waits_for_answer:
             return True
         if self._is_in_flight():
             return False
@@ -267,7 +267,7 @@ class Heartbeats:
             regex is None
             and names is not None
             and self._has_sent_regex
-            and core.rules.repeats_withdrawn_pattern()
+            and core.rules.repeats_withdrawn_pattern
         ):
             regex = ""
         if regex:
@@ -298,7 +298,7 @@ class Heartbeats:
             subscribed_topic_regex=regex,
             server_assignor=assignor,
             topic_partitions=owned.partitions if has_partitions else None,
-            api_version=core.rules.heartbeat_version(),
+            api_version=core.rules.heartbeat_version,
             client_assignors=client_assignors,
         )
 
@@ -325,7 +325,7 @@ class Heartbeats:
             self._sent.is_admitted = self._core.state is _JOINING
 
     def _on_lost(self, loss: Loss, *, is_handled: bool) -> None:
-        if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator():
+        if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator:
             self._search.mark_unknown()
         if is_handled:
             self.handled_count -= 1
@@ -335,7 +335,7 @@ class Heartbeats:
         """After any failure the next heartbeat is due at once, but for the backoff, and full."""
         self._pacer.on_failure(self._core.now_ms)
         self._interval_deadline_ms = self._core.now_ms
-        if self._core.rules.resets_sent_fields_on_failure():
+        if self._core.rules.resets_sent_fields_on_failure:
             self._forget_sent_fields()
         self._membership.on_heartbeat_failure()
 
@@ -351,7 +351,7 @@ class Heartbeats:
             self._membership.on_fenced()
         elif error_class is ErrorClass.FATAL:
             self._membership.on_fatal(error_code, response.error_message or error_code.name)
-        if self._core.rules.stays_in_flight_after_error():
+        if self._core.rules.stays_in_flight_after_error:
             self._pacer.in_flight = True
 
 

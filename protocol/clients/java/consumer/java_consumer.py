@@ -87,7 +87,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
         now_ms: int,
     ) -> None:
         rules = rules() if isinstance(rules, type) else rules
-        self._acts_outside_poll = config.enable_auto_commit and rules.acts_outside_poll()
+        self._acts_outside_poll = config.enable_auto_commit and rules.acts_outside_poll
         super().__init__(
             config=config,
             member_id=member_id,
@@ -108,7 +108,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
             self._application,
             self._search,
             wire_topics,
-            takes_stale_epoch_for_no_offset=rules.takes_stale_epoch_for_no_offset(),
+            takes_stale_epoch_for_no_offset=rules.takes_stale_epoch_for_no_offset,
         )
         self._membership = Membership(self, self._application, self._reconciler)
         self._heartbeats = Heartbeats(self, self._application, self._search, self._membership)

@@ -30,9 +30,8 @@ class MemberRules:
         """The id in the first heartbeat; "" asks the coordinator for one (before KIP-1082)."""
         return client_made
 
-    def heartbeat_version(self) -> int:
-        """Version of the heartbeat request; 0 has ids made by the coordinator."""
-        return 1
+    heartbeat_version = 1
+    """Version of the heartbeat request; 0 has ids made by the coordinator."""
 
     def member_id_after_fence(self, member_id: str) -> str:
         """A fenced member keeps its id."""
@@ -42,9 +41,8 @@ class MemberRules:
         """Joining begins with epoch 0, whatever the member had before."""
         return 0
 
-    def keeps_identity_on_fence(self) -> bool:
-        """A fenced member signs nothing any more."""
-        return False
+    keeps_identity_on_fence = False
+    """A fenced member signs nothing any more."""
 
     def identity_of_commit(
         self, at_creation: CommitIdentity | None, at_sending: CommitIdentity | None
@@ -65,25 +63,20 @@ class MemberRules:
         (client §2.2)."""
         return BACKOFF_JITTER
 
-    def leave_waits_for_answer(self) -> bool:
-        """Whether the leave heartbeat waits until nothing is in flight."""
-        return False
+    leave_waits_for_answer = False
+    """Whether the leave heartbeat waits until nothing is in flight."""
 
-    def stays_in_flight_after_error(self) -> bool:
-        """Whether an error answer fails to clear the mark of a request in flight."""
-        return False
+    stays_in_flight_after_error = False
+    """Whether an error answer fails to clear the mark of a request in flight."""
 
-    def resets_sent_fields_on_failure(self) -> bool:
-        """After any failure the next heartbeat repeats everything."""
-        return True
+    resets_sent_fields_on_failure = True
+    """After any failure the next heartbeat repeats everything."""
 
-    def repeats_withdrawn_pattern(self) -> bool:
-        """A full request says again that there is no pattern any more."""
-        return True
+    repeats_withdrawn_pattern = True
+    """A full request says again that there is no pattern any more."""
 
-    def disconnect_loses_coordinator(self) -> bool:
-        """A connection lost with a heartbeat in flight starts a search."""
-        return True
+    disconnect_loses_coordinator = True
+    """A connection lost with a heartbeat in flight starts a search."""
 
     def assignment_to_report(
         self, current: LocalAssignment, target: LocalAssignment
@@ -119,59 +112,46 @@ class MemberRules:
         """What to reconcile to when names of ``late`` have just become known: the whole target."""
         return target
 
-    def acknowledges_unresolved_target(self) -> bool:
-        """The ack storm: an unresolved target is acknowledged in part, again and again (App. A)."""
-        return True
+    acknowledges_unresolved_target = True
+    """The ack storm: an unresolved target is acknowledged in part, again and again (App. A)."""
 
-    def starts_second_reconciliation(self) -> bool:
-        """Whether a reconciliation may begin while another runs."""
-        return False
+    starts_second_reconciliation = False
+    """Whether a reconciliation may begin while another runs."""
 
-    def acts_outside_poll(self) -> bool:
-        """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
-        return False
+    acts_outside_poll = False
+    """Whether automatic commits, and what waits for them, begin outside ``poll`` (2024)."""
 
-    def acknowledges_on_receipt(self) -> bool:
-        """Whether the new set is reported before anything has been revoked."""
-        return False
+    acknowledges_on_receipt = False
+    """Whether the new set is reported before anything has been revoked."""
 
-    def stops_fetching_before_commit(self) -> bool:
-        """Partitions to be revoked are marked before the commit, not after it (KAFKA-16460)."""
-        return True
+    stops_fetching_before_commit = True
+    """Partitions to be revoked are marked before the commit, not after it (KAFKA-16460)."""
 
-    def revoked_callback_count(self) -> int:
-        """How often onPartitionsRevoked runs in one reconciliation."""
-        return 1
+    revoked_callback_count = 1
+    """How often onPartitionsRevoked runs in one reconciliation."""
 
-    def acknowledges_before_assigned_callback(self) -> bool:
-        """Whether the ack overtakes the taking over of the new set."""
-        return False
+    acknowledges_before_assigned_callback = False
+    """Whether the ack overtakes the taking over of the new set."""
 
-    def waits_for_assigned_callback(self) -> bool:
-        """Added partitions are not fetched before onPartitionsAssigned has returned."""
-        return True
+    waits_for_assigned_callback = True
+    """Added partitions are not fetched before onPartitionsAssigned has returned."""
 
-    def clears_flag_of_all_assigned(self) -> bool:
-        """A successful assigned callback frees all assigned partitions, not only the added ones."""
-        return True
+    clears_flag_of_all_assigned = True
+    """A successful assigned callback frees all assigned partitions, not only the added ones."""
 
     # --- giving up partitions (client §4.2, §5, §6) -----------------------------------------------
 
-    def callback_of_loss(self) -> CallbackKind:
-        """The callback of a fence, a fatal error, a poll expiry."""
-        return CallbackKind.LOST
+    callback_of_loss = CallbackKind.LOST
+    """The callback of a fence, a fatal error, a poll expiry."""
 
-    def stops_fetching_when_lost(self) -> bool:
-        """Whether lost partitions stop being fetched before onPartitionsLost ends (KAFKA-20321)."""
-        return False
+    stops_fetching_when_lost = False
+    """Whether lost partitions stop being fetched before onPartitionsLost ends (KAFKA-20321)."""
 
-    def rejoins_before_lost_callback(self) -> bool:
-        """Whether a fenced member joins again before its partitions are given up."""
-        return False
+    rejoins_before_lost_callback = False
+    """Whether a fenced member joins again before its partitions are given up."""
 
-    def releases_on_poll_expiry(self) -> bool:
-        """A member that stopped polling gives its partitions up."""
-        return True
+    releases_on_poll_expiry = True
+    """A member that stopped polling gives its partitions up."""
 
     def leave_epoch(self, instance_id: str | None, operation: MembershipOperation) -> int:
         """A static member leaves for a while, unless ``close`` says otherwise (client §6.2)."""
@@ -179,23 +159,20 @@ class MemberRules:
             return STATIC_LEAVE_EPOCH
         return LEAVE_EPOCH
 
-    def failure_completes_leave(self) -> bool:
-        """``unsubscribe`` and ``close`` return when the leave is answered, well or badly."""
-        return True
+    failure_completes_leave = True
+    """``unsubscribe`` and ``close`` return when the leave is answered, well or badly."""
 
     # --- positions and records (client §7, §8) ----------------------------------------------------
 
-    def takes_stale_epoch_for_no_offset(self) -> bool:
-        """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
-        return False
+    takes_stale_epoch_for_no_offset = False
+    """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
 
     def offset_to_commit(self, partition: PartitionState) -> int:
         """The position: behind the last record that was handed out."""
         return partition.position
 
-    def forgets_released_positions(self) -> bool:
-        """A commit of all that is consumed holds nothing that is no longer assigned."""
-        return True
+    forgets_released_positions = True
+    """A commit of all that is consumed holds nothing that is no longer assigned."""
 
     def delivers_records_of(self, partition: PartitionState) -> bool:
         """Whether ``poll`` returns buffered records of an assigned partition."""
@@ -207,6 +184,5 @@ class MemberRules:
         """Whether a refused result is handed in again when the next heartbeat is answered."""
         return error_code is ErrorCode.STALE_MEMBER_EPOCH
 
-    def reports_assignment_once(self) -> bool:
-        """The assignor's callback runs once per epoch, not with every answer."""
-        return True
+    reports_assignment_once = True
+    """The assignor's callback runs once per epoch, not with every answer."""

@@ -121,7 +121,7 @@ class Membership:
 
     def on_heartbeat_failure(self) -> None:
         """Any failure answers a leave as well as a success does (row 30)."""
-        if self._core.state is _S.UNSUBSCRIBED and self._core.rules.failure_completes_leave():
+        if self._core.state is _S.UNSUBSCRIBED and self._core.rules.failure_completes_leave:
             self._complete_leave()
 
     def on_fenced(self) -> None:
@@ -142,9 +142,9 @@ class Membership:
             identity = core.commit_identity
             core.adopt_epoch(0)
             core.member_id = core.rules.member_id_after_fence(core.member_id)
-            if core.rules.keeps_identity_on_fence():
+            if core.rules.keeps_identity_on_fence:
                 core.commit_identity = identity
-            if core.rules.rejoins_before_lost_callback():
+            if core.rules.rejoins_before_lost_callback:
                 self._release_lost(nobody_waits)
                 self._join()
             else:
@@ -173,9 +173,9 @@ class Membership:
         if not partitions or not core.subscription.has_listener:
             on_done(False)
             return
-        if core.rules.stops_fetching_when_lost():
+        if core.rules.stops_fetching_when_lost:
             core.subscription.mark_pending_revocation(partitions)
-        kind = core.rules.callback_of_loss()
+        kind = core.rules.callback_of_loss
         self._application.queue_callback(CallbackTask(kind, partitions, on_done))
 
     def _after_lost(self, failed: bool) -> None:
@@ -272,7 +272,7 @@ class Membership:
         self._begin_leaving()
         send_leave()
         self._is_released = False
-        if core.rules.releases_on_poll_expiry():
+        if core.rules.releases_on_poll_expiry:
             self._release_lost(self._after_lost)
         else:
             self._is_released = True
