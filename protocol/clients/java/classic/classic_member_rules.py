@@ -1,7 +1,7 @@
-"""The decisions of a classic member in which defects differ: one small method each.
+"""The decisions of a classic member in which defects differ.
 
-``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; a defect is a mixin of ``defects.py``
-put in front. Source: classic §3, §4.
+``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; what a defect changes is in
+``protocol/defects``. Source: classic §3, §4.
 """
 
 from __future__ import annotations
