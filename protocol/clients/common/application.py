@@ -59,23 +59,6 @@ class CallbackTask:
 class Application:
     """Queue of callbacks and errors, the running callback, the poll timer, the blocking call."""
 
-    __slots__ = (
-        "_async_results",
-        "_core",
-        "_errors",
-        "_on_poll_event",
-        "_phase",
-        "_queue",
-        "_queued_before",
-        "_run_managers",
-        "_running_task",
-        "blocked_in",
-        "is_polling",
-        "last_poll_at_ms",
-        "may_drain",
-        "running",
-    )
-
     def __init__(
         self,
         core: MemberCore,

@@ -9,8 +9,6 @@ from collections.abc import Callable
 
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 
-__all__ = ["BACKOFF_JITTER", "RequestPacer", "backoff_ms"]
-
 BACKOFF_JITTER = 0.2
 """Share by which a backoff may differ from its nominal length, up or down."""
 

@@ -13,8 +13,6 @@ from rebalance_sim.protocol.clients.common.events import MetadataKnown
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["KnownTopicNames", "Moved", "TopicCatalogue"]
-
 
 class KnownTopicNames(Protocol):
     """What a client knows of names and ids."""
@@ -57,8 +55,6 @@ class Moved(NamedTuple):
 
 class TopicCatalogue:
     """Ids of topic names and partition counts, as of the client's newest metadata."""
-
-    __slots__ = ("_ids", "_topic_names", "counts")
 
     def __init__(self, topic_names: KnownTopicNames) -> None:
         self._topic_names = topic_names

@@ -26,8 +26,6 @@ class CommitQueue:
     ``open_async_count``: commits of ``commitAsync`` that have not ended.
     """
 
-    __slots__ = ("_application", "_core", "_interval_due_ms", "open_async_count")
-
     def __init__(self, core: MemberCore, application: Application) -> None:
         self._core = core
         self._application = application

@@ -96,8 +96,6 @@ class GroupMember(MemberCore):
     """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
     it were the application's next one (classic §4.2)."""
 
-    __slots__ = ()
-
     _application: Application
     _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
 

@@ -13,8 +13,6 @@ from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
-__all__ = ["assign_as_leader", "claiming_members", "topics_of_all"]
-
 
 def claiming_members(response: JoinGroupResponse) -> list[ClaimingMember]:
     """The members of a generation, as its leader is told."""

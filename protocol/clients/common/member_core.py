@@ -19,24 +19,6 @@ from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, CommitId
 class MemberCore:
     """Shared variables; ``effects`` collects what the event being handled leads to."""
 
-    __slots__ = (
-        "commit_identity",
-        "config",
-        "coordinator_id",
-        "current",
-        "effects",
-        "jitter",
-        "member_epoch",
-        "member_id",
-        "now_ms",
-        "poll_expired",
-        "requests",
-        "state",
-        "subscription",
-        "target",
-        "transition_count",
-    )
-
     def __init__(
         self,
         *,

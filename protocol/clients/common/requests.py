@@ -55,8 +55,6 @@ class Requests:
     ``wanted`` collects the effects that the member hands to its host.
     """
 
-    __slots__ = ("_effects", "_open", "last_correlation_id")
-
     def __init__(self, wanted: list[effects.Effect]) -> None:
         self._effects = wanted
         self._open: dict[int, _Open] = {}

@@ -17,18 +17,6 @@ _NO_NAMES: frozenset[str] = frozenset()
 class SubscriptionState:
     """Subscription and assigned partitions of one consumer, shared by all parts of the member."""
 
-    __slots__ = (
-        "_fetchable",
-        "_initializing",
-        "_views_of_version",
-        "assigned",
-        "exists",
-        "has_listener",
-        "topic_names",
-        "topic_regex",
-        "version",
-    )
-
     def __init__(self) -> None:
         self.exists = False
         self.has_listener = False

@@ -11,17 +11,6 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "NO_ASSIGNMENT",
-    "Call",
-    "CallbackKind",
-    "CommitIdentity",
-    "FetchState",
-    "LocalAssignment",
-    "MembershipOperation",
-    "PartitionState",
-]
-
 
 class LocalAssignment(NamedTuple):
     """A set of partitions with the number of the received target that it comes from.

@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 class BlockingCalls:
     """The one call of the application that waits for the member, if there is one."""
 
-    __slots__ = ("_application", "_commit_is_open", "_core", "deadline_ms", "is_closed")
-
     def __init__(self, core: MemberCore, application: Application) -> None:
         self._core = core
         self._application = application

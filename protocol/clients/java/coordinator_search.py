@@ -26,8 +26,6 @@ _RETRIABLE = frozenset(
 class CoordinatorSearch:
     """Searches whenever no coordinator is known, one request at a time, whatever the state."""
 
-    __slots__ = ("_application", "_core", "_is_stopped", "_pacer")
-
     def __init__(self, core: MemberCore, application: Application) -> None:
         self._core = core
         self._application = application

@@ -50,8 +50,6 @@ class JavaCommits(CommitQueue, Generic[_C]):
     """All commits of a consumer. ``waiting``: those that ``run`` would look at; it need not be
     called while there are none."""
 
-    __slots__ = ("_search", "_wire_topics", "waiting")
-
     def __init__(
         self,
         core: MemberCore,

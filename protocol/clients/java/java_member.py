@@ -14,8 +14,6 @@ from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 class JavaMember(GroupMember):
     """A member of the Java client: calls of its application, and how one event is worked off."""
 
-    __slots__ = ()
-
     _commits: JavaCommits[Any]
     _calls: BlockingCalls
     _lookup: OffsetLookup

@@ -51,17 +51,6 @@ class _Lookup:
 class OffsetLookup:
     """All offset fetches of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = (
-        "_application",
-        "_core",
-        "_in_flight",
-        "_is_signed",
-        "_search",
-        "_takes_stale_epoch_for_no_offset",
-        "_wire_topics",
-        "waiting",
-    )
-
     def __init__(
         self,
         core: MemberCore,

@@ -11,15 +11,11 @@ from rebalance_sim.protocol.clients.common.effects import RequestMetadata
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["TopicNames"]
-
 _NOTHING: Mapping[str, str] = {}
 
 
 class TopicNames:
     """Resolves ids of subscribed topics; the cache survives the loss of metadata."""
-
-    __slots__ = ("_cache", "_core", "_metadata", "_requested_at_ms", "_unresolved", "is_missing")
 
     def __init__(self, core: MemberCore) -> None:
         self._core = core

@@ -19,8 +19,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Wire", "WireTopics"]
-
 _VERSION_WITH_NAMES = FIRST_VERSION_WITH_TOPIC_IDS - 1
 
 
@@ -36,8 +34,6 @@ _AS_THEY_ARE = Wire(_VERSION_WITH_NAMES, {})
 
 class WireTopics:
     """What one consumer writes, by its setting ``uses_topic_ids``."""
-
-    __slots__ = ("_core", "_topic_names")
 
     def __init__(self, core: MemberCore, topic_names: TopicNames) -> None:
         self._core = core

@@ -46,20 +46,6 @@ class Assignment:
     there before its id is known (``rename``).
     """
 
-    __slots__ = (
-        "_application",
-        "_commits",
-        "_core",
-        "_link",
-        "_pending",
-        "_queried",
-        "_removed",
-        "_retries",
-        "_retry_due_ms",
-        "on_done",
-        "without_id",
-    )
-
     def __init__(
         self,
         core: LibrdkafkaCore,

@@ -51,24 +51,6 @@ class CoordinatorLink:
     closed the connection, so that what was in flight has failed, and how.
     """
 
-    __slots__ = (
-        "_application",
-        "_core",
-        "_is_connected",
-        "_is_connecting",
-        "_last_query_ms",
-        "_last_reconnect_ms",
-        "_lost_search_ms",
-        "_lost_searches",
-        "_node_id",
-        "_query_backoff_ms",
-        "_reconnect_backoff_ms",
-        "_reconnect_due_ms",
-        "_search_due_ms",
-        "on_cut",
-        "on_up",
-    )
-
     def __init__(self, core: LibrdkafkaCore, application: Application) -> None:
         self._core = core
         self._application = application

@@ -32,8 +32,6 @@ _SCAN_MS = 1_000
 class LateAnswers:
     """Gives the connection up when the answer to a request of the group is late."""
 
-    __slots__ = ("_core", "_line_used_ms", "_link")
-
     def __init__(self, core: LibrdkafkaCore, link: CoordinatorLink) -> None:
         self._core = core
         self._link = link

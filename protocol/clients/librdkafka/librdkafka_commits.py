@@ -72,17 +72,6 @@ class Commits(CommitQueue):
     ever committed. ``on_all_over`` is called when the last open commit has ended.
     """
 
-    __slots__ = (
-        "_committed",
-        "_deferred",
-        "_jitter",
-        "_link",
-        "_open_count",
-        "_retrying",
-        "_stored",
-        "on_all_over",
-    )
-
     _core: LibrdkafkaCore
 
     def __init__(

@@ -30,20 +30,6 @@ class Rebalance:
     ``send_leave`` sends the leave, ``watch_polls`` begins to watch the poll timer.
     """
 
-    __slots__ = (
-        "_application",
-        "_assignment",
-        "_core",
-        "_group_assignment",
-        "_link",
-        "_next_subscription",
-        "_open_calls",
-        "_rejoins",
-        "_to_assign",
-        "send_leave",
-        "watch_polls",
-    )
-
     def __init__(
         self,
         core: LibrdkafkaCore,

@@ -13,14 +13,6 @@ from types import MappingProxyType
 
 from rebalance_sim.protocol.wire.errors import IllegalTransition
 
-__all__ = [
-    "LEGAL_CLASSIC_JOIN_TRANSITIONS",
-    "LEGAL_JOIN_TRANSITIONS",
-    "CoordinatorState",
-    "JoinState",
-    "check_join_transition",
-]
-
 
 class JoinState(Enum):
     """How far a member is with its assignment. The value is the name that librdkafka logs.

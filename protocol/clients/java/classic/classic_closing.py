@@ -39,16 +39,6 @@ class _Step(Enum):
 class ClassicCalls(BlockingCalls):
     """``unsubscribe`` and ``close`` of the classic protocol."""
 
-    __slots__ = (
-        "_commits",
-        "_heartbeats",
-        "_lookup",
-        "_operation",
-        "_rebalance",
-        "_search",
-        "_step",
-    )
-
     _core: ClassicCore
 
     def __init__(

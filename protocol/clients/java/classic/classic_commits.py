@@ -27,8 +27,6 @@ def is_retriable(error_code: ErrorCode | None) -> bool:
 class ClassicCommits(JavaCommits[Commit]):
     """All commits of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = ()
-
     _core: ClassicCore
 
     # --- asking for commits -----------------------------------------------------------------------

@@ -22,8 +22,6 @@ from rebalance_sim.protocol.clients.java.classic.reactions import Reset
 from rebalance_sim.protocol.wire.classic_messages import NO_GENERATION
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
 
-__all__ = ["CLASSIC_STATE", "NONE", "ClassicCore", "Generation"]
-
 CLASSIC_STATE = "classic_state"
 """What ``OwnStateChanged`` calls the state of classic §4.1."""
 
@@ -44,22 +42,6 @@ class ClassicCore(MemberCore):
     """Shared variables; ``effects`` collects what the event being handled leads to."""
 
     config: ClassicConsumerConfig
-
-    __slots__ = (
-        "classic_state",
-        "connection_is_cut",
-        "generation",
-        "is_fatal",
-        "is_leader",
-        "is_leaving",
-        "last_assigned",
-        "last_assigned_generation_id",
-        "matches_pattern",
-        "needs_prepare",
-        "rejoin_needed",
-        "rejoin_reason",
-        "rules",
-    )
 
     def __init__(
         self,

@@ -33,16 +33,6 @@ _REBALANCING = "group is already rebalancing"
 class HeartbeatThread:
     """Heartbeats, the client's own session timer, the poll timer, and leaving."""
 
-    __slots__ = (
-        "_application",
-        "_attempts",
-        "_core",
-        "_due_ms",
-        "_is_enabled",
-        "_search",
-        "_session_due_ms",
-    )
-
     def __init__(
         self, core: ClassicCore, application: Application, search: ClassicCoordinatorSearch
     ) -> None:

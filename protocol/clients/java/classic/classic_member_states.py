@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from rebalance_sim.protocol.wire.errors import IllegalTransition
 
-__all__ = ["LEGAL_CLASSIC_TRANSITIONS", "ClassicState", "check_classic_transition"]
-
 
 class ClassicState(Enum):
     """How far a member is with its membership."""

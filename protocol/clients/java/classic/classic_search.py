@@ -17,8 +17,6 @@ from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSe
 class ClassicCoordinatorSearch(CoordinatorSearch):
     """Searches while no coordinator is known and somebody wants one."""
 
-    __slots__ = ("_last_sent_ms",)
-
     _core: ClassicCore
 
     def __init__(self, core: ClassicCore, application: Application) -> None:

@@ -20,21 +20,9 @@ from rebalance_sim.protocol.clients.java.classic.reactions import Reset
 from rebalance_sim.protocol.runtime.rebalance_causes import REASONS, RebalanceCause
 from rebalance_sim.protocol.wire.embedded import NamedPartitions
 
-__all__ = ["Rebalance"]
-
 
 class Rebalance:
     """Joining, over and over, as long as something asks for it."""
-
-    __slots__ = (
-        "_application",
-        "_catalogue",
-        "_commits",
-        "_completing",
-        "_core",
-        "_joining",
-        "_prepare",
-    )
 
     def __init__(
         self,

@@ -75,19 +75,6 @@ class ClassicConsumer(ClassicCore, JavaMember):
     _commits: ClassicCommits
     _calls: ClassicCalls
 
-    __slots__ = (
-        "_application",
-        "_calls",
-        "_catalogue",
-        "_commits",
-        "_heartbeats",
-        "_held",
-        "_joining",
-        "_lookup",
-        "_rebalance",
-        "_search",
-    )
-
     def __init__(
         self,
         *,

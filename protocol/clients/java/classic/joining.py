@@ -52,23 +52,6 @@ class Joining:
     assigns for ever. ``watched_topics``: those of the whole group, if this is its leader.
     """
 
-    __slots__ = (
-        "_application",
-        "_awaiting_metadata",
-        "_catalogue",
-        "_core",
-        "_heartbeats",
-        "_search",
-        "_watched_counts",
-        "assigned",
-        "is_stuck",
-        "joined_topics",
-        "on_synced",
-        "retry_due_ms",
-        "topics_changed",
-        "watched_topics",
-    )
-
     def __init__(
         self,
         core: ClassicCore,

@@ -60,17 +60,6 @@ class Prepare:
     """One *prepare* after the other. ``on_over`` is called at the end of each, with whether the
     application's callback has failed."""
 
-    __slots__ = (
-        "_application",
-        "_catalogue",
-        "_commits",
-        "_core",
-        "_deadline_ms",
-        "_retry_due_ms",
-        "_step",
-        "on_over",
-    )
-
     def __init__(
         self,
         core: ClassicCore,

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["REACTIONS", "UNLISTED", "Api", "Reaction", "Reset", "Then", "reaction_to"]
-
 
 class Api(Enum):
     """The requests whose answers the table is about."""

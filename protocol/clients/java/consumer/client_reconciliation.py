@@ -49,15 +49,6 @@ class Reconciliation:
 class Reconciler:
     """Starts reconciliations, one at a time, and leads each through its steps."""
 
-    __slots__ = (
-        "_application",
-        "_commits",
-        "_core",
-        "_running",
-        "_waits_for_names",
-        "topic_names",
-    )
-
     def __init__(
         self,
         core: ConsumerCore,

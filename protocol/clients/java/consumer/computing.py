@@ -49,19 +49,6 @@ COMPUTING_TRANSITIONS: Mapping[ComputingState, frozenset[ComputingState]] = Mapp
 class Computing:
     """One member's part in the assignment of its group, and what it is told of the result."""
 
-    __slots__ = (
-        "_application",
-        "_awaited",
-        "_core",
-        "_epoch_reported",
-        "_request_count",
-        "_result",
-        "_started_at_epoch",
-        "computation_id",
-        "prepared",
-        "state",
-    )
-
     def __init__(self, core: ConsumerCore, application: Application) -> None:
         self._core = core
         self._application = application

@@ -29,8 +29,6 @@ class _CloseStep(Enum):
 class ConsumerCalls(BlockingCalls):
     """``unsubscribe`` and ``close`` of the consumer protocol."""
 
-    __slots__ = ("_close_step", "_commits", "_lookup", "_membership", "_search")
-
     def __init__(
         self,
         core: ConsumerCore,

@@ -48,8 +48,6 @@ class _Commit(Commit):
 class Commits(JavaCommits[_Commit]):
     """All commits of a consumer that are waiting, backing off or in flight."""
 
-    __slots__ = ("_interval_commit_is_open", "_is_closing")
-
     _core: ConsumerCore
 
     def __init__(

@@ -20,8 +20,6 @@ class ConsumerCore(MemberCore):
 
     config: ConsumerConfig
 
-    __slots__ = ("client_assignors", "rules")
-
     def __init__(
         self,
         *,

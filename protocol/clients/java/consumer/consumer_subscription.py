@@ -14,8 +14,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 class ConsumerSubscription(SubscriptionState):
     """``SubscriptionState`` with the rules of what is committed and what is handed out."""
 
-    __slots__ = ("_deliverable", "_deliverable_version", "_released", "_rules")
-
     def __init__(self, rules: MemberRules) -> None:
         super().__init__()
         self._rules = rules

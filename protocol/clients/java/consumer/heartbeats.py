@@ -59,16 +59,6 @@ def classify_error(error_code: ErrorCode) -> ErrorClass:
 class _SentFields:
     """What heartbeats have told the coordinator: recorded when built, not when answered."""
 
-    __slots__ = (
-        "assignment",
-        "assignor",
-        "client_assignors",
-        "has_timeout",
-        "is_admitted",
-        "regex",
-        "topic_names",
-    )
-
     def __init__(self) -> None:
         self.has_timeout = False
         self.topic_names: frozenset[str] | None = None
@@ -81,22 +71,6 @@ class _SentFields:
 
 class Heartbeats:
     """The heartbeat manager of one member."""
-
-    __slots__ = (
-        "_application",
-        "_core",
-        "_has_sent_regex",
-        "_interval_deadline_ms",
-        "_last_response_ms",
-        "_membership",
-        "_pacer",
-        "_search",
-        "_sent",
-        "_sent_since_response",
-        "_steady",
-        "handled_count",
-        "interval_ms",
-    )
 
     def __init__(
         self,

@@ -64,19 +64,6 @@ class ConsumerMember(ConsumerCore, JavaMember):
     _commits: Commits
     _calls: ConsumerCalls
 
-    __slots__ = (
-        "_acts_outside_poll",
-        "_application",
-        "_calls",
-        "_commits",
-        "_computing",
-        "_heartbeats",
-        "_lookup",
-        "_membership",
-        "_reconciler",
-        "_search",
-    )
-
     def __init__(
         self,
         *,

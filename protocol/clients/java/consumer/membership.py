@@ -25,23 +25,11 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["Membership"]
-
 _S = ClientState
 
 
 class Membership:
     """Drives the state of one member; heartbeats and the application tell it what happened."""
-
-    __slots__ = (
-        "_application",
-        "_core",
-        "_is_released",
-        "_reconciler",
-        "leave_is_pending",
-        "operation",
-        "subscription_changed",
-    )
 
     def __init__(
         self, core: ConsumerCore, application: Application, reconciler: Reconciler

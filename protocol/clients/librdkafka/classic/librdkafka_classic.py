@@ -30,8 +30,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 class _Requests:
     """``GroupRequests`` of the classic protocol: what joins, and what keeps the member in."""
 
-    __slots__ = ("heartbeats", "joining")
-
     def __init__(self, heartbeats: ClassicHeartbeats, joining: Joining) -> None:
         self.heartbeats = heartbeats
         self.joining = joining

@@ -29,14 +29,6 @@ _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 class ClassicHeartbeats:
     """When one is sent, and what its answer, or the lack of one, means."""
 
-    __slots__ = (
-        "_core",
-        "_due_ms",
-        "_link",
-        "_rebalance",
-        "_sent_by",
-    )
-
     def __init__(
         self,
         core: LibrdkafkaClassicCore,

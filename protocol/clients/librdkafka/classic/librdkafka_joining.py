@@ -72,22 +72,6 @@ _PASSING = _COORDINATOR_LOST | {
 class Joining:
     """How a member comes into the next generation. ``is_stuck``: this leader assigns for ever."""
 
-    __slots__ = (
-        "_application",
-        "_asked_for",
-        "_awaiting",
-        "_catalogue",
-        "_core",
-        "_is_leader",
-        "_joined_counts",
-        "_link",
-        "_polls",
-        "_protocol_name",
-        "_rebalance",
-        "_topics_changed",
-        "is_stuck",
-    )
-
     def __init__(
         self,
         core: LibrdkafkaClassicCore,

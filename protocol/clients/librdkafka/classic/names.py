@@ -13,16 +13,12 @@ from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core i
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["SeenNames"]
-
 _NOTHING: Mapping[str, str] = {}
 
 
 class SeenNames:
     """``KnownTopicNames`` out of every name that metadata have ever shown. ``owned``: what the
     member has been given."""
-
-    __slots__ = ("_core", "_newest", "_owned")
 
     def __init__(
         self, core: LibrdkafkaClassicCore, owned: Callable[[], frozenset[TopicPartition]]

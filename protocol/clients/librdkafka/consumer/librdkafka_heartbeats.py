@@ -43,17 +43,6 @@ _RETRIED = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_
 class Heartbeats:
     """The heartbeats of one member, and its leaves."""
 
-    __slots__ = (
-        "_application",
-        "_core",
-        "_link",
-        "_polls",
-        "_rebalance",
-        "_request",
-        "_retries",
-        "_retry_due_ms",
-    )
-
     def __init__(
         self,
         core: LibrdkafkaConsumerCore,
