@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.clients.common import effects, events
-from rebalance_sim.protocol.wire.errors import ProtocolBug
+from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 
 class Loss(Enum):
@@ -22,6 +22,9 @@ class Loss(Enum):
     NOT_SENT = "it ran out of time before it left the client"
     CUT = "the member has closed the connection itself"
 
+
+COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
+"""Errors by which a broker says that it is not the coordinator, or no longer."""
 
 _ANSWERS: Mapping[type, tuple[type, ...]] = MappingProxyType(
     {

@@ -10,17 +10,13 @@ from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.effects import FindCoordinator
 from rebalance_sim.protocol.clients.common.events import CoordinatorFound, CoordinatorSearchFailed
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-_RETRIABLE = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
+_RETRIABLE = COORDINATOR_LOST | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
 
 
 class CoordinatorSearch:

@@ -13,7 +13,7 @@ from rebalance_sim.protocol.clients.common.committed_offsets import apply_commit
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -25,8 +25,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-_COORDINATOR_LOST = frozenset({ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR})
-_RETRIABLE = _COORDINATOR_LOST | {
+_RETRIABLE = COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -160,7 +159,7 @@ class OffsetLookup:
 
     def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
         core = self._core
-        if error_code in _COORDINATOR_LOST:
+        if error_code in COORDINATOR_LOST:
             self._search.mark_unknown()
         if error_code is ErrorCode.UNKNOWN_TOPIC_ID:
             self._wire_topics.refresh()

@@ -13,7 +13,7 @@ from functools import partial
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.common.values import FetchState
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
@@ -35,7 +35,6 @@ _RETRIED = frozenset(
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
     }
 )
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class Assignment:
@@ -191,7 +190,7 @@ class Assignment:
         self._retry()
 
     def _fail(self, error_code: ErrorCode) -> None:
-        if error_code in _COORDINATOR_LOST:
+        if error_code in COORDINATOR_LOST:
             self._link.search()
         elif error_code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self._core.expedite_heartbeat()

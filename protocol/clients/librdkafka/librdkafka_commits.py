@@ -14,7 +14,7 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue, Offsets, OnDone
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendCommit
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
@@ -28,8 +28,7 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _MAX_RETRIES = 2
 
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-_RETRIED = _COORDINATOR_LOST | {
+_RETRIED = COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -257,7 +256,7 @@ class Commits(CommitQueue):
         if ErrorCode.FENCED_INSTANCE_ID in codes:
             self._core.is_fatal = True
             self._application.queue_error(ErrorCode.FENCED_INSTANCE_ID, "OffsetCommit failed")
-        elif codes & _COORDINATOR_LOST:
+        elif codes & COORDINATOR_LOST:
             self._link.mark_dead()
         elif ErrorCode.REQUEST_TIMED_OUT in codes:
             self._link.search()
@@ -280,7 +279,7 @@ class Commits(CommitQueue):
         if error_code is ErrorCode.STALE_MEMBER_EPOCH and not commit.is_manual:
             if self._defer(commit, once=False):
                 return
-        elif error_code in _COORDINATOR_LOST and self._defer(
+        elif error_code in COORDINATOR_LOST and self._defer(
             commit, once=commit.give_up_ms is not None
         ):
             return

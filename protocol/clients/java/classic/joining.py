@@ -6,6 +6,7 @@ Source: classic §3.4, §4.2, §4.3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
@@ -16,6 +17,7 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendJoinGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
 from rebalance_sim.protocol.clients.common.requests import Loss
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
@@ -25,8 +27,6 @@ from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCo
 from rebalance_sim.protocol.clients.java.classic.reactions import Api, Reset, Then, reaction_to
 from rebalance_sim.protocol.wire.classic_messages import (
     NO_GENERATION,
-    JoinGroupProtocol,
-    JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
@@ -101,36 +101,22 @@ class Joining:
         core.set_classic_state(ClassicState.PREPARING_REBALANCE)
         topics = core.subscription.topic_names
         self.joined_topics = topics
-        owned = self._catalogue.by_name(core.subscription.assigned)
         generation = core.generation
-        protocols = tuple(
-            JoinGroupProtocol(
-                assignor.name,
-                Subscription(
-                    topics=tuple(sorted(topics)),
-                    owned_partitions=owned,
-                    generation_id=generation.generation_id,
-                    rack_id=config.client_rack or None,
-                    user_data=assignor.user_data(
-                        last_assigned=core.last_assigned,
-                        last_generation_id=core.last_assigned_generation_id,
-                    ),
-                ),
-            )
-            for assignor in config.assignors
-        )
-        request = JoinGroupRequest(
-            group_id=config.group_id,
-            member_id=generation.member_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            group_instance_id=config.group_instance_id,
-            protocols=protocols,
-            reason=core.rejoin_reason,
+        request = join_request(
+            config,
+            generation.member_id,
+            Subscription(
+                topics=tuple(sorted(topics)),
+                owned_partitions=self._catalogue.by_name(core.subscription.assigned),
+                generation_id=generation.generation_id,
+                rack_id=config.client_rack or None,
+            ),
+            last_assigned=core.last_assigned,
+            last_generation_id=core.last_assigned_generation_id,
         )
         core.requests.send(
             SendJoinGroup,
-            request=request,
+            request=replace(request, reason=core.rejoin_reason),
             timeout_ms=config.join_timeout_ms,
             on_answered=partial(self._on_join_answered, generation),
             on_lost=self._on_lost,

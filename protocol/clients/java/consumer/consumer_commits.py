@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.commit_queue import Offsets, OnDone
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
 from rebalance_sim.protocol.clients.java.java_commits import Commit, JavaCommits
@@ -14,13 +15,7 @@ from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import NO_MEMBER_EPOCH
 
-_COORDINATOR_LOST = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.REQUEST_TIMED_OUT,
-    }
-)
+_COORDINATOR_LOST = COORDINATOR_LOST | {ErrorCode.REQUEST_TIMED_OUT}
 _RETRIABLE = _COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -8,7 +8,7 @@ from the last one through all rebalances; none leaves while another one is in fl
 from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
@@ -22,7 +22,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _J = JoinState
 _BEATING = frozenset({_J.STEADY, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL})
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -124,7 +123,7 @@ class ClassicHeartbeats:
         elif error_code is ErrorCode.REBALANCE_IN_PROGRESS:
             core.note_alive()
             self._rebalance.join_next_generation()
-        elif error_code in _COORDINATOR_LOST:
+        elif error_code in COORDINATOR_LOST:
             self._link.search()
         elif error_code in _LOST:
             core.forget_identity(error_code)

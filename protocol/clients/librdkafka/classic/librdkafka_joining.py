@@ -7,6 +7,7 @@ librdkafka's: JoinGroup 5, SyncGroup 3, LeaveGroup 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rebalance_sim.protocol.assignors.classic import EndlessAssignmentError
 from rebalance_sim.protocol.clients.common.application import Application
@@ -17,12 +18,13 @@ from rebalance_sim.protocol.clients.common.effects import (
     SendLeaveGroup,
     SendSyncGroup,
 )
+from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import (
     assign_as_leader,
     claiming_members,
     topics_of_all,
 )
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic_core import (
     LibrdkafkaClassicCore,
 )
@@ -34,8 +36,6 @@ from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinStat
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.classic_messages import (
     NO_GENERATION,
-    JoinGroupProtocol,
-    JoinGroupRequest,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -59,10 +59,9 @@ _GRACE_MS = 3_000
 
 _LEAVE_TIMEOUT_MS = 5_000
 
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 _GENERATION_LOST = frozenset({ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.ILLEGAL_GENERATION})
-_PASSING = _COORDINATOR_LOST | {
+_PASSING = COORDINATOR_LOST | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -187,36 +186,24 @@ class Joining:
         self._joined_counts = self._topics_to_join()
         self._topics_changed = False
         is_cooperative = config.is_cooperative
-        owned = self._catalogue.by_name(self._rebalance.owned) if is_cooperative else ()
-        protocols = tuple(
-            JoinGroupProtocol(
-                assignor.name,
-                Subscription(
-                    topics=tuple(self._joined_counts),
-                    owned_partitions=owned,
-                    generation_id=core.generation_id if is_cooperative else NO_GENERATION,
-                    rack_id=config.client_rack or "",
-                    user_data=assignor.user_data(
-                        last_assigned=core.last_assigned,
-                        last_generation_id=core.last_assigned_generation_id,
-                    ),
+        request = join_request(
+            config,
+            core.member_id,
+            Subscription(
+                topics=tuple(self._joined_counts),
+                owned_partitions=(
+                    self._catalogue.by_name(self._rebalance.owned) if is_cooperative else ()
                 ),
-            )
-            for assignor in config.assignors
+                generation_id=core.generation_id if is_cooperative else NO_GENERATION,
+                rack_id=config.client_rack or "",
+            ),
+            last_assigned=core.last_assigned,
+            last_generation_id=core.last_assigned_generation_id,
         )
         timeout_ms = config.max_poll_interval_ms + _GRACE_MS
-        request = JoinGroupRequest(
-            group_id=config.group_id,
-            member_id=core.member_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            group_instance_id=config.group_instance_id,
-            protocols=protocols,
-            api_version=_JOIN_VERSION,
-        )
         core.requests.send(
             SendJoinGroup,
-            request=request,
+            request=replace(request, api_version=_JOIN_VERSION),
             timeout_ms=timeout_ms,
             on_answered=self._on_join_answered,
             on_lost=self._on_join_lost,
@@ -255,7 +242,7 @@ class Joining:
             core.join_due_ms = core.now_ms
         elif error_code in _LOST:
             core.forget_identity(error_code)
-        elif error_code in _COORDINATOR_LOST:
+        elif error_code in COORDINATOR_LOST:
             self._link.search()
         elif error_code is ErrorCode.FENCED_INSTANCE_ID:
             self._rebalance.fail(error_code, "JoinGroup failed")
@@ -332,7 +319,7 @@ class Joining:
             core.forget_identity(error_code)
             self._rebalance.lose_and_join_again()
         else:
-            if error_code in _COORDINATOR_LOST:
+            if error_code in COORDINATOR_LOST:
                 self._link.search()
             elif error_code not in _PASSING:
                 self._application.queue_error(error_code, "SyncGroup failed")

@@ -11,7 +11,7 @@ from functools import partial
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
-from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer_core import (
     LibrdkafkaConsumerCore,
 )
@@ -35,7 +35,6 @@ _FIRST_TIMEOUT_MS = 45_000
 
 _MAX_RETRIES = 2
 
-_COORDINATOR_LOST = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _RETRIED = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 
@@ -251,7 +250,7 @@ class Heartbeats:
             core.must_rejoin = True
         elif error_code is ErrorCode.GROUP_ID_NOT_FOUND and core.is_leaving:
             return
-        elif error_code in _COORDINATOR_LOST:
+        elif error_code in COORDINATOR_LOST:
             self._look_again(request)
         elif error_code in _RETRIED:
             self._repeat(request)
