@@ -8,6 +8,10 @@ INSTALLED := $(VENV)/installed
 # Empty: take the newest versions that pyproject.toml allows.
 CONSTRAINTS := constraints.txt
 
+# What tests share, benchmarks and scripts of docs: as strict as the package itself.
+TYPED_SCRIPTS = $(shell find tests benchmarks docs -name '*.py' \
+  ! -name 'test_*' ! -name 'conftest.py' ! -path 'tests/peer/*')
+
 SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:2000
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
@@ -30,6 +34,7 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/mypy $(TYPED_SCRIPTS)
 	$(BIN)/lint-imports
 
 format: $(INSTALLED)

@@ -14,6 +14,7 @@ group of as many members. (The row of 1 group has ten members only: its memory f
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
 from step_cost import (
     HEARTBEAT_INTERVAL_MS,
@@ -78,8 +79,8 @@ def main() -> None:
             member_count = group_count * MEMBERS_PER_GROUP
             span_ms = max(HEARTBEAT_INTERVAL_MS, 5_000_000 // member_count)
             bare, step = best_of(
-                lambda count=member_count: bare_event_us(count),
-                lambda world=world, span_ms=span_ms: step_us(world, span_ms),
+                partial(bare_event_us, member_count),
+                partial(step_us, world, span_ms),
             )
             load = "commits" if commits else "heartbeats"
             print(

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Generator
+from functools import partial
 from time import perf_counter
-from typing import Any
 
 import simpy
 
@@ -104,8 +104,8 @@ def main() -> None:
                 # About as many steps in each round, whatever the size of the group.
                 span_ms = max(HEARTBEAT_INTERVAL_MS, 5_000_000 // member_count)
                 bare, step = best_of(
-                    lambda count=member_count: bare_event_us(count),
-                    lambda world=world, span_ms=span_ms: step_us(world, span_ms),
+                    partial(bare_event_us, member_count),
+                    partial(step_us, world, span_ms),
                 )
                 ratios.append(step / bare)
                 row = f"{'commits' if commits else 'heartbeats':<12}{member_count:>8}"
@@ -119,7 +119,7 @@ def main() -> None:
 
 def best_of(*measures: Callable[[], float]) -> list[float]:
     """The least of each measure, over rounds that take turns."""
-    rounds: list[list[Any]] = [[measure() for measure in measures] for _ in range(ROUNDS)]
+    rounds = [[measure() for measure in measures] for _ in range(ROUNDS)]
     return [min(column) for column in zip(*rounds, strict=True)]
 
 

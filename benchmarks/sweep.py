@@ -48,7 +48,8 @@ def main() -> None:
     parser.add_argument("--rounds", default=3, type=int)
     options = parser.parse_args()
     cores = len(os.sched_getaffinity(0))
-    loops, rounds = [], {backend: [] for backend in BACKENDS}
+    loops: list[float] = []
+    rounds: dict[str, list[Round]] = {backend: [] for backend in BACKENDS}
     for _ in range(options.rounds):
         loops.append(time_bare_loop(options.profile, options.seeds))
         for backend in BACKENDS:

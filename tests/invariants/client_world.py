@@ -20,6 +20,7 @@ from rebalance_sim.protocol.clients import (
     ConsumerMember,
     CoordinatorFound,
     FindCoordinator,
+    GroupMember,
     HeartbeatAnswered,
     MetadataKnown,
     OffsetFetchAnswered,
@@ -41,7 +42,7 @@ from rebalance_sim.protocol.clients import (
 class Client:
     """One process."""
 
-    def __init__(self, name: str, member: ConsumerMember, intake: IntakeView | None) -> None:
+    def __init__(self, name: str, member: GroupMember, intake: IntakeView | None) -> None:
         self.name = name
         self.incarnation = 1
         self.member = member
@@ -56,7 +57,7 @@ class ClientWorld(CoordinatorWorld):
     def __init__(self, *names: str, settle: bool = True, **options: Any) -> None:
         self.processes: dict[str, Client] = {}
         self.holds_heartbeats = False
-        self.held: list[tuple[str, SendHeartbeat]] = []
+        self.held_heartbeats: list[tuple[str, SendHeartbeat]] = []
         super().__init__(**options)
         for name in names:
             self.start(name)
@@ -88,11 +89,12 @@ class ClientWorld(CoordinatorWorld):
         """Everybody polls ten times a second."""
         for _ in range(duration_ms // 100):
             self.advance_to(self.now_ms + 100)
-            for name, client in self.clients().items():
-                due_ms = client.member.next_deadline_ms
+            for name in self.clients():
+                member = self.member(name)
+                due_ms = member.next_deadline_ms
                 if due_ms is not None and due_ms <= self.now_ms:
                     self.handle(name, Tick())
-                if client.member.poll_is_due:
+                if member.poll_is_due:
                     self.handle(name, Poll())
 
     def handle(self, name: str, event: Any) -> None:
@@ -112,7 +114,7 @@ class ClientWorld(CoordinatorWorld):
             case FindCoordinator():
                 return [CoordinatorFound(correlation_id=effect.correlation_id, node_id=0)]
             case SendHeartbeat() if self.holds_heartbeats:
-                self.held.append((name, effect))
+                self.held_heartbeats.append((name, effect))
             case SendHeartbeat():
                 response = self.request(effect.request)
                 return [HeartbeatAnswered(correlation_id=effect.correlation_id, response=response)]
@@ -140,7 +142,9 @@ class ClientWorld(CoordinatorWorld):
 
     def member(self, name: str) -> ConsumerMember:
         """The machine of a client."""
-        return self.processes[name].member
+        member = self.processes[name].member
+        assert isinstance(member, ConsumerMember)
+        return member
 
     def change_state(self, name: str, *states: Any) -> tuple[StateChanged, ...]:
         """Reach into a machine; the effects that would tell of it."""

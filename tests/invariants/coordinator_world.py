@@ -6,7 +6,7 @@ defects, by records that no coordinator wrote (``write``), or by reaching into m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rebalance_sim.invariants.engine.checker import Checker
@@ -15,7 +15,14 @@ from rebalance_sim.invariants.step import ClientView, ShardView, Step, StepKind
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.outcome import (
+    CancelTimer,
+    Continuation,
+    Outcome,
+    ScheduleTimer,
+    TimerCommand,
+    TimerKey,
+)
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
@@ -84,10 +91,10 @@ class CoordinatorWorld:
         self._ids = 0
         self._steps = 0
         self._operations = 0
-        self.parked: dict[Any, Any] = {}
+        self.parked: dict[int, Request] = {}
         """Operation -> request that may be waiting for its answer."""
-        self.answers: dict[Any, Any] = {}
-        self.held: list[Any] = []
+        self.answers: dict[int, Any] = {}
+        self.held: list[Continuation] = []
         """What hangs on the next commit."""
         self.image = image
         self.shard = OneShard("broker-0", self.new_coordinator())
@@ -286,7 +293,7 @@ class CoordinatorWorld:
             )
             self.written(on_commit, outcome, "timed out")
 
-    def written(self, on_commit: Any, outcome: Outcome, detail: str = "") -> None:
+    def written(self, on_commit: Continuation, outcome: Outcome, detail: str = "") -> None:
         """The coordinator has heard what became of a write."""
         self.take(outcome)
         self.show(
@@ -304,6 +311,7 @@ class CoordinatorWorld:
     def complete(self, outcome: Outcome) -> None:
         """Answers to parked requests leave at once."""
         for operation, response in outcome.completions:
+            assert isinstance(operation, int)  # the token that ``request`` gives
             self.answers[operation] = response
             self.release(self.parked.pop(operation), response, operation)
 
@@ -343,7 +351,7 @@ class CoordinatorWorld:
         if outcome.on_commit is not None:
             self.held.append(outcome.on_commit)
 
-    def apply(self, commands: Any) -> None:
+    def apply(self, commands: Iterable[TimerCommand]) -> None:
         """Arm and cancel timers."""
         for command in commands:
             if isinstance(command, CancelTimer):

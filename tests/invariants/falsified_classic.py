@@ -16,6 +16,7 @@ from falsified_coordinator import mutant
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.clients import ClassicView, ClientState
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -261,7 +262,7 @@ def classic_no_sync_deadline() -> ClassicWorld:
 def classic_join_timer_lost() -> ClassicWorld:
     bench = world()
     bench.leave_group("B")
-    del bench.shard.armed_timers[TimerKey("classic-join", bench.group_id)]
+    del bench.shard.armed_timers[TimerKey(ClassicTimer.JOIN, bench.group_id)]
     bench.beat("A")
     return bench
 
@@ -270,7 +271,7 @@ def classic_join_timer_lost() -> ClassicWorld:
 def classic_session_lost() -> ClassicWorld:
     bench = world()
     bench.beat("A", change=lambda outcome: replace(outcome, timers=()))
-    del bench.shard.armed_timers[TimerKey("classic-session", bench.group_id, bench.ids["A"])]
+    del bench.shard.armed_timers[TimerKey(ClassicTimer.SESSION, bench.group_id, bench.ids["A"])]
     bench.beat("A", change=lambda outcome: replace(outcome, timers=()))
     return bench
 

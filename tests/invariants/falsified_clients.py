@@ -16,6 +16,7 @@ from falsified_coordinator import (
 )
 
 from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, Tick
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -59,7 +60,7 @@ def fatal_revives() -> ClientWorld:
     refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
     world.holds_heartbeats = True
     world.run_for(6_000)
-    name, heartbeat = world.held.pop(0)
+    name, heartbeat = world.held_heartbeats.pop(0)
     world.handle(name, HeartbeatAnswered(correlation_id=heartbeat.correlation_id, response=refusal))
     assert ClientState.FATAL is world.member(name).state
     assert world.violated == []
@@ -138,5 +139,5 @@ def moving_deadline() -> ClientWorld:
     world.join("c")
     world.join("d")
     world.heartbeat("id-a", 3)
-    world.shard.armed_timers.pop(TimerKey("rebalance", GROUP, "id-a"))
+    world.shard.armed_timers.pop(TimerKey(ConsumerTimer.REBALANCE, GROUP, "id-a"))
     return world

@@ -133,7 +133,13 @@ def target(member_id: str, *numbers: int) -> ConsumerGroupTargetAssignmentMember
 
 def answering(**changes: Any) -> Callable[[Outcome], Outcome]:
     """An outcome whose answer has these fields."""
-    return lambda outcome: replace(outcome, response=replace(outcome.response, **changes))
+
+    def falsify(outcome: Outcome) -> Outcome:
+        response = outcome.response
+        assert response is not None and not isinstance(response, tuple)
+        return replace(outcome, response=replace(response, **changes))
+
+    return falsify
 
 
 # --- ownership ------------------------------------------------------------------------------------

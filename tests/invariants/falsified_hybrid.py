@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from classic_world import ClassicWorld, assignment, subscription
 from coordinator_world import GROUP, orders
 from falsified_classic import FALSIFIED
-from falsified_coordinator import epoch_record, mutant
+from falsified_coordinator import answering, epoch_record, mutant
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -33,6 +33,7 @@ from rebalance_sim.protocol.wire.records import (
 __all__ = ["FALSIFIED"]
 
 Change = Callable[[Outcome], Outcome]
+_G = TypeVar("_G", ConsumerGroup, ClassicGroup)
 
 
 def mixed(**config: Any) -> ClassicWorld:
@@ -47,11 +48,6 @@ def mixed(**config: Any) -> ClassicWorld:
     assert bench.violated == []
     assert {m.member_epoch for m in bench.group.members.values()} == {3}
     return bench
-
-
-def answered(**fields: Any) -> Change:
-    """Another answer."""
-    return lambda outcome: replace(outcome, response=replace(outcome.response, **fields))
 
 
 def recorded(change: Callable[[Any], Any]) -> Change:
@@ -89,8 +85,9 @@ def hybrid_session_of_group() -> ClassicWorld:
     bench = mixed()
 
     def longer(outcome: Outcome) -> Outcome:
-        timers = tuple(t._replace(at_ms=t.at_ms + 35_000) for t in outcome.timers)
-        return replace(outcome, timers=timers)
+        (timer,) = outcome.timers
+        assert isinstance(timer, ScheduleTimer)
+        return replace(outcome, timers=(timer._replace(at_ms=timer.at_ms + 35_000),))
 
     bench.beat("A", generation=3, change=longer)
     return bench
@@ -99,7 +96,7 @@ def hybrid_session_of_group() -> ClassicWorld:
 @mutant
 def hybrid_wrong_generation() -> ClassicWorld:
     bench = mixed()
-    bench.join_group("A", change=answered(generation_id=17))
+    bench.join_group("A", change=answering(generation_id=17))
     return bench
 
 
@@ -107,7 +104,7 @@ def hybrid_wrong_generation() -> ClassicWorld:
 def hybrid_target_told() -> ClassicWorld:
     """The whole target, of which another member has a part still."""
     bench = mixed()
-    bench.sync_group("A", generation=3, change=answered(assignment=assignment(0, 1, 2, 3)))
+    bench.sync_group("A", generation=3, change=answering(assignment=assignment(0, 1, 2, 3)))
     return bench
 
 
@@ -199,6 +196,7 @@ def conversion_number_falls() -> ClassicWorld:
     def lower(record: Any) -> Any:
         if not isinstance(record, ConsumerGroupMetadata):
             return record
+        assert record.value is not None
         return replace(record, value=replace(record.value, epoch=record.value.epoch - 1))
 
     bench.join("X", change=recorded(lower))
@@ -241,6 +239,13 @@ def conversion_not_back() -> ClassicWorld:
     return bench
 
 
+def memory(bench: ClassicWorld, group_class: type[_G]) -> dict[str, _G]:
+    """The coordinator's own table of the groups of a class, to be falsified."""
+    groups = bench.shard.coordinator.groups_of(group_class)
+    assert isinstance(groups, dict)
+    return groups
+
+
 def cut_log(bench: ClassicWorld, end: int) -> None:
     """The log is what it was before the last batch."""
     bench.shard.log = bench.shard.log[:end]
@@ -255,10 +260,9 @@ def conversion_half_undone() -> ClassicWorld:
     group, end = bench.classic, bench.shard.log_end_offset
     bench.commits_at_once = False
     bench.join("X")
-    coordinator = bench.shard.coordinator
-    del coordinator.groups_of(ConsumerGroup)[GROUP]
+    del memory(bench, ConsumerGroup)[GROUP]
     group.remove(bench.ids["B"])
-    coordinator.groups_of(ClassicGroup)[GROUP] = group  # type: ignore[index]
+    memory(bench, ClassicGroup)[GROUP] = group
     cut_log(bench, end)
     return bench
 
@@ -271,7 +275,7 @@ def conversion_back_half_undone() -> ClassicWorld:
     bench.commits_at_once = False
     bench.heartbeat("X", -1)
     bench.held.clear()
-    bench.shard.coordinator.groups_of(ConsumerGroup)[GROUP] = group
+    memory(bench, ConsumerGroup)[GROUP] = group
     cut_log(bench, end)
     bench.written(Downgrade(group_id=GROUP), Outcome(), "lost")
     return bench

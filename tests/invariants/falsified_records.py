@@ -117,8 +117,8 @@ def forgets_commit() -> RecordsWorld:
 
 def start_at(world: RecordsWorld, partition: TopicPartition, position: int) -> None:
     """As if the other client had been given the partition."""
-    world.member("b").assigned[partition] = PartitionState(
-        fetch_state=FetchState.FETCHING, position=position
-    )
+    assigned = world.member("b").assigned
+    assert isinstance(assigned, dict)  # the machine's own
+    assigned[partition] = PartitionState(fetch_state=FetchState.FETCHING, position=position)
     world.falsify("b", PositionsKnown(positions={partition: position}))
-    del world.member("b").assigned[partition]
+    del assigned[partition]

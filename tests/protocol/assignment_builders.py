@@ -47,12 +47,13 @@ class ComputingBench(Bench):
         self, member_id: str, *, epoch: int | None = None
     ) -> ConsumerGroupPrepareAssignmentResponse:
         """The member asks for the group, at its stored epoch unless one is given."""
-        return self.send(
+        return self.ask(
             ConsumerGroupPrepareAssignmentRequest(
                 group_id=GROUP_ID,
                 member_id=member_id,
                 member_epoch=self.epoch_of(member_id) if epoch is None else epoch,
-            )
+            ),
+            ConsumerGroupPrepareAssignmentResponse,
         )
 
     def install(
@@ -65,7 +66,7 @@ class ComputingBench(Bench):
         **fields: Any,
     ) -> ConsumerGroupInstallAssignmentResponse:
         """The member hands in ``{"A": "foo[0-2]"}``, each with the member's name as metadata."""
-        response = self.send(
+        response = self.ask(
             ConsumerGroupInstallAssignmentRequest(
                 group_id=GROUP_ID,
                 member_id=member_id,
@@ -79,7 +80,8 @@ class ComputingBench(Bench):
                     for name in [receiver.encode()]
                 ),
                 **fields,
-            )
+            ),
+            ConsumerGroupInstallAssignmentResponse,
         )
         wrote = self.records
         self.wait(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS, ClaimingMember
 from rebalance_sim.protocol.wire.embedded import NamedPartitions, Subscription
@@ -31,7 +31,7 @@ def member(
     *,
     instance: str | None = None,
     rack: str | None = None,
-    user_data: object = None,
+    user_data: Hashable | None = None,
 ) -> ClaimingMember:
     """A member that subscribes to one-letter topics and claims ``owned`` of ``generation``."""
     return ClaimingMember(
@@ -42,7 +42,7 @@ def member(
             owned_partitions=grouped(owned),
             generation_id=generation,
             rack_id=rack,
-            user_data=user_data,  # type: ignore[arg-type]
+            user_data=user_data,
         ),
     )
 

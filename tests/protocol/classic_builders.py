@@ -13,10 +13,12 @@ from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.runtime.outcome import Continuation, ScheduleTimer, TimerKey
+from rebalance_sim.protocol.runtime.outcome import Continuation, ScheduleTimer, TimerKey, TimerKind
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -55,6 +57,8 @@ __all__ = [
 
 GROUP_ID = "group"
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
+
+TIMER_KINDS: dict[str, TimerKind] = {k.value: k for k in (*ClassicTimer, *ConsumerTimer)}
 
 TYPES = {
     "OffsetCommit": "1",
@@ -200,7 +204,7 @@ class ClassicBench:
         return real
 
     def due_ms(self, kind: str, name: str = "") -> int:
-        key = TimerKey(kind, GROUP_ID, self.id(name) if name else "")
+        key = TimerKey(TIMER_KINDS[kind], GROUP_ID, self.id(name) if name else "")
         timer: ScheduleTimer = self.shard.timers[key]
         return timer.at_ms
 

@@ -274,7 +274,7 @@ class ClassicStory:
         """All callbacks of the newest process under a name, as (method, partitions)."""
         return [(kind.value, text) for kind, text in self.processes[name].callbacks]
 
-    def requests(self, name: str, effect: type) -> list[Any]:
+    def requests(self, name: str, effect: type[Any]) -> list[Any]:
         """Requests of a kind that the newest process under a name has sent."""
         return [e.request for e in self.processes[name].requests if isinstance(e, effect)]
 

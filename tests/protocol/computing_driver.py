@@ -16,6 +16,7 @@ from rebalance_sim.protocol.clients import (
     AssignmentInstalled,
     AssignmentPrepared,
     ComputeAssignment,
+    ConsumerMember,
     Effect,
     HeartbeatAnswered,
     SendInstallAssignment,
@@ -39,6 +40,8 @@ RESULT = ComputedAssignment(
 
 class ComputingStory(Story):
     """A member with two assignors, at epoch 1, which can be told to compute."""
+
+    member: ConsumerMember
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(group_local_assignors=(STICKY, RANGE), **settings)
@@ -90,7 +93,9 @@ class ComputingStory(Story):
 
     @property
     def step(self) -> str:
-        return self.member.computing_state.name
+        state = self.member.computing_state
+        assert state is not None  # it offers assignors
+        return state.name
 
 
 def member_at_rest(**settings: Any) -> ComputingStory:

@@ -7,7 +7,7 @@ coordinator §9.2 does: ``"5A 3 7A 6 8A"``, ``†`` for a tombstone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from assignor_builders import parts
@@ -16,6 +16,7 @@ from rebalance_sim.protocol.assignors.server import PartitionAssignorError, Subs
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -62,6 +63,8 @@ GROUP_ID = "group"
 VERSIONS = ("kafka-4.1", "kafka-4.3")
 FIRST_EPOCH = {"kafka-4.1": 1, "kafka-4.3": 2, "kip-848": 1}
 """Epoch that the first join of a group gets (coordinator §1.1)."""
+
+_Response = TypeVar("_Response")
 
 both_versions = pytest.mark.parametrize("version", VERSIONS)
 
@@ -157,6 +160,14 @@ class Bench:
     def send(self, request: Request, *, client_id: str = "client") -> Any:
         return self._watch(lambda: self.shard.request(request, client_id=client_id))
 
+    def ask(
+        self, request: Request, expected: type[_Response], *, client_id: str = "client"
+    ) -> _Response:
+        """Send a request whose answer is of the class ``expected``."""
+        response = self.send(request, client_id=client_id)
+        assert isinstance(response, expected), response
+        return response
+
     def join(
         self,
         member_id: str,
@@ -168,7 +179,7 @@ class Bench:
         """A heartbeat at epoch 0 that subscribes to the topics of a blank-separated list."""
         names = None if topics is None else tuple(topics.split())
         request = join_request(member_id, **{"subscribed_topic_names": names, **fields})
-        return self.send(request, client_id=client_id)
+        return self.ask(request, ConsumerGroupHeartbeatResponse, client_id=client_id)
 
     def beat(
         self,
@@ -182,7 +193,7 @@ class Bench:
         """A later heartbeat, at the member's stored epoch unless one is given."""
         if "topics" in fields:
             fields["subscribed_topic_names"] = tuple(fields.pop("topics").split())
-        return self.send(
+        return self.ask(
             ConsumerGroupHeartbeatRequest(
                 group_id=GROUP_ID,
                 member_id=member_id,
@@ -190,6 +201,7 @@ class Bench:
                 topic_partitions=None if owned is None else parts(owned),
                 **fields,
             ),
+            ConsumerGroupHeartbeatResponse,
             client_id=client_id,
         )
 
@@ -230,13 +242,15 @@ class Bench:
 
     def fetch(self, *partitions: str, **fields: Any) -> OffsetFetchResponse:
         wanted = frozenset(_partition(name) for name in partitions)
-        return self.send(OffsetFetchRequest(group_id=GROUP_ID, partitions=wanted, **fields))
+        request = OffsetFetchRequest(group_id=GROUP_ID, partitions=wanted, **fields)
+        return self.ask(request, OffsetFetchResponse)
 
     def fetched(self, *partitions: str, **fields: Any) -> dict[str, int]:
         return {f"{t}-{p}": o for (t, p), o in self.fetch(*partitions, **fields).offsets.items()}
 
     def describe(self, group_id: str = GROUP_ID) -> ConsumerGroupDescribeResponse:
         (row,) = self.send(ConsumerGroupDescribeRequest(group_ids=(group_id,)))
+        assert isinstance(row, ConsumerGroupDescribeResponse), row
         return row
 
     def restart(self) -> None:
@@ -262,7 +276,7 @@ class Bench:
         self.shard.update_image(self.shard.coordinator.image.without_topic(name))
 
     def timer(self, kind: str, member_id: str = "") -> ScheduleTimer | None:
-        return self.shard.timers.get(TimerKey(kind, GROUP_ID, member_id))
+        return self.shard.timers.get(TimerKey(ConsumerTimer(kind), GROUP_ID, member_id))
 
     def timer_at(self, kind: str, member_id: str = "") -> int | None:
         """When a timer fires, counted from now."""

@@ -91,6 +91,7 @@ class LibrdkafkaStory(Story):
     def look_up(self) -> list[Effect]:
         """Answer the last offset fetch: 5 is committed everywhere."""
         asked = self.fetches[-1].request.partitions
+        assert asked is not None
         effects = self.answer_fetch(OffsetFetchResponse(offsets=dict.fromkeys(asked, 5)))
         return effects + self.handle(PositionsKnown(positions=dict.fromkeys(asked, 5)))
 

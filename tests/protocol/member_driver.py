@@ -34,6 +34,7 @@ from rebalance_sim.protocol.clients import (
     Subscribe,
     Tick,
 )
+from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -41,6 +42,8 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
+
+Machine = ConsumerMember | LibrdkafkaMember
 
 INTERVAL_MS = 5_000
 ALL_TOPICS = {"orders": "orders", "payments": "payments"}
@@ -64,7 +67,7 @@ class Story:
         # Interval commits are a matter of their own stories.
         settings.setdefault("auto_commit_interval_ms", 100 * INTERVAL_MS)
         self.now_ms = 0
-        self.member = self.make_member(ConsumerConfig(group_id="group", **settings), rules)
+        self.member: Machine = self.make_member(ConsumerConfig(group_id="group", **settings), rules)
         self.effects: list[Effect] = []
         self.searches: list[int] = []  # correlation ids without an answer
         self.heartbeats: list[SendHeartbeat] = []
@@ -72,7 +75,7 @@ class Story:
         self.fetches: list[SendOffsetFetch] = []
         self.handle(MetadataKnown(topic_names=dict(metadata)))
 
-    def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> Any:
+    def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> Machine:
         """The member of the story; Java's, unless told otherwise."""
         return ConsumerMember(config=config, member_id="m1", rules=rules, now_ms=0)
 

@@ -120,7 +120,8 @@ class Watched:
 
     def state(self, name: str) -> str:
         """The state of a client's member."""
-        return self.world.clients()[name].member.state.value
+        name_of_state: str = self.world.clients()[name].member.state.value
+        return name_of_state
 
 
 class Recorder:

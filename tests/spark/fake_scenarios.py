@@ -36,7 +36,7 @@ def run_seed(variant: Variant, seed: int) -> RunResult:
         extra = {"outcome": "violation", "digest": os.urandom(4).hex()}
     elif profile == "cramped":
         extra = {"outcome": "error", "reason": "MemoryError; in simulate (world.py:1)"}
-    values = {
+    values: dict[str, Any] = {
         "scenario_hash": "5ce9a210",
         "code_version": "test",
         "outcome": "ok",
