@@ -32,7 +32,8 @@ def as_markdown() -> str:
         " client §11.3, `KIP-848` a chapter of that text.",
         "*Full* marks properties about a state, which a full check can judge on a still picture of"
         " the world; what it takes from the shadow model all the same, for its verdict or to"
-        " recognise a known issue, follows in brackets. The model says which shard serves the group.",
+        " recognise a known issue, follows in brackets. The model says which shard serves the"
+        " group.",
         "*Violated by* names defects and mutants that violate the property; `test:` ones exist in"
         " the tests only.",
         "",
