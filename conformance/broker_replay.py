@@ -72,7 +72,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Guess:
-    """What a recording does not tell.
+    """What a recording does not contain.
 
     How long before the step after a restart the log was loaded; where the ids stand that the
     coordinator made; which member leads a group that is converted back.

@@ -10,7 +10,7 @@ Read in this order:
 - ``replica``, ``replication``, ``log``: a broker's replica of each partition of
   ``__consumer_offsets``, and its high watermark.
 - ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
-- ``group_reads``: describe and list. ``admin_client``: somebody who asks for them. ``settings``,
+- ``admin_client``: describes and lists groups. ``settings``,
   ``admin_tasks``: what administrators alter, and ask of coordinators.
 - ``group``: what belongs to one of several groups; brokers, topics and network are shared.
 - ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around

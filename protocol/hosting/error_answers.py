@@ -16,6 +16,8 @@ from rebalance_sim.protocol.wire.assignment_messages import (
     ConsumerGroupPrepareAssignmentResponse,
 )
 from rebalance_sim.protocol.wire.classic_messages import (
+    DescribedGroup,
+    DescribeGroupsRequest,
     HeartbeatRequest,
     HeartbeatResponse,
     JoinGroupRequest,
@@ -26,11 +28,15 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupResponse,
 )
 from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     ErrorResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
     Response,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -42,8 +48,6 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-
-__all__ = ["WriteError", "error_answer", "reported"]
 
 
 class WriteError(Enum):
@@ -68,8 +72,8 @@ _REPORTED: Mapping[WriteError, ErrorCode] = {
 
 
 def reported(error: WriteError, request: Any) -> ErrorCode:
-    """The code that a client is told: what could not wait is another coordinator's to an offset
-    fetch, and nobody's to all other requests (coordinator §9.6)."""
+    """The code that the client gets. What was not committed in time is NOT_COORDINATOR to an offset
+    fetch, and COORDINATOR_NOT_AVAILABLE to all others (coordinator §9.6)."""
     code = _REPORTED[error]
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and isinstance(request, OffsetFetchRequest):
         return ErrorCode.NOT_COORDINATOR
@@ -101,4 +105,16 @@ def error_answer(request: Any, code: ErrorCode) -> Response:
             return HeartbeatResponse(error_code=code)
         case LeaveGroupRequest():
             return LeaveGroupResponse(error_code=code)
+        case ConsumerGroupDescribeRequest():
+            return tuple(
+                ConsumerGroupDescribeResponse(group_id=group_id, error_code=code)
+                for group_id in request.group_ids
+            )
+        case DescribeGroupsRequest():
+            return tuple(
+                DescribedGroup(group_id=group_id, group_state="", error_code=code)
+                for group_id in request.group_ids
+            )
+        case ListGroupsRequest():
+            return ListGroupsResponse(error_code=code)
     return ErrorResponse(error_code=code)

@@ -117,7 +117,7 @@ class ShardListener:
         """The shard gave up, crashed, or could not load."""
 
     def dropped(self, now_ms: int) -> None:
-        """Whatever waited for a commit will not be told of it any more."""
+        """The shard is closed: nothing that waited for a commit is completed by one."""
 
     def activity_changed(self) -> None:
         """The shard became active, or is so no longer; ``loaded`` or ``unloaded`` follows."""

@@ -22,8 +22,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["batch_bytes", "record_bytes"]
-
 _BATCH_HEAD = 61
 _RECORD_HEAD = 10
 """Length, attributes, deltas of time and offset, lengths of key and value; most are varints."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rebalance_sim.protocol.hosting.ports import Reply
 from rebalance_sim.protocol.hosting.shard import Shard, ShardState
+from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
@@ -22,15 +23,14 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-_Row = TypeVar("_Row", ConsumerGroupDescribeResponse, DescribedGroup)
-
 
 def group_ids_of(what: object) -> Sequence[str] | None:
     """The groups that a request, a timer key, or the value that hangs on a commit is about; None
     for what is about all groups of a shard."""
     group_id: str | None = getattr(what, "group_id", None)
-    if group_id:
-        return (group_id,)
+    if group_id is not None:
+        # Timers of the whole shard have no group (coordinator §8.5).
+        return None if isinstance(what, TimerKey) and not group_id else (group_id,)
     group_ids: Sequence[str] | None = getattr(what, "group_ids", None)
     return group_ids
 
@@ -67,21 +67,13 @@ class GroupRequests:
     ) -> tuple[ConsumerGroupDescribeResponse, ...]:
         """Every group that was asked for, in this order; an error for those of other
         coordinators."""
-
-        def refused(group_id: str, code: ErrorCode) -> ConsumerGroupDescribeResponse:
-            return ConsumerGroupDescribeResponse(group_id=group_id, error_code=code)
-
-        return self._rows(request, refused, now_ms)
+        return self._rows(request, now_ms)
 
     def describe_classic(
         self, request: DescribeGroupsRequest, now_ms: int
     ) -> tuple[DescribedGroup, ...]:
         """The same in the classic protocol."""
-
-        def refused(group_id: str, code: ErrorCode) -> DescribedGroup:
-            return DescribedGroup(group_id=group_id, group_state="", error_code=code)
-
-        return self._rows(request, refused, now_ms)
+        return self._rows(request, now_ms)
 
     def list(self, request: ListGroupsRequest, now_ms: int) -> ListGroupsResponse:
         """The groups of all partitions that this broker coordinates, in ascending id.
@@ -94,27 +86,21 @@ class GroupRequests:
         rows: list[ListedGroup] = []
         for shard in self._shards:
             if shard.is_active:
-                part = shard.read(request, now_ms)
-                if isinstance(part, ErrorCode):
-                    return ListGroupsResponse(error_code=part)
+                part: ListGroupsResponse = shard.read(request, now_ms)
+                if part.error_code:
+                    return part
                 rows += part.groups
         return ListGroupsResponse(groups=tuple(sorted(rows, key=lambda row: row.group_id)))
 
     def _rows(
-        self,
-        request: ConsumerGroupDescribeRequest | DescribeGroupsRequest,
-        refused: Callable[[str, ErrorCode], _Row],
-        now_ms: int,
-    ) -> tuple[_Row, ...]:
+        self, request: ConsumerGroupDescribeRequest | DescribeGroupsRequest, now_ms: int
+    ) -> tuple[Any, ...]:
         by_partition: dict[int, list[str]] = {}
         for group_id in request.group_ids:
             by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
-        found: dict[str, _Row] = {}
+        found: dict[str, Any] = {}
         for partition, group_ids in by_partition.items():
-            shard = self._shards[partition]
             part = replace(request, group_ids=tuple(group_ids))
-            rows = shard.read(part, now_ms) if shard.is_active else shard.refusal()
-            if isinstance(rows, ErrorCode):
-                rows = [refused(group_id, rows) for group_id in group_ids]
+            rows = self._shards[partition].read(part, now_ms)
             found.update((row.group_id, row) for row in rows)
         return tuple(found[group_id] for group_id in request.group_ids)

@@ -164,13 +164,14 @@ class Shard:
         return ErrorCode.NOT_COORDINATOR
 
     def read(self, request: Any, now_ms: int) -> Any:
-        """Answer from what is committed, which waits for nothing (coordinator §9.4); an error code
-        where that raises. Only while active."""
+        """Answer from what is committed, which waits for nothing (coordinator §9.4)."""
+        if not self.is_active:
+            return error_answer(request, self.refusal())
         try:
             response: Any = self.coordinator.read(request)
         except Exception as problem:
             self._listener.escaped(request, None, problem)
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+            return error_answer(request, ErrorCode.UNKNOWN_SERVER_ERROR)
         self.operation_count = operation = self.operation_count + 1
         self._listener.handled(operation, request, Outcome(response), now_ms)
         self._listener.released(operation, request, response)

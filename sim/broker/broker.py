@@ -44,7 +44,7 @@ class ClusterController(Protocol):
 class Broker:
     """One broker, with a replica of every partition of ``__consumer_offsets``.
 
-    ``is_isolated``: no replication traffic passes. ``is_cut_off``: it hears nothing from the
+    ``is_isolated``: no replication traffic passes. ``is_cut_off``: it receives nothing from the
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
     and may neither lead nor be in sync. ``append_errors``: why nothing can be written to its logs
     where it leads, if something is wrong. ``meters`` are those of its group coordinator, None where

@@ -1,4 +1,4 @@
-"""The controller of the cluster: who leads which partition, topics, settings; and who is told.
+"""The controller of the cluster: who leads which partition, topics, settings.
 
 A broker learns of a decision after a delay of its own, in order, as one snapshot of everything. One
 that is dead or cut off learns nothing until it is back.

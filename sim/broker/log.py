@@ -13,8 +13,6 @@ from typing import Any
 
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
 
-__all__ = ["ReplicaLog"]
-
 
 class ReplicaLog:
     """A replica. ``high_watermark`` is what this replica knows to be committed.
@@ -79,7 +77,7 @@ class ReplicaLog:
 
         The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
         Tombstones go only below ``everybody_has_to`` (None: anywhere), or a replica that was away
-        would never hear of them.
+        would never see them.
         """
         if everybody_has_to is None:
             everybody_has_to = cleaned_to

@@ -60,7 +60,7 @@ class PartitionRegistration:
         return None
 
     def elect(self, broker: Broker | None) -> None:
-        """Make a broker the leader at the next epoch; brokers hear of it from the controller."""
+        """Make a broker the leader at the next epoch; brokers learn of it from the controller."""
         self.leader_id = None if broker is None else broker.node_id
         self.leader_epoch += 1
 

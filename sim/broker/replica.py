@@ -1,7 +1,7 @@
 """One broker's replica of one partition of ``__consumer_offsets``.
 
 It holds what belongs to the partition there: the log, replication, the coordinator shard, and who
-leads, as far as this broker has heard. Everything is decided partition by partition: a broker may
+leads, as far as this broker knows. Everything is decided partition by partition: a broker may
 lead one, follow in another, and still be loading a third (coordinator §9.4, §9.5).
 """
 

@@ -1,7 +1,7 @@
 """How the records of a leader reach its followers, and when they count as committed.
 
 Each replica has one ``Replication``, which is at work while its broker believes that it leads. A
-follower that has heard of the leader's epoch cuts off what the leader does not have, and fetches
+follower that knows of the leader's epoch cuts off what the leader does not have, and fetches
 from then on. The high watermark is the least offset that all in-sync replicas have reached
 (coordinator §9.4).
 """

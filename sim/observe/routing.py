@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.hosting.routing import group_ids_of
 from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.observe.checkers import Checker
 
@@ -77,12 +78,11 @@ class Router:
         return self._of_answer(step)
 
     def _of_answer(self, step: Step) -> Collection[Checker]:
-        request = step.request
-        group_id = getattr(request, "group_id", None)
-        if group_id is not None:
-            return self._only(group_id)
-        group_ids = getattr(request, "group_ids", None)
-        if group_ids is None:  # A list is about all groups of the partition.
+        return self._about(step.request, step)
+
+    def _about(self, what: object, step: Step) -> Collection[Checker]:
+        group_ids = group_ids_of(what)
+        if group_ids is None:
             return self._of_shard(step)
         return [self._of_group[name] for name in group_ids if name in self._of_group]
 
@@ -91,14 +91,10 @@ class Router:
             shard = _shard(step)
             group_ids = dict.fromkeys(record.group_id for record in step.records)
             self._note(shard, shard.log_end_offset - len(step.records), group_ids)
-        # A timer of the whole shard has no group (coordinator §8.5).
-        return self._only(step.event.group_id) if step.event.group_id else self._of_shard(step)
+        return self._about(step.event, step)
 
     def _of_escape(self, step: Step) -> Collection[Checker]:
-        if step.request is not None:
-            return self._of_answer(step)
-        group_id = getattr(step.event, "group_id", "")
-        return self._only(group_id) if group_id else self._of_shard(step)
+        return self._about(step.event if step.request is None else step.request, step)
 
     def _of_load(self, step: Step) -> Collection[Checker]:
         shard = _shard(step)
