@@ -30,7 +30,7 @@ def answer_heartbeat(context: ConsumerContext, call: HeartbeatCall) -> Outcome:
     """The heartbeat, whichever group it meets; only a conversion makes one of another type its
     own. A fresh group stays outside the table until its records are replayed."""
     request = call.request
-    group = context.groups_of(ConsumerGroup).get(request.group_id)
+    group = call.group if type(call.group) is ConsumerGroup else None
     try:
         validate(context, request)
         if group is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
@@ -70,10 +70,6 @@ class CoordinatorContext(Generic[_Rules]):
         if table is None:
             table = self._tables[group_class] = new_table(self.timeline)
         return table
-
-    def tables(self) -> Iterable[Mapping[str, Any]]:
-        """The groups of each type, in the order in which types are asked."""
-        return self._tables.values()
 
     def part(self, part_class: type[_Part]) -> _Part:
         """What a group type shares with its own handlers beside groups: one object of this class,

@@ -169,11 +169,11 @@ class GroupCoordinator:
         answers it by a completion, at once or later. Raises TypeError where it is missing, and for
         a request that nobody handles.
         """
-        if self.is_read(request):
-            return Outcome(self.read(request))
         handler = self._handlers.get(type(request))
         if handler is None:
-            raise TypeError(f"not a request: {request!r}")
+            if type(request) not in self._reads:
+                raise TypeError(f"not a request: {request!r}")
+            return Outcome(self.read(request))
         group = self._store.get(request.group_id)  # type: ignore[union-attr]
         call: Call[Any] = Call(request, group, now_ms, client_id, client_host, token)
         crossing = self._crossings.get((type(request), type(group)))
@@ -202,6 +202,8 @@ class GroupCoordinator:
         return self.offsets.commit(call.request, call.group, now_ms=call.now_ms)
 
     def _fetch_offsets(self, call: Call[OffsetFetchRequest]) -> Outcome:
+        if not call.request.require_stable:
+            return Outcome(self.read(call.request))
         return Outcome(self.offsets.fetch(call.request, call.group, is_committed=False))
 
     def _fetch_committed(self, request: OffsetFetchRequest) -> Response:

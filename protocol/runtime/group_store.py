@@ -26,6 +26,7 @@ class GroupStore:
     ) -> None:
         self._context = context
         self.types = {group_type.group_class: group_type for group_type in group_types}
+        self._tables = [group_type.groups for group_type in group_types]
         self._owners = {record: owner for owner in group_types for record in owner.records}
         self.offsets = OffsetStore(context, self.types)
         for group_type in group_types:
@@ -33,7 +34,7 @@ class GroupStore:
 
     def get(self, group_id: str) -> Any:
         """The group of this id, of whichever type; None if there is none."""
-        for table in self._context.tables():
+        for table in self._tables:
             group = table.get(group_id)
             if group is not None:
                 return group
@@ -41,7 +42,7 @@ class GroupStore:
 
     def get_committed(self, group_id: str) -> Any:
         """The same at the last committed offset of the log."""
-        for table in self._context.tables():
+        for table in self._tables:
             group = committed(table).get(group_id)
             if group is not None:
                 return group

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata, ClientAssignor
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, classic_group_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
+
+_Value = TypeVar("_Value")
 
 VALUE_FIELDS = frozenset({"value", "metadata"})
 """Fields of a record that compaction does not look at; the type and all others are its key."""
@@ -124,12 +126,72 @@ class OffsetCommit(_OffsetCommitFields):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class _GroupRecord(Generic[_Value]):
+    """One record per group of the type; ``value`` None is a tombstone."""
+
+    type_id: ClassVar[int]
+    group_id: str
+    value: _Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _MemberRecord(Generic[_Value]):
+    """One record per member of a group; ``value`` None is a tombstone."""
+
+    type_id: ClassVar[int]
+    group_id: str
+    member_id: str
+    value: _Value | None
+
+
+class GroupMetadata(_GroupRecord[ClassicGroupValue]):
     """Record 2: a classic group."""
 
-    type_id: ClassVar[int] = 2
-    group_id: str
-    value: ClassicGroupValue | None = None
+    __slots__ = ()
+    type_id = 2
+
+
+class ConsumerGroupMetadata(_GroupRecord[GroupMetadataValue]):
+    """Record 3: the group epoch."""
+
+    __slots__ = ()
+    type_id = 3
+
+
+class ConsumerGroupPartitionMetadata(_GroupRecord[None]):
+    """Record 4: written as a tombstone only (coordinator §8.6)."""
+
+    __slots__ = ()
+    type_id = 4
+
+
+class ConsumerGroupMemberMetadata(_MemberRecord[MemberMetadataValue]):
+    """Record 5: a member's metadata."""
+
+    __slots__ = ()
+    type_id = 5
+
+
+class ConsumerGroupTargetAssignmentMetadata(_GroupRecord[TargetMetadataValue]):
+    """Record 6: the target epoch."""
+
+    __slots__ = ()
+    type_id = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupTargetAssignmentMember(_MemberRecord[frozenset[TopicPartition]]):
+    """Record 7: the target of one member, with what a client-side assignor says beside it."""
+
+    type_id = 7
+    metadata: AssignmentMetadata | None = None
+
+
+class ConsumerGroupCurrentMemberAssignment(_MemberRecord[CurrentAssignmentValue]):
+    """Record 8: the current assignment of one member."""
+
+    __slots__ = ()
+    type_id = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,64 +202,6 @@ class ConsumerGroupRegularExpression:
     group_id: str
     regular_expression: str
     value: RegularExpressionValue | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMetadata:
-    """Record 3: the group epoch."""
-
-    type_id: ClassVar[int] = 3
-    group_id: str
-    value: GroupMetadataValue | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupPartitionMetadata:
-    """Record 4: written as a tombstone only (coordinator §8.6)."""
-
-    type_id: ClassVar[int] = 4
-    group_id: str
-    value: None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupMemberMetadata:
-    """Record 5: a member's metadata."""
-
-    type_id: ClassVar[int] = 5
-    group_id: str
-    member_id: str
-    value: MemberMetadataValue | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMetadata:
-    """Record 6: the target epoch."""
-
-    type_id: ClassVar[int] = 6
-    group_id: str
-    value: TargetMetadataValue | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupTargetAssignmentMember:
-    """Record 7: the target of one member, with what a client-side assignor says beside it."""
-
-    type_id: ClassVar[int] = 7
-    group_id: str
-    member_id: str
-    value: frozenset[TopicPartition] | None
-    metadata: AssignmentMetadata | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupCurrentMemberAssignment:
-    """Record 8: the current assignment of one member."""
-
-    type_id: ClassVar[int] = 8
-    group_id: str
-    member_id: str
-    value: CurrentAssignmentValue | None
 
 
 Record = (
