@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
-from rebalance_sim.protocol.hosting.minimal_shard import Shard
+from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
@@ -180,7 +180,7 @@ SEMANTICS = replace(CORRECT_GROUPS, group_types=(*CORRECT_GROUPS.group_types, Co
 @pytest.fixture
 def shard() -> Any:
     image = MetadataImage([FOO])
-    shard: Any = Shard(config=CoordinatorConfig(), semantics=SEMANTICS, image=image)
+    shard: Any = MinimalShard(config=CoordinatorConfig(), semantics=SEMANTICS, image=image)
     assert shard.request(EnterRequest("g")) == EnterResponse(1)
     assert shard.request(EnterRequest("g")) == EnterResponse(2)
     return shard
@@ -292,7 +292,7 @@ def test_reads_show_what_is_committed_and_a_lost_write_is_undone() -> None:
 
 def test_a_record_of_its_own_takes_the_place_of_another_group() -> None:
     """A load takes the log at its word: the groups of one id follow each other in it."""
-    shard: Any = Shard(config=CoordinatorConfig(), semantics=SEMANTICS)
+    shard: Any = MinimalShard(config=CoordinatorConfig(), semantics=SEMANTICS)
     shard.request(consumer_joins("g"))
     shard.coordinator.replay(Count("g", 1), strict=False)
     assert not shard.coordinator.groups_of(ConsumerGroup)
