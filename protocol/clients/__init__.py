@@ -1,13 +1,14 @@
-"""A member of a consumer group, as the client sees it: a pure machine from events to effects.
+"""A member of a group, as the client sees it: a pure machine from events to effects.
 
-- ``member``: ``ConsumerMember``, the machine. Start reading there.
-- ``events``, ``effects``: what the host tells the machine, and what the machine wants.
-- ``config``: the settings of a consumer.
-- ``states``: the states and the one table of legal changes.
-- ``member_rules``: the decisions in which versions and defects differ.
-- ``computing``: a target for the whole group, where the group has client-side assignors.
+- ``common``: what all kinds share. ``group_member`` is what a member is to its host: start reading
+  there; ``events`` and ``effects`` are what goes in and comes out, ``requests`` is the life of a
+  request, ``commit_queue`` what all commits have alike.
+- ``java``, ``librdkafka``: the libraries; in each, what both protocols share, and a package for
+  ``consumer`` and for ``classic``.
+- ``kinds``: the table of kinds.
 
-Source of all rules: docs/reference/consumer-client.md; of the last one, coordinator §12.
+Sources of all rules: docs/reference/consumer-client.md and, of the classic protocol,
+docs/reference/classic-group-and-migration.md.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """kafka-clients 4.3.1 with ``group.protocol=classic``.
 
-- ``member``: ``ClassicConsumer``, the machine. Start reading there.
-- ``config``: the settings of a consumer of the classic protocol.
-- ``states``: its states and the table of legal changes.
+- ``java_classic``: ``ClassicConsumer``, the machine. Start reading there.
+- ``classic_member_states``: its states and the table of legal changes.
 - ``reactions``: the one table of errors.
-- ``rebalance``, ``prepare``, ``joining``, ``heartbeats``, ``commits``, ``search``, ``closing``,
-  ``topics``: its parts.
+- ``client_rebalance``, ``prepare``, ``joining``, ``classic_heartbeats``, ``classic_commits``,
+  ``classic_search``, ``classic_closing``: its parts.
 - ``classic_member_rules``: the decisions in which defects differ.
 
-What it has in common with the consumer protocol of the same client comes from ``protocol.clients``.
+What it has in common with the consumer protocol of the same client stands in ``clients/java``.
 Source of all rules: classic §3, §4, §6.
 """
 

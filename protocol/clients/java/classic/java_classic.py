@@ -1,9 +1,10 @@
 """The machine of a classic group member: events in, effects out.
 
-Source: classic §3, §4. The parts stand in files of their own: ``rebalance`` (what asks for one, and
-its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup), ``heartbeats`` (the heartbeat thread),
-``commits``, ``search``, ``closing``; ``reactions`` is the table of errors. What ``poll`` is, and
-how committed offsets become positions, both protocols of the Java client have in common.
+Source: classic §3, §4. The parts stand in files of their own: ``client_rebalance`` (what asks for
+one, and its end), ``prepare``, ``joining`` (JoinGroup and SyncGroup), ``classic_heartbeats`` (the
+heartbeat thread), ``classic_commits``, ``classic_search``, ``classic_closing``; ``reactions`` is
+the table of errors. What ``poll`` is, and how committed offsets become positions, both protocols of
+the Java client have in common.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The member machine: events in, effects out.
 
 Source: client §0-§8. The parts stand in files of their own: ``application`` (what ``poll`` does,
-callbacks), ``coordinator_search``, ``commits``, ``heartbeat``, ``reconciliation``,
-``offset_lookup``, ``membership`` (why the state changes), ``closing``. Here is how they work
-together: one event, then the managers in the order of client §0.1 until nothing changes any more.
+callbacks), ``coordinator_search``, ``consumer_commits``, ``heartbeats``, ``client_reconciliation``,
+``offset_lookup``, ``membership`` (why the state changes), ``consumer_closing``. Here is how they
+work together: one event, then the managers in the order of client §0.1 until nothing changes.
 """
 
 from __future__ import annotations

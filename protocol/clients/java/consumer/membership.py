@@ -1,7 +1,7 @@
 """Changes of membership: joining, targets received, fencing, fatal errors, leaving.
 
 Source: client §1.3; "row" in a docstring is a row of its table. Which changes are legal stands in
-``states``; here stands why they happen, and what goes with them.
+``member_states``; here stands why they happen, and what goes with them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """librdkafka 2.16.0 with ``group.protocol=classic``.
 
-- ``member``: ``LibrdkafkaClassicMember``, the machine. Start reading there.
-- ``core``: its variables; ``joining``, ``heartbeats``, ``rebalance``, ``names``: its own parts;
-  ``in_flight``: their requests and when they are given up.
+- ``librdkafka_classic``: ``LibrdkafkaClassicMember``, the machine. Start reading there.
+- ``librdkafka_classic_core``: its variables; ``librdkafka_joining``,
+  ``librdkafka_classic_heartbeats``, ``librdkafka_classic_rebalance``, ``names``: its own parts.
 
-Link, commits, look-ups, callbacks and the poll timer are those of ``protocol.clients.librdkafka``.
+Link, commits, look-ups, callbacks and the poll timer are those of ``clients/librdkafka``.
 Sources: the recorded traces of librdkafka, and classic §2-§4. What no trace shows, errors above
 all, is marked where it stands: as inferred, or as read in the source of librdkafka.
 """
