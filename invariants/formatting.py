@@ -9,8 +9,6 @@ from typing import Any
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["first_difference", "listed", "plain"]
-
 NameOf = Callable[[TopicPartition], str]
 """How a partition is called, such as ``orders-7``."""
 

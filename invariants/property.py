@@ -245,13 +245,15 @@ def goal(
     return type("Goal", (Property,), members)
 
 
+def first_of(findings: Iterable[Finding | None]) -> Finding | None:
+    """The first thing that is wrong; what follows is not judged."""
+    return next((finding for finding in findings if finding is not None), None)
+
+
 def first_among_living(
     view: WorldView, judge: Callable[[str, GroupMember], Finding | None]
 ) -> Finding | None:
     """What is wrong with the first living client with which anything is: by name and member."""
-    for name, client in view.clients().items():
-        if client.is_alive:
-            finding = judge(name, client.member)
-            if finding is not None:
-                return finding
-    return None
+    return first_of(
+        judge(name, client.member) for name, client in view.clients().items() if client.is_alive
+    )

@@ -19,16 +19,6 @@ from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "ClientView",
-    "IntakeView",
-    "ShardView",
-    "Step",
-    "StepKind",
-    "WorldView",
-    "shard_of",
-]
-
 
 class StepKind(StrEnum):
     """The kinds of atomic change, with the fields of ``Step`` that each fills in.

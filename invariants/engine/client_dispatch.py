@@ -1,7 +1,7 @@
 """Shows what clients do to the invariants that listen to them, and keeps their shadow model.
 
 Which listeners a client has depends on its kind; members of the classic protocol have a shadow
-model of their own (``classic_watch.py``).
+model of their own (``classic_dispatch.py``).
 """
 
 from __future__ import annotations

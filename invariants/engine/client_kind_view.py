@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 
-__all__ = ["ViewOfKinds"]
-
 
 class ViewOfKinds:
     """A ``WorldView`` in which all clients are of these kinds."""

@@ -24,8 +24,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import CurrentAssignmentValue, MemberState
 
-__all__ = ["Visits"]
-
 _STABLE = MemberState.STABLE
 _UNREVOKED = MemberState.UNREVOKED_PARTITIONS
 _UNRELEASED = MemberState.UNRELEASED_PARTITIONS

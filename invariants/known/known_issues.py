@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from rebalance_sim.protocol.versions.semantics import Semantics
 
-__all__ = ["KNOWN_ISSUES", "KnownIssue", "known_issue"]
-
 Evidence = Mapping[str, object]
 
 

@@ -22,8 +22,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["ClientEntry", "is_registered"]
-
 
 class ClientEntry:
     """A client as it was after its last event; ``member`` itself is already one event further."""

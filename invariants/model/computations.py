@@ -22,17 +22,6 @@ from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "COMPUTATION_REQUESTS",
-    "ChosenMember",
-    "Computations",
-    "is_fit",
-    "offer_in",
-    "preferred_assignor",
-    "problem_in",
-]
-
-
 COMPUTATION_REQUESTS = (
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupInstallAssignmentRequest,

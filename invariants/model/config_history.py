@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.step import ShardView
 
-__all__ = ["ConfigHistory"]
-
 
 class ConfigHistory:
     """The settings of one group as the broker of each shard has heard of them."""

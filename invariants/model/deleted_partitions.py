@@ -11,8 +11,6 @@ from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["has_vanished_partition"]
-
 
 def has_vanished_partition(model: ModelView, shard: ShardView) -> bool:
     """Whether a classic group, or the target of a group that has been one, has such a partition."""

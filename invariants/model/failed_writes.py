@@ -12,8 +12,6 @@ from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 
-__all__ = ["FailedWrites"]
-
 
 class FailedWrites:
     """Shard -> members of one group whose timers went with a batch that failed."""

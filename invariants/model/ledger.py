@@ -107,7 +107,7 @@ class Change:
     taken: list[Taken] = field(default_factory=list)
     is_group_removed: bool = False
     is_by_client: bool = False
-    """A member computed the target, from the group as it was then (``client_side.py`` judges)."""
+    """A member computed the target, from the group as it was then."""
     upgraded: ClassicGroup | None = None
     """The classic group that the batch turned into a consumer group, as it was."""
     left_behind: list[str] = field(default_factory=list)

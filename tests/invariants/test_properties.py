@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import zipfile
 from pathlib import Path
 
 import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
 from falsified_records import FALSIFIED
 
-from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS, PROPERTIES
+from rebalance_sim.invariants.engine.discovery import (
+    INVARIANTS,
+    LIVENESS,
+    PROPERTIES,
+    find_properties,
+)
 from rebalance_sim.invariants.engine.page import COVERED_BY_OTHERS, as_markdown
-from rebalance_sim.invariants.property import TRIGGERS
+from rebalance_sim.invariants.property import TRIGGERS, Kind, Property
 from rebalance_sim.protocol.defects import DEFECTS
 
 DOCS = Path(__file__).parents[2] / "docs" / "properties.md"
@@ -83,3 +90,54 @@ def test_the_documentation_is_made_from_the_properties():
     """Run ``python -m rebalance_sim.invariants.engine.page > docs/properties.md`` after a
     change."""
     assert DOCS.read_text() == as_markdown()
+
+
+MODULE = """
+from rebalance_sim.invariants.property import Property, goal
+
+{order}
+
+class {name}(Property):
+    id = "found.{name}"
+    sentence = "It is found."
+
+class Without(Property):
+    pass
+
+GOALS = (goal("found.goal_of_{name}", "It happened.", "counter"),)
+"""
+
+
+@pytest.fixture
+def zipped(tmp_path, monkeypatch):
+    """Two modules of properties in a package that is in a zip, as a wheel may be run."""
+    path = tmp_path / "found.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("found_properties/__init__.py", "")
+        archive.writestr("found_properties/inner/__init__.py", "")
+        archive.writestr("found_properties/inner/a.py", MODULE.format(name="late", order=""))
+        archive.writestr(
+            "found_properties/inner/b.py", MODULE.format(name="early", order="ORDER = 1")
+        )
+    monkeypatch.syspath_prepend(path)
+    return importlib.import_module("found_properties")
+
+
+def test_properties_are_found_by_being_there_also_in_a_zip(zipped):
+    """In the order that their modules ask for; a base class is no property."""
+    found = find_properties(zipped)
+    assert [item.id for item in found] == [
+        "found.early",
+        "found.goal_of_early",
+        "found.late",
+        "found.goal_of_late",
+    ]
+    assert [item.kind for item in found[:2]] == [Kind.ALWAYS, Kind.SOMETIMES]
+
+
+def test_every_kind_has_what_it_is_judged_by():
+    """An invariant is asked at steps, a liveness property what is late, a goal has counters."""
+    for item in PROPERTIES:
+        assert bool(item.triggers()) == (item.kind is Kind.ALWAYS), item.id
+        assert (item.late is not Property.late) == (item.kind is Kind.EVENTUALLY), item.id
+        assert bool(item.counters) == (item.kind is Kind.SOMETIMES), item.id

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.property import Kind, Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import OUTCOMES
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import parse_scenario
@@ -281,3 +283,12 @@ def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
         "there, the last step client.event Disconnected of a"
     )
     assert 12_000 <= result.simulated_ms < 13_000
+
+
+def test_only_the_properties_that_are_chosen_are_checked() -> None:
+    scenario = defect_scenario("mut-early-grant")
+    ids = {row.property for row in run(scenario).violations}
+    assert ids
+    others = [item for item in PROPERTIES if item.id not in ids]
+    assert ids.isdisjoint(row.property for row in run(scenario, properties=others).violations)
+    assert run(scenario, properties=()).violations == ()

@@ -76,7 +76,7 @@ class _WithRetries(Property):
 
     A commit before a revocation is repeated for as long as max.poll.interval.ms, and each time with
     the positions of that moment (client §7), so it passes what the application has in hand:
-    ``sim-retried-commit`` in ``known.py``.
+    ``sim-retried-commit`` in ``known/known_issues.py``.
     """
 
     def __init__(self, model: ModelView) -> None:
@@ -272,7 +272,8 @@ class RevocationCommitted(_WithCommits):
 class StartCommitted(_WithCommits):
     """defects S4, from the consumers' side: what they were told is committed stays so, unless
     somebody who is no member takes it away or sets it anew. Commits of the application may go back;
-    and clients send an older commit after a newer one: ``sim-overtaken-commit`` in ``known.py``.
+    and clients send an older commit after a newer one: ``sim-overtaken-commit`` in
+    ``known/known_issues.py``.
     """
 
     id = "client.start.committed"

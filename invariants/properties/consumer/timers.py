@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Property, first_of
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
@@ -48,12 +48,11 @@ class TimersArmed(Property):
         """Look at members whose timer was cancelled."""
         shard = shard_of(step)
         members = self.model.ledger_of(shard).members
-        for command in step.timers:
-            if isinstance(command, CancelTimer) and command.key.member_id in members:
-                finding = self._judge_member(shard, command.key.member_id)
-                if finding is not None:
-                    return finding
-        return None
+        return first_of(
+            self._judge_member(shard, command.key.member_id)
+            for command in step.timers
+            if isinstance(command, CancelTimer) and command.key.member_id in members
+        )
 
     def on_timer_fired(self, step: Step, change: Change | None) -> Finding | None:
         """A timer that fired and did nothing must not have been the last one."""
@@ -86,11 +85,9 @@ class TimersArmed(Property):
         return None
 
     def _judge_members(self, shard: ShardView, ledger: GroupLedger) -> Finding | None:
-        for member_id in sorted(ledger.members):
-            finding = self._judge_member(shard, member_id)
-            if finding is not None:
-                return finding
-        return None
+        return first_of(
+            self._judge_member(shard, member_id) for member_id in sorted(ledger.members)
+        )
 
     def _judge_member(self, shard: ShardView, member_id: str) -> Finding | None:
         current = self.model.ledger_of(shard).members[member_id].current
@@ -227,7 +224,7 @@ class RemovalDue(Property):
                     {"member": member_id},
                 )
             if entry.metadata.classic_member_metadata is not None:
-                continue  # Its sessions and waits are of another kind (``hybrid.py``).
+                continue  # Its timers are of another kind (``migration/mixed_groups.py``).
             if key.kind == "session":
                 since_ms = ledger.last_heard_ms.get(member_id)
                 limit_ms = self.model.config_history.session_timeout_ms(
