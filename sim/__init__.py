@@ -2,24 +2,20 @@
 
 Read in this order:
 
-- ``spec``, ``faults``: what a world is made of, and what can happen to it; plain values.
-- ``world``: ``World``, which holds everything, and its result.
+- ``spec``: what a world is made of; each department has its own part of it (``client_spec``).
+- ``world``: ``World``, which puts the departments together, runs them, and has the result. A
+  department takes what it needs through ``ports`` and ``environment`` modules; none imports
+  ``world``.
 - ``clock``, ``streams``: simulated time on SimPy, and named random streams.
-- ``network``: TCP connections. ``messages``: what clients ask of any broker.
-- ``controller``, ``registration``, ``broker``: elections, in-sync replicas, and who hears of them.
-- ``replica``, ``replication``, ``log``: a broker's replica of each partition of
-  ``__consumer_offsets``, and its high watermark.
-- ``shard_host``: a coordinator on a broker; load, timers, answers that wait for their commit.
-- ``admin_client``: describes and lists groups. ``settings``,
-  ``admin_tasks``: what administrators alter, and ask of coordinators.
+- ``network``: TCP connections, and what clients ask of any broker.
+- ``broker``: brokers, their controller, replicas and coordinator shards.
+- ``client``: processes around a member: application, connections, supervisor.
 - ``group``: what belongs to one of several groups; brokers, topics and network are shared.
-- ``client``, ``application``, ``client_lines``, ``client_conditions``, ``fleet``: processes around
-  a member.
-- ``injector``: makes faults happen. ``topics``, ``records``: topics, and where partitions end.
-- ``steps``: every atomic change, shown to ``trace``, ``metrics``, ``coverage`` and, by
-  ``routing``, to checkers.
-- ``sampling``, ``probes``: series, read between steps. ``coordinator_metrics``: what a broker
-  publishes. ``epoch_delays``: how long group epochs wait for their target and their members.
+- ``faults``: what can happen to a world, one module each; ``injector`` begins and ends them.
+- ``admin``: topics, settings, and who asks coordinators about groups.
+- ``data_plane``: where partitions end, and how records flow to applications.
+- ``steps``: every atomic change, shown to ``trace`` and to ``observe``: metrics, coverage, series,
+  and the checkers of each group.
 
 What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
 segments, request handler queues.

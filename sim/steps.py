@@ -66,7 +66,7 @@ class Steps:
             self._rebalances.on_operation(shard, key.group_id, outcome)
 
     def written(self, shard: ShardView, on_commit: object, outcome: Outcome, detail: str) -> None:
-        """A shard's coordinator was told what became of a write; ``detail``: why it failed."""
+        """A shard's coordinator received the result of a write; ``detail``: why it failed."""
         step = self._kept[StepKind.COORDINATOR_WRITTEN.value]
         step.shard = shard
         step.event = on_commit
@@ -109,7 +109,7 @@ class Steps:
             self._rebalances.on_loaded(shard)
 
     def unloaded(self, shard: ShardView, detail: str) -> None:
-        """A shard gave up, crashed, or could not load."""
+        """A shard resigned, crashed, or could not load."""
         self._shard(StepKind.COORDINATOR_UNLOADED, shard, detail=detail)
 
     def committed(self, shard: ShardView) -> None:

@@ -30,8 +30,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["FullTrace", "Trace"]
-
 _HEAD = Struct("<Bqqqqq")
 """Kind, time, actor, and three numbers that depend on the kind."""
 

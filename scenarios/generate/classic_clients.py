@@ -94,7 +94,7 @@ class ClassicSetup:
             client,
             assignors=self._assignors(draw, client.assignors),
             session_timeout_ms=config.group_consumer_session_timeout_ms,
-            # Who hears of a rebalance later than it may take is thrown out, again and again.
+            # Whoever learns of a rebalance after its timeout is removed, again and again.
             heartbeat_interval_ms=min(
                 config.group_consumer_heartbeat_interval_ms, client.max_poll_interval_ms // 3
             ),

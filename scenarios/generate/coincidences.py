@@ -81,8 +81,8 @@ def draw_takeovers(targets: FaultTargets, streams: Streams) -> tuple[Fault, ...]
 
 
 def _leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
-    """A process stands still until it has been expelled, and is to leave as soon as it runs: it is
-    told that it is no member while it gives its partitions up."""
+    """A process stands still until it has been expelled, and is to leave as soon as it runs: it
+    learns that it is no member while it revokes its partitions."""
     client = targets.client(draw)
     name = client.name
     pause_ms = targets.config.group_consumer_max_session_timeout_ms + draw.between(_SHORT_MS)
@@ -105,7 +105,7 @@ def _leave_after_pause(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterabl
 
 def _cut_off_while_reconciling(draw: Draw, targets: FaultTargets, at_ms: int) -> Iterable[Fault]:
     """There is something to take over, callbacks take their time, and meanwhile nothing comes
-    through: what is reconciled cannot be acknowledged, or comes too late. Some give up then."""
+    through: what is reconciled cannot be acknowledged, or comes too late. Some close then."""
     client = targets.client(draw)
     session_ms = targets.config.group_consumer_max_session_timeout_ms
     topics = [t for t in targets.topics if t.name in client.topics] or list(targets.topics)

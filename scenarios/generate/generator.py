@@ -250,7 +250,7 @@ class _Drawing:
 
     def _share_an_instance(self, clients: list[ClientSpec], count: int) -> None:
         """Give two of the first group's clients one instance id. Only one of them can be a member
-        at a time; the other is told so, gives up, and may be started again."""
+        at a time; the other gets an error, fails, and may be started again."""
         draw = Draw(self.streams.get("generate/shared-instances"))
         one = draw.between((0, count - 1))
         other = (one + draw.between((1, max(1, count - 1)))) % count

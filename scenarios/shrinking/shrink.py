@@ -85,7 +85,7 @@ def shrink(
 ) -> Shrunk:
     """The smallest scenario found that fails as this one does.
 
-    ``on_progress`` is told of each smaller scenario and the number of runs so far. Raises
+    ``on_progress`` is called with each smaller scenario and the number of runs so far. Raises
     ScenarioError if the scenario does not fail.
     """
     result = run(scenario)

@@ -1,7 +1,7 @@
 """The settings of brokers and groups as an administrator alters them.
 
 Source: coordinator §10.2. The controller checks a change and publishes it with everything else that
-it has decided; each broker goes by it from when it has heard of it.
+it has decided; each broker applies it from when it has received it.
 """
 
 from __future__ import annotations

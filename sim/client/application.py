@@ -64,7 +64,7 @@ class Application:
         if self.intake is not None:
             self.intake.on_leaders_changed = self.plan_long_batch
 
-    # --- what it is told --------------------------------------------------------------------------
+    # --- what is reported to it -------------------------------------------------------------------
 
     def call(self, event: Event) -> None:
         """Make a call as soon as it is free to; ``close`` is the last one."""
@@ -146,7 +146,7 @@ class Application:
         self._process.take(_POLL)
 
     def report_positions(self) -> None:
-        """The client may commit by itself, or stop fetching: tell it what was handed out so far."""
+        """The client may commit by itself, or stop fetching: report what was handed out so far."""
         is_there = self._member.is_polling and not self._conditions.is_stalled
         if self.intake is not None or (is_there and self._is_free):
             self.return_records()

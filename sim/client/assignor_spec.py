@@ -15,8 +15,6 @@ from rebalance_sim.protocol.assignors.client_side.streams_metadata import (
 )
 from rebalance_sim.sim.delays import DelaySpec
 
-__all__ = ["CLIENT_ASSIGNOR_NAMES", "ClientAssignorsSpec", "StreamsSpec"]
-
 CLIENT_ASSIGNOR_NAMES = ("streams", "sticky", "range")
 """Client-side assignors that a client may offer."""
 

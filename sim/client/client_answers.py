@@ -34,8 +34,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 from rebalance_sim.sim.network.cluster_requests import FindCoordinatorResponse
 
-__all__ = ["event_of"]
-
 
 def event_of(correlation_id: int, response: Any) -> Event:
     """The event that brings the response to a member's request.

@@ -1,4 +1,4 @@
-"""The client-side assignors of one client process: run on demand, and told of every assignment.
+"""The client-side assignors of one client process: run on demand, and given every assignment.
 
 Source: coordinator §12 (the text of KIP-848). A computation takes its time beside the application,
 which goes on polling. A Streams application follows the state of its tasks (``task_store.py``), and

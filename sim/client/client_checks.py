@@ -13,7 +13,7 @@ DEFAULT_ASSIGNORS = KINDS[JAVA].default_assignors
 
 
 def default_assignors(kind: str) -> tuple[str, ...]:
-    """``partition.assignment.strategy`` of a client library that nobody has told another one."""
+    """``partition.assignment.strategy`` of a client library whose setting nobody changes."""
     return KINDS[kind].default_assignors
 
 

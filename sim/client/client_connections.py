@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.network import Connection, ConnectionState, Network, Purpose
 
-__all__ = ["ClientConnections", "ConnectionsOwner"]
-
 _BACKOFF_JITTER = 0.2
 
 _FAILURES_PER_MS = 8
@@ -32,32 +30,25 @@ class ConnectionsOwner(Protocol):
     @property
     def request_timeout_ms(self) -> int:
         """How long a request may go without an answer."""
-        ...
 
     @property
     def watches_coordinator(self) -> bool:
         """Whether it wants to know what becomes of connections to coordinators."""
-        ...
 
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
         """Whether the process keeps a call for later, or is gone."""
-        ...
 
     def on_answer(self, correlation_id: int, response: Any) -> None:
         """The answer to a request."""
-        ...
 
     def on_lost(self, correlation_ids: tuple[int, ...]) -> None:
         """These requests will never be answered."""
-        ...
 
     def on_coordinator_connected(self) -> None:
         """The connection to a coordinator is there."""
-        ...
 
     def on_coordinator_closed(self, *, is_isolated: bool) -> None:
         """That connection is gone, or has not come about."""
-        ...
 
 
 class _BrokerConnection:
@@ -77,7 +68,7 @@ class _BrokerConnection:
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
-        self.failing: set[int] = set()  # requests whose failure is still to be told
+        self.failing: set[int] = set()  # requests whose failure is still to be reported
         self.failures = 0
         self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
         self.fast_failures_ms = -1
@@ -131,7 +122,7 @@ class ClientConnections:
         line.waiting.append((correlation_id, request, timeout_ms))
 
     def connect(self, node_id: int) -> None:
-        """Open the connection to the coordinator ahead of requests; the process hears of it."""
+        """Open the connection to the coordinator ahead of requests; the process is notified."""
         line = self._to_coordinator.setdefault(node_id, _BrokerConnection())
         connection = line.connection
         if connection is None and self._clock.now_ms >= line.retry_at_ms:

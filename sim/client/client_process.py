@@ -35,20 +35,13 @@ from rebalance_sim.protocol.clients import (
     RequestMetadata,
     ResetPositions,
     RunCallback,
-    SendClassicHeartbeat,
-    SendCommit,
-    SendHeartbeat,
-    SendInstallAssignment,
     SendJoinGroup,
-    SendLeaveGroup,
-    SendOffsetFetch,
-    SendPrepareAssignment,
-    SendSyncGroup,
     Subscribe,
     Tick,
     ValidatePositions,
 )
 from rebalance_sim.protocol.clients import Call as BlockingCall
+from rebalance_sim.protocol.clients.common.effects import SendRequest
 from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
@@ -229,6 +222,8 @@ class ClientProcess:
             carry_out = _EFFECTS.get(type(effect))
             if carry_out is not None:
                 carry_out(self, effect)
+            elif isinstance(effect, SendRequest):
+                self._send(effect)
 
     def _arm_tick(self) -> None:
         """A deadline that moves back costs no event, as with timers of a shard."""
@@ -393,7 +388,7 @@ class ClientProcess:
         )
 
     def _on_error_raised(self, effect: RaiseError) -> None:
-        """An application that is told of a fatal error gives up; others log it and go on."""
+        """After a fatal error the application closes the consumer; other errors it logs."""
         restart_ms = self.spec.restart_after_fatal_ms
         is_fatal = self.member.state is ClientState.FATAL
         if is_fatal and restart_ms is not None and not self.application.is_exiting:
@@ -412,15 +407,7 @@ def _new_member_id(stream: Random, name: str, incarnation: int) -> str:
 
 
 _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
-    SendHeartbeat: ClientProcess._send,
-    SendCommit: ClientProcess._send,
-    SendOffsetFetch: ClientProcess._send,
     SendJoinGroup: ClientProcess._send_join,
-    SendSyncGroup: ClientProcess._send,
-    SendClassicHeartbeat: ClientProcess._send,
-    SendLeaveGroup: ClientProcess._send,
-    SendPrepareAssignment: ClientProcess._send,
-    SendInstallAssignment: ClientProcess._send,
     ComputeAssignment: ClientProcess._compute_assignment,
     AssignmentReceived: ClientProcess._receive_assignment,
     FindCoordinator: ClientProcess._find_coordinator,

@@ -1,4 +1,4 @@
-"""When a client asks for metadata that hears of topics from no coordinator.
+"""When a client asks for metadata to which no coordinator reports topics.
 
 It asks every ``metadata.max.age.ms``; and while a topic that it wants to know of is not there,
 again after ``retry.backoff.ms``, then after twice that, and so on up to ``retry.backoff.max.ms``.
@@ -12,8 +12,6 @@ from collections.abc import Collection
 
 from rebalance_sim.sim.client.ports import Process
 from rebalance_sim.sim.clock import Call, Clock
-
-__all__ = ["TopicWatch"]
 
 _RETRY_BACKOFF_MS = 100
 _RETRY_BACKOFF_MAX_MS = 1_000

@@ -13,9 +13,6 @@ from typing import NamedTuple
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.data_plane.topic_logs import TopicLogs
 
-__all__ = ["TaskStore"]
-
-
 _ROUNDING = 2
 """Records by which log and copy together may be ahead of, or behind, their rates."""
 

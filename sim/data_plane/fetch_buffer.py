@@ -177,7 +177,7 @@ class Intake:
     # --- what they ask ----------------------------------------------------------------------------
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Partitions of which records were handed out that the member has not heard of, with the
+        """Partitions of which records were handed out that the member does not know of, with the
         position behind the last of them."""
         self._deliver()
         return {

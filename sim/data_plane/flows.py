@@ -20,8 +20,6 @@ from typing import Protocol
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.data_plane.poll_clock import PARTS, PollClock
 
-__all__ = ["PARTS_PER_MS", "Flow", "FlowWatcher", "Flows"]
-
 PARTS_PER_MS = PARTS // 1_000
 """What a rate of one record per second brings in each millisecond."""
 
@@ -79,7 +77,7 @@ class Flow:
 
 
 class FlowWatcher(Protocol):
-    """Who is told what flows."""
+    """Whoever records what flows."""
 
     def on_moved(self, flow: Flow, from_ms: int, to_ms: int, position: int) -> None:
         """A flow has gone along a line; ``position`` is where it was at ``from_ms``."""
@@ -189,7 +187,7 @@ class Flows:
             self._settle(self._until_ms)
 
     def settle(self, to_ms: int) -> None:
-        """``roll``, and tell the watcher of everything up to ``to_ms``."""
+        """``roll``, and report everything to the watcher up to ``to_ms``."""
         self.roll(to_ms)
         self._settle(to_ms)
 

@@ -7,8 +7,6 @@ application's grid. Applications whose fullest batch fits into the interval need
 
 from __future__ import annotations
 
-__all__ = ["PARTS", "PollClock"]
-
 PARTS = 1_000_000
 """Records are counted in millionths, so that every rate is a whole number in each millisecond."""
 

@@ -113,7 +113,7 @@ class PartitionProgress:
             self._last = (self._consumers[flow].name, None)
 
     def end(self, flow: Flow, now_ms: int) -> None:
-        """The client has done with it; everything up to now has been told."""
+        """The client has done with it; everything up to now has been reported."""
         if self._last == (self._consumers[flow].name, None):
             self.lose(flow, now_ms)
         del self._consumers[flow]
@@ -160,7 +160,7 @@ class PartitionProgress:
         return self._processed_to
 
     def lag(self, now_ms: int) -> int:
-        """Lag in records, once everything up to ``now_ms`` has been told."""
+        """Lag in records, once everything up to ``now_ms`` has been reported."""
         if self._is_over or self._position is None:
             return 0
         return self._lag(now_ms, self._position) // PARTS

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = ["TopicLogs"]
-
 
 class TopicLogs:
     """End offsets of all partitions. A partition grows at a constant rate from its creation on.

@@ -27,7 +27,7 @@ class GroupConfigChange(SettingsChange):
     """An administrator alters the dynamic settings of a group (IncrementalAlterConfigs).
 
     What is left out stays as it is; ``deletes`` names settings that go back to the broker's value.
-    Each broker goes by it from when it hears of it: heartbeat intervals count from the next answer
+    Each broker applies it from when it receives it: heartbeat intervals count from the next answer
     on, session timeouts from the next heartbeat on, and running timers are not adjusted.
     """
 

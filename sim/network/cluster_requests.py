@@ -11,15 +11,6 @@ from dataclasses import dataclass
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
-__all__ = [
-    "FindCoordinatorRequest",
-    "FindCoordinatorResponse",
-    "ListOffsetsRequest",
-    "ListOffsetsResponse",
-    "MetadataRequest",
-    "MetadataResponse",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindCoordinatorRequest:

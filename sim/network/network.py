@@ -287,7 +287,7 @@ class Connection:
             self.is_busy = False
 
     def abandon(self) -> None:
-        """The broker dies; its kernel, or the next packet, tells the client."""
+        """The broker dies; its kernel, or the next packet, notifies the client."""
         self._drop_broker_side()
         self._down.send(_RESET)
 
@@ -325,7 +325,7 @@ class Connection:
 class Network:
     """Latencies, partitions, and every connection that is not closed.
 
-    ``servers`` are the brokers by node id, to be told once, before anything happens.
+    ``servers`` are the brokers by node id, to be set once, before anything happens.
     """
 
     def __init__(self, clock: Clock, spec: NetworkSpec, streams: Streams) -> None:

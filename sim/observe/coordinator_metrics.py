@@ -35,8 +35,6 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, Off
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
 from rebalance_sim.sim.observe.sampling import Reading, Tags
 
-__all__ = ["CoordinatorMetrics", "Meter", "percentile"]
-
 RATE_WINDOW_MS = 30_000
 """``metrics.sample.window.ms``; a rate looks at two such windows (``metrics.num.samples``)."""
 
@@ -110,7 +108,7 @@ class CoordinatorMetrics:
         self._purgatory_ms: list[int] = []
         self._loads: list[tuple[int, int]] = []
 
-    # --- what a shard tells -----------------------------------------------------------------------
+    # --- what a shard reports --------------------------------------------------------------------
 
     def on_request(self, request: Request, outcome: Outcome, now_ms: int) -> None:
         """A request was processed, and wrote records."""
@@ -168,7 +166,7 @@ class CoordinatorMetrics:
         waiting.extend(kept)
 
     def on_unloaded(self, partition: int, now_ms: int) -> None:
-        """The shard gave up: whatever waits has failed."""
+        """The shard resigned: whatever waits has failed."""
         waiting = self._in_purgatory.get(partition)
         while waiting:
             self._leave_purgatory(waiting, now_ms)

@@ -7,7 +7,7 @@
 ``timer.session``                    timers that changed something
 ``fault.client_crash``               faults that took effect
 ``rebalance.classic.member_joined``  rebalances that began, by protocol and cause
-``admin.group_delete.NONE``          what administrators were told in the end
+``admin.group_delete.NONE``          what administrators were answered in the end
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from rebalance_sim.protocol.runtime.outcome import Outcome, TimerKey
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import ConsumerGroupCurrentMemberAssignment
-
-__all__ = ["Coverage"]
 
 
 class Coverage:

@@ -15,8 +15,6 @@ from rebalance_sim.protocol.wire.records import (
     Record,
 )
 
-__all__ = ["EpochDelays"]
-
 
 class EpochDelays:
     """Delays of all groups, in milliseconds summed over epochs, and the longest of each.

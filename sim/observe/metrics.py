@@ -37,8 +37,6 @@ from rebalance_sim.sim.observe.epoch_delays import EpochDelays
 from rebalance_sim.sim.observe.ownership import Ownership
 from rebalance_sim.sim.observe.rebalances import Rebalances
 
-__all__ = ["Metrics"]
-
 _SENT: Mapping[type, str] = {
     SendHeartbeat: "heartbeats_sent",
     SendClassicHeartbeat: "heartbeats_sent",
@@ -77,7 +75,7 @@ class Metrics:
         self.rebalances = Rebalances(clock, self._groups, self.ownership)
 
     def watch(self, groups: Mapping[str, WorldView]) -> None:
-        """These are the groups; to be told once, before anything happens."""
+        """These are the groups; to be called once, before anything happens."""
         self._groups.update(groups)
 
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:

@@ -11,8 +11,6 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
 
-__all__ = ["Ownership", "owned_partitions"]
-
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
 

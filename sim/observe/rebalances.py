@@ -7,7 +7,7 @@ group is stable, or empty, its members know of the last generation or epoch, and
 busy with it, callbacks included. Whatever begins meanwhile is part of it. Source:
 classic §9.2.
 
-While nothing of this goes on, nobody has to tell anything: ``is_watching`` is false.
+While nothing of this goes on, nothing has to be reported: ``is_watching`` is false.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.ownership import Ownership
-
-__all__ = ["Rebalances"]
 
 _BUSY = (ClientState.RECONCILING, ClientState.ACKNOWLEDGING)
 
@@ -51,7 +49,7 @@ class Rebalances:
     # --- coordinators -----------------------------------------------------------------------------
 
     def on_operation(self, shard: ShardView, group_id: str | None, outcome: Outcome) -> None:
-        """A coordinator did something for a group; to be told if it began to rebalance it, and
+        """A coordinator did something for a group; to be reported if it began to rebalance it, and
         while ``is_watching``."""
         group = None if group_id is None else self._of.get(group_id)
         if group is None or group_id is None or shard.leader_epoch < group.leader_epoch:
@@ -62,7 +60,7 @@ class Rebalances:
         self._look_at(group_id, group, shard)
 
     def on_loaded(self, shard: ShardView) -> None:
-        """A shard is active; to be told while ``is_watching``."""
+        """A shard is active; to be reported while ``is_watching``."""
         for group_id in sorted(self._watched):
             if self._groups[group_id].acting_shard() is shard:
                 group = self._of[group_id]
@@ -100,7 +98,7 @@ class Rebalances:
     # --- clients ----------------------------------------------------------------------------------
 
     def on_state(self, client: ClientView, state: ClientState) -> None:
-        """A client changed its state; always to be told."""
+        """A client changed its state; always to be reported."""
         group_id = client.member.config.group_id
         group = self._of[group_id]
         name = client.name
@@ -113,7 +111,7 @@ class Rebalances:
             self._end_if_over(group_id, group)
 
     def on_event(self, client: ClientView, request_count: int) -> None:
-        """A client took an event and sent so many requests to its coordinator; to be told after
+        """A client took an event and sent so many requests to its coordinator; to be reported after
         its change of state, and while ``is_watching``."""
         group_id = client.member.config.group_id
         group = self._of[group_id]
@@ -128,7 +126,7 @@ class Rebalances:
                 self._end_if_over(group_id, group)
 
     def on_crashed(self, client: ClientView) -> None:
-        """A process was killed; to be told before ``on_gone``."""
+        """A process was killed; to be reported before ``on_gone``."""
         group_id = client.member.config.group_id
         view = self._groups.get(group_id)
         shard = None if view is None else view.acting_shard()

@@ -17,18 +17,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-__all__ = [
-    "DEFAULT_INTERVAL_MS",
-    "MetricSample",
-    "Probe",
-    "Reading",
-    "Sampler",
-    "Tags",
-    "check_interval",
-]
-
 Tags = tuple[tuple[str, str], ...]
-"""Names and values that tell readings of one metric apart, in ascending name."""
+"""Names and values that distinguish readings of one metric, in ascending name."""
 
 DEFAULT_INTERVAL_MS = 1_000
 """What whoever wants samples is offered: fine enough for heartbeats, coarse enough to keep."""

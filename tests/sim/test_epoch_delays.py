@@ -39,7 +39,7 @@ class Story:
             if isinstance(record, ConsumerGroupMetadata) and record.value is not None:
                 self.group.group_epoch = record.value.epoch
         self.group.state = state
-        coordinator = SimpleNamespace(groups={"group": self.group})
+        coordinator = SimpleNamespace(groups_of=lambda kind: {"group": self.group})
         shard: Any = SimpleNamespace(coordinator=coordinator, leader_epoch=leader)
         self.delays.on_records(shard, records, at_ms)
 
