@@ -3,8 +3,7 @@ remedy."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
+from rebalance_sim.protocol.runtime.suggestion import did_you_mean as did_you_mean
 
 
 class ScenarioError(ValueError):
@@ -23,12 +22,3 @@ class ScenarioError(ValueError):
     def within(self, source: str) -> ScenarioError:
         """The same error, with the name of the file it was found in."""
         return ScenarioError(self.problem, place=self.place, source=source)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` if a known word is close, otherwise the list of known words."""
-    names = sorted(known)
-    close = difflib.get_close_matches(word, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return "known: " + (", ".join(names) if names else "none")

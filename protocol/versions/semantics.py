@@ -7,7 +7,6 @@ further defects by id (docs/reference/defects.md); one that is off costs nothing
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -16,6 +15,7 @@ from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRule
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.migration.group_semantics import GroupSemantics
 from rebalance_sim.protocol.runtime.discovery import declared_in
+from rebalance_sim.protocol.runtime.suggestion import did_you_mean
 from rebalance_sim.protocol.versions.version import Version
 
 
@@ -62,7 +62,7 @@ class Semantics(GroupSemantics):
     def _with_rules_of(self, ids: Iterable[str]) -> Semantics:
         for one in ids:
             if one not in DEFECTS:
-                raise ValueError(f"no defect {one!r}; {_nearest(one, DEFECTS)}")
+                raise ValueError(f"no defect {one!r}; {did_you_mean(one, DEFECTS)}")
         return self.changed_by(*(rule for one in ids for rule in DEFECTS[one].rules))
 
 
@@ -76,13 +76,8 @@ def semantics_named(name: str) -> Semantics:
     Raises ValueError, with the nearest name, if there are none.
     """
     if name not in SEMANTICS:
-        raise ValueError(f"no semantics {name!r}; {_nearest(name, SEMANTICS)}")
+        raise ValueError(f"no semantics {name!r}; {did_you_mean(name, SEMANTICS)}")
     return SEMANTICS[name]
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(known)
 
 
 def _semantics_of(version: Version) -> Iterator[Semantics]:
