@@ -197,7 +197,8 @@ def conversion_number_falls() -> ClassicWorld:
         if not isinstance(record, ConsumerGroupMetadata):
             return record
         assert record.value is not None
-        return replace(record, value=replace(record.value, epoch=record.value.epoch - 1))
+        value = replace(record.value, epoch=record.value.epoch - 1)
+        return ConsumerGroupMetadata(record.group_id, value)
 
     bench.join("X", change=recorded(lower))
     return bench
