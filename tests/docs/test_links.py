@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from pages import PAGES, ROOT, anchors, links
 
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
+from rebalance_sim.protocol.defects import DEFECTS
+
 NAMED = re.compile(
     r"`((?:cli|conformance|docs|examples|experiments|invariants|notebooks|benchmarks|protocol"
     r"|scenarios|sim|spark|tests)/[\w./-]*)`"
@@ -48,6 +51,14 @@ def test_every_page_of_the_documentation_is_in_its_index() -> None:
     listed = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
     for page in (ROOT / "docs").glob("*.md"):
         assert page == index or page in listed, page.name
+
+
+def test_every_known_issue_without_a_report_of_its_own_has_a_section_among_the_findings() -> None:
+    reported = {name for name in DEFECTS if not name.startswith("sim-")}
+    sections = anchors(ROOT / "docs" / "findings.md")
+    issues = {known.issue for known in KNOWN_ISSUES} - reported
+    assert issues
+    assert {issue.lower() for issue in issues} <= sections
 
 
 def test_the_anchor_of_a_heading_is_the_one_that_github_gives_it(tmp_path: Path) -> None:
