@@ -76,7 +76,7 @@ class TopicCatalogue:
     def by_id(self, named: Iterable[NamedPartitions]) -> frozenset[TopicPartition]:
         """The same partitions by topic id.
 
-        The client takes over what it has never heard of as well. Such a topic stands under its
+        The client takes over what it does not know as well. Such a topic stands under its
         name instead of an id, until metadata say it (``Moved.found``).
         """
         in_use = self._topic_names.ids_in_use()

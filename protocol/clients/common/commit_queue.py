@@ -15,7 +15,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 OnDone = Callable[[ErrorCode | None], None]
-"""Who waits for a commit is told how it has ended; None means success."""
+"""Called with how a commit has ended; None means success."""
 
 Offsets = Mapping[TopicPartition, int]
 

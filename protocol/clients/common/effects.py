@@ -174,7 +174,7 @@ class StateChanged:
     member_epoch: int
 
 
-# --- kinds of client that look after their connections, or have states of their own -------------
+# --- kinds of client that manage their connections, or have states of their own ----------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What the host tells a member.
+"""What a host reports to a member.
 
 A member is driven by these values alone; time comes beside them, as ``now_ms``. The first group is
 what the application does, the second what comes from the network, the third the clock.
@@ -134,8 +134,8 @@ class EnforceRebalance:
 class RecordsReturned:
     """``poll`` has handed records to the application: the positions stand behind them now.
 
-    A host that integrates rates tells it when the positions matter: before a ``Poll``, a ``Close``,
-    a ``CommitOffsets``. Partitions without a valid position are ignored.
+    A host that integrates rates reports it when the positions matter: before a ``Poll``, a
+    ``Close``, a ``CommitOffsets``. Partitions without a valid position are ignored.
     """
 
     positions: Mapping[TopicPartition, int]

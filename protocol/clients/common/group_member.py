@@ -87,7 +87,7 @@ class GroupMember(MemberCore):
     """What a scenario calls it."""
 
     watches_connection: ClassVar[bool] = False
-    """Whether it wants to be told of its connection to the coordinator (``ConnectCoordinator``)."""
+    """Whether it wants to know of its connection to the coordinator (``ConnectCoordinator``)."""
 
     commits_without_poll: ClassVar[bool] = False
     """Whether it does so as a rule, and every host has to ask ``reads_positions``."""

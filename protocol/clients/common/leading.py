@@ -15,7 +15,7 @@ from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 
 def claiming_members(response: JoinGroupResponse) -> list[ClaimingMember]:
-    """The members of a generation, as its leader is told."""
+    """The members of a generation, as its leader receives them."""
     return [
         ClaimingMember(
             member_id=member.member_id,

@@ -90,3 +90,7 @@ class PartitionState:
             and not self.pending_revocation
             and not self.awaiting_assigned_callback
         )
+
+
+def nobody_listens(*_: object) -> None:
+    """Where somebody may be called, and nobody has to be."""

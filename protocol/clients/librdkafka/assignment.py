@@ -14,7 +14,7 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.committed_offsets import apply_committed_offsets
 from rebalance_sim.protocol.clients.common.effects import SendOffsetFetch
 from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
-from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.common.values import FetchState, nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
@@ -61,7 +61,7 @@ class Assignment:
         self._retry_due_ms: int | None = None  # of a look-up that has failed
         self._retries = 0
         self._removed: dict[TopicPartition, int] = {}  # stored offsets of what was given up
-        self.on_done: Callable[[], None] = _nothing
+        self.on_done: Callable[[], None] = nobody_listens
         self.without_id: Callable[[Iterable[TopicPartition]], frozenset[TopicPartition]] = _none
 
     # --- changes; ``serve`` follows on each -------------------------------------------------------
@@ -203,10 +203,6 @@ class Assignment:
         self._retries += 1
 
 
-def _nothing() -> None:
-    """Until somebody listens."""
-
-
 def _none(partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-    """Who is told of partitions by id knows all of them."""
+    """With partitions by id none is without."""
     return _NOTHING

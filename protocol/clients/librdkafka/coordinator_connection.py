@@ -18,6 +18,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 )
 from rebalance_sim.protocol.clients.common.events import CoordinatorFound, CoordinatorSearchFailed
 from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -65,8 +66,8 @@ class CoordinatorLink:
         self._last_reconnect_ms: int | None = None
         self._reconnect_backoff_ms = _RECONNECT_MIN_MS
         self._reconnect_due_ms = core.now_ms
-        self.on_up: Callable[[], None] = _nothing
-        self.on_cut: Callable[[Loss], None] = _ignore
+        self.on_up: Callable[[], None] = nobody_listens
+        self.on_cut: Callable[[Loss], None] = nobody_listens
 
     @property
     def is_up(self) -> bool:
@@ -250,11 +251,3 @@ class CoordinatorLink:
     def _set_state(self, state: CoordinatorState) -> None:
         self._core.set_coordinator_state(state)
         self._core.coordinator_id = self._node_id if state is _S.UP else None
-
-
-def _nothing() -> None:
-    """Until somebody listens."""
-
-
-def _ignore(loss: Loss) -> None:
-    """Until somebody listens."""

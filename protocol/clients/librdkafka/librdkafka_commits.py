@@ -15,6 +15,7 @@ from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue, Offs
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendCommit
 from rebalance_sim.protocol.clients.common.requests import COORDINATOR_LOST, Loss
+from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
@@ -89,7 +90,7 @@ class Commits(CommitQueue):
         self._open_count = 0
         self._stored: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
-        self.on_all_over: Callable[[], None] = _nothing
+        self.on_all_over: Callable[[], None] = nobody_listens
 
     # --- positions --------------------------------------------------------------------------------
 
@@ -126,7 +127,7 @@ class Commits(CommitQueue):
     def commit_removed(self, offsets: Offsets) -> None:
         """Auto-commit of what has just been unassigned."""
         if offsets and self._core.config.enable_auto_commit:
-            self._add(_Commit(offsets, _ignore, is_manual=False))
+            self._add(_Commit(offsets, nobody_listens, is_manual=False))
 
     def _all_consumed(self) -> Offsets:
         """Of what has been consumed, librdkafka commits what has moved."""
@@ -150,7 +151,7 @@ class Commits(CommitQueue):
             return
         offsets = self._moved()
         if offsets:
-            self._add(_Commit(offsets, _ignore, is_manual=False))
+            self._add(_Commit(offsets, nobody_listens, is_manual=False))
 
     def _add(self, commit: _Commit) -> None:
         self._open_count += 1
@@ -295,11 +296,3 @@ class Commits(CommitQueue):
     def _report_all_over(self) -> None:
         if not self._open_count:
             self.on_all_over()
-
-
-def _ignore(error_code: ErrorCode | None) -> None:
-    """Nobody waits for an automatic commit but the assignment."""
-
-
-def _nothing() -> None:
-    """Until somebody listens."""

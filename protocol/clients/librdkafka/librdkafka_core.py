@@ -1,7 +1,6 @@
 """The variables of one librdkafka member that all its parts share.
 
-Source: client §0.2, §10.1. What the kinds of client have in common comes from ``protocol.clients``;
-here is what only this kind has.
+Source: client §0.2, §10.1. What all kinds of client have in common stands in ``clients/common``.
 """
 
 from __future__ import annotations

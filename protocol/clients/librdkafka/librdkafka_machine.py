@@ -41,7 +41,7 @@ class GroupRequests(Protocol):
     """The part that keeps the membership: all requests but searches and those about offsets."""
 
     def run(self) -> None:
-        """Send what is due, give up what has taken too long."""
+        """Send what is due."""
         ...
 
     @property
@@ -59,8 +59,8 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
     """One consumer process, from its creation to ``close`` or its crash, of either protocol.
 
     The host's duties are those of ``GroupMember``; besides, it opens and closes the connection to
-    the coordinator as ``ConnectCoordinator`` and ``CloseConnection`` say, and tells what becomes of
-    it. Everything public is for reading only. ``join_state`` and ``coordinator_state`` are
+    the coordinator as ``ConnectCoordinator`` and ``CloseConnection`` say, and reports what becomes
+    of it. Everything public is for reading only. ``join_state`` and ``coordinator_state`` are
     librdkafka's own; ``state`` says the same, as far as possible, in the words of the Java client.
 
     ``jitter`` answers a number in [-1, 1] each time a backoff is drawn, ``retry_jitter``, if it is
@@ -172,7 +172,7 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     def _on_close(self, event: events.Close) -> None:
         """Callbacks run inside of it, and it returns when the leave is over: there is no timeout.
-        After a fatal error it returns at once, and nothing is told to anybody."""
+        After a fatal error it returns at once, and nothing is sent."""
         self._application.block(Call.CLOSE)
         if not self.is_fatal:
             self._rebalance.terminate()

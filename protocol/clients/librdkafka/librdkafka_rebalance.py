@@ -13,7 +13,7 @@ from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.common.events import Subscribe
-from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.assignment import Assignment
 from rebalance_sim.protocol.clients.librdkafka.coordinator_connection import CoordinatorLink
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
@@ -46,8 +46,8 @@ class Rebalance:
         self._rejoins = False  # after the unassignment under way
         self._open_calls = 0  # callbacks that have been asked for and have not returned
         self._next_subscription: Subscribe | None = None
-        self.send_leave: Callable[[], None] = _nothing
-        self.watch_polls: Callable[[bool], None] = _ignore
+        self.send_leave: Callable[[], None] = nobody_listens
+        self.watch_polls: Callable[[bool], None] = nobody_listens
 
     @property
     def is_running(self) -> bool:
@@ -231,7 +231,7 @@ class Rebalance:
             self.apply_next_subscription()
 
     def apply_next_subscription(self) -> bool:
-        """Heed a subscription that has waited. Whether there was one."""
+        """Apply a subscription that has waited. Whether there was one."""
         event, self._next_subscription = self._next_subscription, None
         if event is None or self._core.is_terminating:
             return False
@@ -296,11 +296,3 @@ class Rebalance:
             or core.is_leaving
             or core.subscription.assigned
         )
-
-
-def _nothing() -> None:
-    """Until somebody listens."""
-
-
-def _ignore(value: bool) -> None:
-    """Until somebody listens."""

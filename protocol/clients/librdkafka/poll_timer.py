@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rebalance_sim.protocol.clients.common.application import Application
+from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 
 POLL_CHECK_INTERVAL_MS = 500
@@ -23,7 +24,7 @@ class PollWatch:
         self._application = application
         self._is_on = False
         self._since_ms = 0
-        self.on_expired: Callable[[], None] = _nothing
+        self.on_expired: Callable[[], None] = nobody_listens
 
     def switch(self, is_on: bool) -> None:
         """Begin to watch, anew if need be, or stop."""
@@ -67,7 +68,3 @@ class PollWatch:
         """The application is back."""
         if self._core.has_missed_polls:
             self._core.expedite_heartbeat()
-
-
-def _nothing() -> None:
-    """Until somebody listens."""

@@ -12,6 +12,7 @@ from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendClassicHeartbeat, SendLeaveGroup
 from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
 from rebalance_sim.protocol.clients.java.classic.classic_search import ClassicCoordinatorSearch
@@ -21,7 +22,6 @@ from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
     LeaveGroupRequest,
-    LeaveGroupResponse,
     MemberIdentity,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -119,7 +119,7 @@ class HeartbeatThread:
     # --- leaving ----------------------------------------------------------------------------------
 
     def leave(self, reason: str, *, is_wanted: bool | None = None) -> None:
-        """Forget the membership; tell the coordinator, if it is wanted: by default of dynamic
+        """Forget the membership; send a leave, if it is wanted: by default of dynamic
         members only (classic §4.5)."""
         core = self._core
         if (
@@ -134,8 +134,8 @@ class HeartbeatThread:
                 request=LeaveGroupRequest(
                     group_id=core.config.group_id, members=(member,), reason=reason
                 ),
-                on_answered=_nothing_follows,
-                on_lost=_nothing_follows,
+                on_answered=nobody_listens,
+                on_lost=nobody_listens,
             )
         core.reset(Reset.MEMBER_ID, reason=_LEFT)
         self.disable()
@@ -175,7 +175,3 @@ class HeartbeatThread:
     def _fail(self) -> None:
         self._due_ms = self._core.now_ms + self._core.draw_backoff_ms(self._attempts)
         self._attempts += 1
-
-
-def _nothing_follows(end: LeaveGroupResponse | Loss) -> None:
-    """A leave is over, answered or not."""

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.clients.common.effects import (
 from rebalance_sim.protocol.clients.common.join_request import join_request
 from rebalance_sim.protocol.clients.common.leading import assign_as_leader, topics_of_all
 from rebalance_sim.protocol.clients.common.requests import Loss
+from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore, Generation
 from rebalance_sim.protocol.clients.java.classic.classic_heartbeats import HeartbeatThread
 from rebalance_sim.protocol.clients.java.classic.classic_member_states import ClassicState
@@ -71,7 +72,7 @@ class Joining:
         self.assigned: tuple[NamedPartitions, ...] | None = None
         self.is_stuck = False
         self.joined_topics: frozenset[str] | None = None
-        self.on_synced: Callable[[], None] = _nothing
+        self.on_synced: Callable[[], None] = nobody_listens
         self.retry_due_ms: int | None = None
         self.topics_changed = False
 
@@ -171,7 +172,7 @@ class Joining:
         self._send_sync(assignments)
 
     def _watch(self, response: JoinGroupResponse) -> None:
-        """The leader looks after the topics of the whole group from now on."""
+        """The leader watches the topics of the whole group from now on."""
         topics = topics_of_all(response) | self._core.subscription.topic_names
         self.watched_topics = topics
         self._watched_counts = self._catalogue.counts_of(topics)
@@ -257,10 +258,6 @@ class Joining:
 
     def _back_off(self) -> None:
         self.retry_due_ms = self._core.now_ms + self._core.config.retry_backoff_ms
-
-
-def _nothing() -> None:
-    """Until somebody listens."""
 
 
 def _failed_by(error_name: str) -> str:

@@ -10,7 +10,7 @@ from enum import Enum
 
 from rebalance_sim.protocol.clients.common.application import Application, CallbackTask
 from rebalance_sim.protocol.clients.common.classic_topics import TopicCatalogue
-from rebalance_sim.protocol.clients.common.values import CallbackKind
+from rebalance_sim.protocol.clients.common.values import CallbackKind, nobody_listens
 from rebalance_sim.protocol.clients.java.classic.classic_commits import ClassicCommits, is_retriable
 from rebalance_sim.protocol.clients.java.classic.classic_core import ClassicCore
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -74,7 +74,7 @@ class Prepare:
         self._step = _Step.IDLE
         self._deadline_ms = 0
         self._retry_due_ms = 0
-        self.on_over: Callable[[bool], None] = _ignore
+        self.on_over: Callable[[bool], None] = nobody_listens
 
     @property
     def is_idle(self) -> bool:
@@ -170,7 +170,3 @@ class Prepare:
             done(False)
         else:
             call_back(core, self._application, kind, partitions, done)
-
-
-def _ignore(failed: bool) -> None:
-    """Until somebody listens."""

@@ -3,7 +3,7 @@
 Source: coordinator §12.3, §12.5-§12.7 (the KIP's text; no client was ever shipped with this). The
 assignor itself is run by the host, because it takes time.
 
-Whatever goes wrong, but for a stale epoch, ends the process: the coordinator tells the member again
+Whatever goes wrong, but for a stale epoch, ends the process: the coordinator asks the member again
 as long as it waits for it.
 """
 
@@ -47,7 +47,7 @@ COMPUTING_TRANSITIONS: Mapping[ComputingState, frozenset[ComputingState]] = Mapp
 
 
 class Computing:
-    """One member's part in the assignment of its group, and what it is told of the result."""
+    """One member's part in the assignment of its group, and what reaches its application."""
 
     def __init__(self, core: ConsumerCore, application: Application) -> None:
         self._core = core

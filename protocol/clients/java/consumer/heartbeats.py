@@ -14,7 +14,11 @@ from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.effects import SendHeartbeat
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.requests import Loss
-from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
+from rebalance_sim.protocol.clients.common.values import (
+    NO_ASSIGNMENT,
+    LocalAssignment,
+    nobody_listens,
+)
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
 from rebalance_sim.protocol.clients.java.coordinator_search import CoordinatorSearch
@@ -57,7 +61,7 @@ def classify_error(error_code: ErrorCode) -> ErrorClass:
 
 
 class _SentFields:
-    """What heartbeats have told the coordinator: recorded when built, not when answered."""
+    """What the coordinator knows from heartbeats: recorded when built, not when answered."""
 
     def __init__(self) -> None:
         self.has_timeout = False
@@ -176,7 +180,7 @@ class Heartbeats:
         core.requests.send(
             SendHeartbeat,
             request=request,
-            on_answered=self._on_answered if is_handled else _ignore,
+            on_answered=self._on_answered if is_handled else nobody_listens,
             on_lost=partial(self._on_lost, is_handled=is_handled),
         )
         self.handled_count += is_handled
@@ -327,7 +331,3 @@ class Heartbeats:
             self._membership.on_fatal(error_code, response.error_message or error_code.name)
         if self._core.rules.stays_in_flight_after_error:
             self._pacer.in_flight = True
-
-
-def _ignore(response: ConsumerGroupHeartbeatResponse) -> None:
-    """Nobody looks at the answer to the leave of a poll expiry."""

@@ -29,7 +29,7 @@ _S = ClientState
 
 
 class Membership:
-    """Drives the state of one member; heartbeats and the application tell it what happened."""
+    """Drives the state of one member; heartbeats and the application report what happened."""
 
     def __init__(
         self, core: ConsumerCore, application: Application, reconciler: Reconciler

@@ -249,8 +249,8 @@ class Joining:
             return
         elif error_code not in _PASSING:
             self._application.queue_error(error_code, "JoinGroup failed")
-        # With UNKNOWN_MEMBER_ID it asks for another id first, and is told then that it needs one;
-        # who has an instance id is not told so (docs/findings.md, sim-outlived-membership).
+        # With UNKNOWN_MEMBER_ID it asks for another id first, and is then refused for the lack of
+        # one; who has an instance id is not (docs/findings.md, sim-outlived-membership).
         if self._rebalance.owned and error_code in _GENERATION_LOST:
             self._rebalance.lose_and_join_again()
         else:
