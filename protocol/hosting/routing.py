@@ -6,17 +6,16 @@ each partition that the broker coordinates answers for its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rebalance_sim.protocol.hosting.ports import Reply
 from rebalance_sim.protocol.hosting.shard import Shard, ShardState
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.classic_messages import DescribedGroup, DescribeGroupsRequest
+from rebalance_sim.protocol.wire.classic_messages import DescribeGroupsRequest
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ListedGroup,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -45,35 +44,38 @@ class GroupRequests:
     def __init__(self, shards: Sequence[Shard], partition_of: Callable[[str], int]) -> None:
         self._shards = shards
         self._partition_of = partition_of
+        self._answers: Mapping[type, Callable[[Any, int], Any]] = {
+            ConsumerGroupDescribeRequest: self.describe,
+            DescribeGroupsRequest: self.describe,
+            ListGroupsRequest: self.list,
+        }
 
     def on_request(
         self, request: Any, reply: Reply, *, client_id: str, client_host: str, now_ms: int
     ) -> None:
         """Answer a list or a description now; let the shard of the group handle all others."""
-        match request:
-            case ConsumerGroupDescribeRequest():
-                reply(self.describe(request, now_ms))
-            case DescribeGroupsRequest():
-                reply(self.describe_classic(request, now_ms))
-            case ListGroupsRequest():
-                reply(self.list(request, now_ms))
-            case _:
-                self._shards[self._partition_of(request.group_id)].on_request(
-                    request, reply, client_id=client_id, client_host=client_host, now_ms=now_ms
-                )
+        answer = self._answers.get(type(request))
+        if answer is not None:
+            reply(answer(request, now_ms))
+        else:
+            self._shards[self._partition_of(request.group_id)].on_request(
+                request, reply, client_id=client_id, client_host=client_host, now_ms=now_ms
+            )
 
     def describe(
-        self, request: ConsumerGroupDescribeRequest, now_ms: int
-    ) -> tuple[ConsumerGroupDescribeResponse, ...]:
-        """Every group that was asked for, in this order; an error for those of other
+        self, request: ConsumerGroupDescribeRequest | DescribeGroupsRequest, now_ms: int
+    ) -> tuple[Any, ...]:
+        """A row for every group that was asked for, in this order; an error for those of other
         coordinators."""
-        return self._rows(request, now_ms)
-
-    def describe_classic(
-        self, request: DescribeGroupsRequest, now_ms: int
-    ) -> tuple[DescribedGroup, ...]:
-        """The same in the classic protocol."""
-        return self._rows(request, now_ms)
+        by_partition: dict[int, list[str]] = {}
+        for group_id in request.group_ids:
+            by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
+        found: dict[str, Any] = {}
+        for partition, group_ids in by_partition.items():
+            part = replace(request, group_ids=tuple(group_ids))
+            rows = self._shards[partition].read(part, now_ms)
+            found.update((row.group_id, row) for row in rows)
+        return tuple(found[group_id] for group_id in request.group_ids)
 
     def list(self, request: ListGroupsRequest, now_ms: int) -> ListGroupsResponse:
         """The groups of all partitions that this broker coordinates, in ascending id.
@@ -91,16 +93,3 @@ class GroupRequests:
                     return part
                 rows += part.groups
         return ListGroupsResponse(groups=tuple(sorted(rows, key=lambda row: row.group_id)))
-
-    def _rows(
-        self, request: ConsumerGroupDescribeRequest | DescribeGroupsRequest, now_ms: int
-    ) -> tuple[Any, ...]:
-        by_partition: dict[int, list[str]] = {}
-        for group_id in request.group_ids:
-            by_partition.setdefault(self._partition_of(group_id), []).append(group_id)
-        found: dict[str, Any] = {}
-        for partition, group_ids in by_partition.items():
-            part = replace(request, group_ids=tuple(group_ids))
-            rows = self._shards[partition].read(part, now_ms)
-            found.update((row.group_id, row) for row in rows)
-        return tuple(found[group_id] for group_id in request.group_ids)

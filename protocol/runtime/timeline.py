@@ -70,17 +70,18 @@ class TimelineDict(dict[_K, _V]):
         self.befores: _Befores = {}
 
     def __setitem__(self, key: _K, value: _V) -> None:
-        self._note(key)
+        if self._timeline.offset is not None:
+            self._note(key)
         super().__setitem__(key, value)
 
     def __delitem__(self, key: _K) -> None:
-        if key in self:
+        if self._timeline.offset is not None and key in self:
             self._note(key)
         super().__delitem__(key)
 
     def pop(self, key: _K, *default: Any) -> Any:
         """As of a dict."""
-        if key in self:
+        if self._timeline.offset is not None and key in self:
             self._note(key)
         return super().pop(key, *default)
 
@@ -108,10 +109,9 @@ class TimelineDict(dict[_K, _V]):
             super().__delitem__(key)
 
     def _note(self, key: _K) -> None:
-        timeline = self._timeline
-        if timeline.offset is not None:
-            self.befores.setdefault(key, []).append(self.get(key, _ABSENT))
-            timeline.note(self, key)
+        """Only while something uncommitted is replayed."""
+        self.befores.setdefault(key, []).append(self.get(key, _ABSENT))
+        self._timeline.note(self, key)
 
 
 class TimelineFields:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -74,6 +74,11 @@ class Broker:
         ]
         self.shards = [replica.shard for replica in self.replicas]
         self._group_requests = GroupRequests(self.shards, environment.partition_of)
+        self._answers: Mapping[type, Callable[[Any], Any]] = {
+            FindCoordinatorRequest: self._find_coordinator,
+            MetadataRequest: self._metadata,
+            ListOffsetsRequest: self._list_offsets,
+        }
         self._metadata_version = 0
 
     @property
@@ -95,22 +100,18 @@ class Broker:
 
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Answer now, or let the shard of the group answer when it may."""
-        match request:
-            case FindCoordinatorRequest():
-                connection.answer(correlation_id, self._find_coordinator(request))
-            case MetadataRequest():
-                connection.answer(correlation_id, self._metadata())
-            case ListOffsetsRequest():
-                connection.answer(correlation_id, self._list_offsets(request))
-            case _:
-                client_name = connection.client_name
-                self._group_requests.on_request(
-                    request,
-                    partial(connection.answer, correlation_id),
-                    client_id=client_name,
-                    client_host=f"/{client_name}",
-                    now_ms=self._clock.now_ms,
-                )
+        answer = self._answers.get(type(request))
+        if answer is not None:
+            connection.answer(correlation_id, answer(request))
+            return
+        client_name = connection.client_name
+        self._group_requests.on_request(
+            request,
+            partial(connection.answer, correlation_id),
+            client_id=client_name,
+            client_host=f"/{client_name}",
+            now_ms=self._clock.now_ms,
+        )
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         partition = self._environment.partition_of(request.group_id)
@@ -119,7 +120,7 @@ class Broker:
             return FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return FindCoordinatorResponse(node_id=leader_id)
 
-    def _metadata(self) -> MetadataResponse:
+    def _metadata(self, request: MetadataRequest) -> MetadataResponse:
         topics = self.image.by_id
         return MetadataResponse(
             topic_names={topic_id: topic.name for topic_id, topic in topics.items()},

@@ -340,7 +340,7 @@ def test_a_read_that_raises_fails_for_each_group() -> None:
         ("group", unknown),
         ("x", unknown),
     ]
-    classic = requests.describe_classic(DescribeGroupsRequest(group_ids=("old",)), 0)
+    classic = requests.describe(DescribeGroupsRequest(group_ids=("old",)), 0)
     assert [row.error_code for row in classic] == [unknown]
     assert requests.list(ListGroupsRequest(), 0).error_code is unknown
 

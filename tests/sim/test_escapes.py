@@ -12,9 +12,9 @@ from classic_clients_by_hand import REBALANCE_MS, SESSION_MS, Driver, assigned
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
-from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.classic.join import join
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
@@ -73,14 +73,13 @@ def test_a_request_whose_handler_raises_leaves_everything_as_it_was(
     """GIVEN a handler of ours that raises WHEN a request comes
     THEN its sender is answered UNKNOWN_SERVER_ERROR, the property is violated, others are served
     BECAUSE a broker's event processor catches what a handler throws (coordinator §9.4)."""
-    join = classic_type.join
 
     def raising(op: Any, group: Any, call: Any, new_member_id: Any) -> Any:
         if call.client_id == "a":
             raise IllegalTransition("from STABLE to DEAD")
         return join(op, group, call, new_member_id)
 
-    monkeypatch.setattr(classic_type, "join", raising)
+    monkeypatch.setattr("rebalance_sim.protocol.classic.classic_type.join", raising)
     watched = Watched(spec(config=CoordinatorConfig(group_initial_rebalance_delay_ms=0)))
     world = watched.world
     watched.advance_to(1_000)
