@@ -6,7 +6,8 @@ copies counts, for it is all that an assignor knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from rebalance_sim.invariants.properties.consumer.client_side import ClientSideProperty
 from rebalance_sim.invariants.property import Finding
@@ -25,6 +26,14 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 ORDER = 290
 
 
+class _Computed(NamedTuple):
+    """A result that was installed, what it was computed from, and what each member had said."""
+
+    request: ConsumerGroupInstallAssignmentRequest
+    given: ConsumerGroupPrepareAssignmentResponse
+    said: Mapping[str, StreamsMember]
+
+
 class _StreamsProperty(ClientSideProperty):
     """Looks at results of the assignor ``streams`` that were installed."""
 
@@ -41,14 +50,9 @@ class _StreamsProperty(ClientSideProperty):
             }
         except ValueError:
             return None
-        return self.judge(request, given, said)
+        return self.judge(_Computed(request, given, said))
 
-    def judge(
-        self,
-        request: ConsumerGroupInstallAssignmentRequest,
-        given: ConsumerGroupPrepareAssignmentResponse,
-        said: dict[str, StreamsMember],
-    ) -> Finding | None:
+    def judge(self, computed: _Computed) -> Finding | None:
         """The finding, if there is one."""
         raise NotImplementedError
 
@@ -64,13 +68,9 @@ class NoColdMove(_StreamsProperty):
     clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
     violated_by = ("mut-streams-moves-cold",)
 
-    def judge(
-        self,
-        request: ConsumerGroupInstallAssignmentRequest,
-        given: ConsumerGroupPrepareAssignmentResponse,
-        said: dict[str, StreamsMember],
-    ) -> Finding | None:
+    def judge(self, computed: _Computed) -> Finding | None:
         """Look at every task that leaves its owner."""
+        request, given, said = computed
         limit = self._limit_of(request.member_id)
         if limit is None:
             return None
@@ -122,15 +122,10 @@ class CopiesApart(_StreamsProperty):
     clauses = ("coordinator §12", 'KIP-848, "Member Behavior"')
     violated_by = ("mut-streams-standby-beside-active",)
 
-    def judge(
-        self,
-        request: ConsumerGroupInstallAssignmentRequest,
-        given: ConsumerGroupPrepareAssignmentResponse,
-        said: dict[str, StreamsMember],
-    ) -> Finding | None:
+    def judge(self, computed: _Computed) -> Finding | None:
         """Look at every task of every process."""
         seen: dict[tuple[str, TopicPartition], str] = {}
-        for row in request.members:
+        for row in computed.request.members:
             share = decode_assignment(row.metadata_bytes, row.metadata_version)
             if share.active != row.partitions:
                 return Finding(
@@ -139,7 +134,7 @@ class CopiesApart(_StreamsProperty):
                     f"{self.model.names_of(row.partitions)}",
                     {"member": row.member_id},
                 )
-            process = said[row.member_id].process_id
+            process = computed.said[row.member_id].process_id
             for role, task in _roles(share.active, share.standby, share.warm_up):
                 other = seen.get((process, task))
                 seen[process, task] = role
