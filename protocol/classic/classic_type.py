@@ -133,6 +133,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     name = "classic"
     group_class = ClassicGroup
     timers = ClassicTimer
+    parks = (JoinGroupRequest, SyncGroupRequest)
     records = (GroupMetadata,)
     _context: ClassicContext
 

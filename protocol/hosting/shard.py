@@ -37,8 +37,6 @@ from rebalance_sim.protocol.runtime.outcome import (
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
-    SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
@@ -47,8 +45,6 @@ from rebalance_sim.protocol.wire.topics import MetadataImage
 
 TIMER_RETRY_MS = 500
 """How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
-
-_MAY_BE_PARKED = (JoinGroupRequest, SyncGroupRequest)
 
 
 class ShardState(Enum):
@@ -129,7 +125,7 @@ class Shard:
             outcome = self.coordinator.handle(
                 request, now_ms=now_ms, client_id=client_id, client_host=client_host, token=asked
             )
-            if outcome.response is None and type(request) not in _MAY_BE_PARKED:
+            if outcome.response is None and not self.coordinator.may_park(request):
                 raise ProtocolBug(f"no answer to {type(request).__name__}")
         except Exception as problem:
             self._listener.escaped(request, None, problem)

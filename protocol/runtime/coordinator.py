@@ -112,6 +112,7 @@ class GroupCoordinator:
             OffsetFetchRequest: self._fetch_committed,
         }
         self._timers: dict[type, Component[Any]] = {}
+        self._parks = tuple(kind for component in self._components for kind in component.parks)
         for component in self._components:
             self._handlers.update(component.handlers())
             self._crossings.update(component.crossings())
@@ -188,6 +189,10 @@ class GroupCoordinator:
         if type(request) is OffsetFetchRequest:
             return not request.require_stable
         return type(request) in self._reads
+
+    def may_park(self, request: object) -> bool:
+        """Whether the answer to this request may come later, under its token."""
+        return isinstance(request, self._parks)
 
     def read(self, request: Any) -> Response:
         """Answer a read operation from what is committed (coordinator §9.4).

@@ -89,9 +89,11 @@ Handler = Callable[[Call[Any]], Outcome]
 
 
 class Component(Generic[_G]):
-    """One object serves one coordinator. ``timers`` are the kinds that it handles."""
+    """One object serves one coordinator. ``timers`` are the kinds that it handles, ``parks`` the
+    classes of requests whose answer may come later."""
 
     timers: ClassVar[type[TimerKind] | None] = None
+    parks: ClassVar[tuple[type, ...]] = ()
 
     def __init__(self, context: CoordinatorContext[Any]) -> None:
         self._context = context

@@ -13,16 +13,19 @@ import pytest
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.hosting.minimal_shard import MinimalShard
 from rebalance_sim.protocol.migration.group_semantics import CORRECT_GROUPS
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.coordinator import EXPIRY_KEY, GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.group_type import Call, GroupType, Handler, Projection
 from rebalance_sim.protocol.runtime.outcome import (
     CancelTimer,
+    Completion,
     Outcome,
     ScheduleTimer,
     TimerCommand,
     TimerKey,
     TimerKind,
+    Token,
 )
 from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -53,7 +56,7 @@ PARTITION = TopicPartition("foo-id", 0)
 
 @dataclass(frozen=True)
 class EnterRequest:
-    """Come in, or go out (``by`` -1)."""
+    """Come in, go out (``by`` -1), or wait until the group is idle (0)."""
 
     group_id: str
     by: int = 1
@@ -103,7 +106,12 @@ class CountingGroups(GroupType[CountingGroup]):
     name = "counting"
     group_class = CountingGroup
     timers = CountingTimer
+    parks = (EnterRequest,)
     records: ClassVar[tuple[type, ...]] = (Count,)
+
+    def __init__(self, context: CoordinatorContext[Any]) -> None:
+        super().__init__(context)
+        self._waiting: list[Token] = []
 
     def handlers(self) -> Mapping[type, Handler]:
         return {EnterRequest: self._enter}
@@ -114,6 +122,9 @@ class CountingGroups(GroupType[CountingGroup]):
         if group is None and call.group is not None:
             refusal: Any = EnterResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
             return Outcome(refusal)
+        if not call.request.by:
+            self._waiting.append(call.parking_token)
+            return Outcome()
         count = (0 if group is None else group.count) + call.request.by
         records: Any = (Count(group_id, count),)
         response: Any = EnterResponse(count)
@@ -135,7 +146,10 @@ class CountingGroups(GroupType[CountingGroup]):
 
     def fire(self, key: TimerKey, *, epoch: int, now_ms: int) -> Outcome:
         records: Any = (Count(key.group_id, 0),)
-        return Outcome(None, records if key.group_id in self.groups else ())
+        response: Any = EnterResponse(0)
+        answers = tuple(Completion(token, response) for token in self._waiting)
+        self._waiting.clear()
+        return Outcome(None, records if key.group_id in self.groups else (), completions=answers)
 
     def on_loaded(self, *, now_ms: int) -> Iterable[TimerCommand]:
         return [self._idle(i, self.groups[i].count, now_ms) for i in sorted(self.groups)]
@@ -211,6 +225,13 @@ def test_its_timer_fires_and_is_cancelled(shard: Any) -> None:
     shard.request(EnterRequest("g"))
     shard.request(EnterRequest("g", by=-1))
     assert TimerKey(CountingTimer.IDLE, "g") not in shard.timers
+
+
+def test_its_requests_may_be_parked(shard: Any) -> None:
+    assert shard.request(EnterRequest("g", by=0), token="waits") is None
+    assert not shard.answers
+    shard.advance_to(IDLE_MS)
+    assert shard.answers == {"waits": EnterResponse(0)}
 
 
 def test_another_broker_loads_it_with_its_timer(shard: Any) -> None:
