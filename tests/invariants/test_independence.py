@@ -149,14 +149,13 @@ def test_a_property_finds_alone_what_it_finds_among_all(name: str) -> None:
 
 
 class Spoiler(Property):
-    """Forgets what a batch has changed, before others look at it."""
+    """Forgets what a batch has taken from whom, before others look at it."""
 
     id = "test.spoiler"
     sentence = "Nothing is spoilt."
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> None:
-        change.members.clear()
         change.taken.clear()
 
 
