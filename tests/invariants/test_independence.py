@@ -1,6 +1,6 @@
 """Leaving one property out never changes what another finds.
 
-Each of 140 failing runs (every defect's scenario that violates a property, every known issue's, and
+Each of 112 failing runs (every defect's scenario that violates a property, every known issue's, and
 13 seeds of profiles) is watched by several checkers at once: one with all properties, and one with
 each of some properties alone. By default these are the properties that the run violates, and a few
 others, so that all runs together ask each property alone several times; the slow test asks every
