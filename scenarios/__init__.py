@@ -1,12 +1,14 @@
 """What to run: scenarios, where they come from, and what a run of one says.
 
-- ``Scenario``: one frozen value with everything a run depends on (``scenario.py``).
-- ``generate``: a profile and a seed make a scenario (``profile.py``, ``generate.py``).
+- ``Scenario``: one frozen value with everything a run depends on (``scenario.py``, ``codec.py``).
+- ``Variant``: a profile, with another version or protocol if one is named (``variant.py``).
+- ``generate``: a variant and a seed make a scenario (``profile.py``, ``profiles/``, ``generate/``).
 - ``run``: a scenario makes a result (``runner.py``, ``result.py``).
-- ``shrink.py``: the smallest scenario that still fails.
+- ``shrinking/``: the smallest scenario that still fails.
+- ``compare.py``: the same scenario for another rebalance protocol.
 - ``case_studies/``: the walk-throughs of KIP-848, replayed.
-- ``zoo/``: defects that can be switched on, each with a scenario that reaches it.
-- ``limits/``: what groups of classic members do by themselves, each with a small scenario.
+- ``defects/``: a scenario for each defect that can be switched on, in which it shows.
+- ``known_issues/``: what groups of classic members do by themselves, each with a small scenario.
 - ``ownership.py``, ``plots.py``: who owned what, and pictures of it; not imported from here, since
   a worker of a sweep draws nothing.
 """
