@@ -41,8 +41,8 @@ class Clock(simpy.Environment):
     ``stands_still``: something went on and on at ``now_ms``, and was stopped.
 
     All of it goes through SimPy's public methods. A loop on SimPy's private heap instead makes an
-    event cost 0.55 instead of 0.9 microseconds, which is 3 % of a run without invariants and less
-    than 1 % of one with them (``benchmarks/step_cost.py``): not worth the private fields.
+    event cost 0.55 instead of 0.9 microseconds, and 20 runs without invariants 0.956 s instead of
+    0.988 s: not worth the private fields.
     """
 
     def __init__(self) -> None:
