@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.clients.common import effects, events
+from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 
@@ -114,9 +115,14 @@ class Requests:
 
     def count(self, *kinds: type) -> int:
         """How many requests of these kinds are in flight."""
-        return sum(request.kind in kinds for request in self._open.values())
+        # Asked after every event of a client: a loop costs half of what a generator does.
+        count = 0
+        for request in self._open.values():
+            if request.kind in kinds:
+                count += 1
+        return count
 
     @property
     def late_ms(self) -> int | None:
         """When the first answer is too late; None while none can be."""
-        return min((r.late_ms for r in self._open.values() if r.late_ms is not None), default=None)
+        return earliest(*[request.late_ms for request in self._open.values()])
