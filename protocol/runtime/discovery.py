@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from types import ModuleType
 from typing import TypeVar
 
 _Value = TypeVar("_Value")
 
 
-def declared_in(package: str, name: str, kind: type[_Value]) -> list[_Value]:
-    """The value ``name`` of each module of the package that has one, in the order of the modules'
-    names; a package in a zip is no different.
+def modules_in(package: str) -> list[ModuleType]:
+    """The modules of a package, imported, in the order of their names; a package in a zip is no
+    different. A module that begins with an underscore is left out."""
+    paths = importlib.import_module(package).__path__
+    names = sorted(module.name for module in pkgutil.iter_modules(paths))
+    return [importlib.import_module(f"{package}.{name}") for name in names if name[0] != "_"]
 
-    A module that begins with an underscore is left out. Raises TypeError for a value of another
-    kind.
+
+def declared_in(package: str, name: str, kind: type[_Value]) -> list[_Value]:
+    """The value ``name`` of each module of the package that has one (``modules_in``).
+
+    Raises TypeError for a value of another kind.
     """
     found = []
-    paths = importlib.import_module(package).__path__
-    for module_name in sorted(module.name for module in pkgutil.iter_modules(paths)):
-        if module_name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{package}.{module_name}")
+    for module in modules_in(package):
         value = getattr(module, name, None)
         if value is None:
             continue

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import inspect
-import pkgutil
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from rebalance_sim.protocol.runtime.discovery import modules_in
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.draw import Draw
@@ -175,9 +175,7 @@ def register(kind: type[Fault]) -> type[Fault]:
 @functools.cache
 def _kinds() -> dict[str, type[Fault]]:
     """The kinds of this folder; those that are registered come to them."""
-    package = importlib.import_module(__name__.rpartition(".")[0])
-    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    modules = [importlib.import_module(f"{package.__name__}.{name}") for name in names]
+    modules = modules_in(__name__.rpartition(".")[0])
     return {value.kind: value for module in modules for value in _faults_of(module)}
 
 
