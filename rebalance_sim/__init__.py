@@ -13,6 +13,7 @@ none. ``sweep`` and ``compare`` on Spark need the extra ``rebalance-sim[spark]``
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ if TYPE_CHECKING:
     from rebalance_sim.spark import SweepOptions, read_comparison, read_metrics, sweep
 
 __version__ = "0.2.0"
+
+_CHECKOUT = Path(__file__).parent.parent
+if (_CHECKOUT / "pyproject.toml").is_file():
+    # The links beside this file point there. A copy that followed them, or a file system that has
+    # none, must not run something else than the folders that one reads and edits.
+    __path__.insert(0, str(_CHECKOUT))
 
 __all__ = [
     "CASE_STUDIES",

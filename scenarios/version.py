@@ -21,10 +21,9 @@ _SUFFIXES = (".py", ".toml")
 def code_version() -> str:
     """Twelve hexadecimal digits; equal for equal sources, on any machine."""
     digest = hashlib.blake2b(digest_size=6)
-    root = files("rebalance_sim")
-    sources = [("re2_engine.py", root / "re2_engine.py")]
+    sources = [("re2_engine.py", files("rebalance_sim") / "re2_engine.py")]
     for package in _PACKAGES:
-        sources += _sources(root / package, package)
+        sources += _sources(files(f"rebalance_sim.{package}"), package)
     for name, source in sources:
         digest.update(f"{name}\n".encode())
         digest.update(source.read_bytes())

@@ -7,7 +7,7 @@ Pure Python only; what has compiled parts (pyarrow, numpy) must be installed whe
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import zipfile
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -86,10 +86,12 @@ def _sources(packages: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 def _spec_of(package: str) -> ModuleSpec:
     try:
-        spec = importlib.import_module(package).__spec__
+        spec = importlib.util.find_spec(package)
     except ImportError as problem:
         raise SweepError(f"cannot import {package} ({problem})") from problem
-    if spec is None or not hasattr(spec.loader, "get_data"):
+    if spec is None:
+        raise SweepError(f"cannot import {package}")
+    if not hasattr(spec.loader, "get_data"):
         raise SweepError(f"cannot ship {package}: it was not loaded from a file or a zip")
     return spec
 
