@@ -28,6 +28,7 @@ def choose(
     profile: str | None,
     seed: int | None,
     semantics: str | None,
+    repairs: list[str] | None = None,
 ) -> Choice:
     """What was chosen. Raises BadInput unless it was either a file or a profile with a seed."""
     from rebalance_sim.scenarios.generate.generator import generate
@@ -38,8 +39,13 @@ def choose(
             raise BadInput(
                 f"{command}: --semantics goes with --profile; a scenario file names its own"
             )
-        return Choice(scenario=load_scenario(path), words=str(path))
+        scenario = load_scenario(path).without(*(repairs or ()))
+        return Choice(scenario=scenario, words=" ".join((str(path), *_options_for(repairs))))
     if path is None and profile is not None and seed is not None:
-        variant = variant_of(profile, semantics)
+        variant = variant_of(profile, semantics, repairs)
         return Choice(scenario=generate(variant, seed), words=f"--profile {variant} --seed {seed}")
     raise BadInput(f"{command}: give either a scenario file, or both --profile and --seed")
+
+
+def _options_for(repairs: list[str] | None) -> list[str]:
+    return [f"--repair {issue}" for issue in repairs or ()]

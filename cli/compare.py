@@ -33,6 +33,7 @@ def compare(
         str | None, typer.Option(help="The protocol that the others are held against; the first.")
     ] = None,
     semantics: cli_options.SemanticsName = None,
+    repair: cli_options.Repairs = None,
     backend: cli_options.Backend = "spark",
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
@@ -58,7 +59,7 @@ def compare(
     )
     with progress_bar("comparison") as on_progress:
         summary = run_comparison(
-            profile=cli_options.variant_of(profile, semantics),
+            profile=cli_options.variant_of(profile, semantics, repair),
             seeds=seeds,
             out=out,
             protocols=tuple(name for name in protocols.replace(" ", "").split(",") if name),

@@ -27,6 +27,12 @@ SemanticsName = Annotated[
     str | None,
     typer.Option(help="Version to simulate instead of the profile's own, such as kafka-4.1."),
 ]
+Repairs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--repair", help="Run it without this known issue of the version; may be repeated."
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")]
 
 Out = Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")]
@@ -44,10 +50,12 @@ TimeLimit = Annotated[float, typer.Option(help="Wall seconds after which a run i
 MemoryLimit = Annotated[int, typer.Option(help="MiB that a run may need on top of its worker.")]
 
 
-def variant_of(profile: str, semantics: str | None) -> Variant:
-    """What ``--profile`` and ``--semantics`` name. Raises ScenarioError."""
+def variant_of(profile: str, semantics: str | None, repairs: list[str] | None = None) -> Variant:
+    """What ``--profile``, ``--semantics`` and ``--repair`` name. Raises ScenarioError."""
     variant = Variant.of(profile)
-    return variant if semantics is None else replace(variant, semantics=semantics)
+    if semantics is not None:
+        variant = replace(variant, semantics=semantics)
+    return replace(variant, repairs=(*variant.repairs, *(repairs or ())))
 
 
 def spark_settings(pairs: list[str] | None) -> dict[str, str]:

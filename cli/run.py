@@ -31,6 +31,7 @@ def run(
     profile: cli_options.OptionalProfile = None,
     seed: cli_options.OptionalSeed = None,
     semantics: cli_options.SemanticsName = None,
+    repair: cli_options.Repairs = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
     ] = None,
@@ -43,7 +44,9 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Run one scenario and check every property after every step."""
-    chosen = choose("run", scenario, profile=profile, seed=seed, semantics=semantics)
+    chosen = choose(
+        "run", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
+    )
     result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)
     if json:
         print_json({name: value for name, value in asdict(result).items() if name != "samples"})

@@ -31,6 +31,7 @@ def shrink(
     profile: cli_options.OptionalProfile = None,
     seed: cli_options.OptionalSeed = None,
     semantics: cli_options.SemanticsName = None,
+    repair: cli_options.Repairs = None,
     property_id: Annotated[
         str | None,
         typer.Option("--property", help="Id of the property to keep violated; else the first."),
@@ -44,7 +45,9 @@ def shrink(
     from rebalance_sim.scenarios.scenario import dump_scenario
     from rebalance_sim.scenarios.shrinking.shrink import shrink as shrink_scenario
 
-    chosen = choose("shrink", scenario, profile=profile, seed=seed, semantics=semantics)
+    chosen = choose(
+        "shrink", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
+    )
     _check_writable(out, scenario)
     with _progress_bar(max_runs) as on_progress:
         small = shrink_scenario(

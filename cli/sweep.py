@@ -29,6 +29,7 @@ def sweep(
     seeds: Annotated[str, typer.Option(help="First seed and end, as in 0:2000.")],
     out: cli_options.Out,
     semantics: cli_options.SemanticsName = None,
+    repair: cli_options.Repairs = None,
     backend: cli_options.Backend = "spark",
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
@@ -72,7 +73,7 @@ def sweep(
     )
     with progress_bar("sweep") as on_progress:
         summary = run_sweep(
-            profile=cli_options.variant_of(profile, semantics),
+            profile=cli_options.variant_of(profile, semantics, repair),
             seeds=seeds,
             out=out,
             options=options,

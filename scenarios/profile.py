@@ -7,6 +7,7 @@ nothing by itself. A pair ``[a, b]`` is a range, both ends included.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
@@ -223,6 +224,17 @@ class Profile:
             features = replace(features, client_assignors=0.0)  # It was for other versions only.
         name = f"{self.name}@{version}"
         return replace(self, name=name, semantics=(version,), features=features)
+
+    def check_repairs(self, repairs: Iterable[str]) -> None:
+        """Raises ScenarioError for an issue that cannot be repaired in any of the versions."""
+        for issue in repairs:
+            versions = [SEMANTICS[name] for name in self.semantics]
+            if not any(version.can_repair(issue) for version in versions):
+                repaired = {one for v in versions for one in v.shipped_defects if v.can_repair(one)}
+                raise ScenarioError(
+                    f"no repair of {issue!r} in {', '.join(dict.fromkeys(self.semantics))}; "
+                    + did_you_mean(issue, repaired)
+                )
 
 
 def has_client_assignors(semantics: str) -> bool:

@@ -10,7 +10,7 @@ import difflib
 import hashlib
 import json
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,22 @@ class Scenario:
     def defects(self) -> tuple[str, ...]:
         """Defects that are switched on."""
         return self.world.defects
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """Known issues of its version that it is run without."""
+        return self.world.repairs
+
+    def without(self, *issues: str) -> Scenario:
+        """The same scenario without these known issues of its version.
+
+        Raises ScenarioError for one that the version does not have, or that cannot be repaired.
+        """
+        repairs = tuple(sorted({*self.repairs, *issues}))
+        try:
+            return replace(self, world=replace(self.world, repairs=repairs))
+        except ValueError as problem:
+            raise ScenarioError(str(problem)) from problem
 
     @property
     def hash(self) -> str:

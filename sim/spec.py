@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.protocol.versions.semantics import WITH_CLIENT_ASSIGNORS, semantics_named
+from rebalance_sim.protocol.versions.semantics import (
+    WITH_CLIENT_ASSIGNORS,
+    semantics_named,
+    simulated,
+)
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.checks import at_least, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
@@ -41,10 +45,11 @@ class WorldSpec:
     Faults and changes happen until ``duration_ms``; then everything is healed, and
     ``quiet_period_ms`` follows, in which every group must come to rest. ``group_id`` is the group
     of the clients that name no other. ``semantics`` names the protocol version and ``defects``
-    those that are switched on, in coordinator, member or broker. ``seed`` feeds every random
-    stream. ``data_plane``: clients fetch, buffer and process records (``data_plane.py``); without
-    it they keep up with whatever is produced. ``admin_interval_ms``: about how often an
-    administrator describes and lists the groups (``admin_client.py``); None for nobody.
+    those that are switched on, in coordinator, member or broker; ``repairs`` are known issues of
+    the version that it is run without. ``seed`` feeds every random stream. ``data_plane``: clients
+    fetch, buffer and process records (``data_plane.py``); without it they keep up with whatever is
+    produced. ``admin_interval_ms``: about how often an administrator describes and lists the groups
+    (``admin_client.py``); None for nobody.
     """
 
     seed: int
@@ -55,6 +60,7 @@ class WorldSpec:
     group_id: str = "group"
     semantics: str = "kafka-4.3"
     defects: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     config: CoordinatorConfig = field(default_factory=CoordinatorConfig)
     network: NetworkSpec = field(default_factory=NetworkSpec)
     brokers: BrokerSpec = field(default_factory=BrokerSpec)
@@ -66,11 +72,7 @@ class WorldSpec:
         not_empty(self, "group_id")
         at_least(self, 1, "duration_ms")
         at_least(self, 0, "quiet_period_ms")
-        semantics = semantics_named(self.semantics)
-        try:
-            semantics = semantics.with_defects(*self.defects)
-        except ValueError as error:
-            raise ValueError(f"defects: {error}") from None
+        semantics = simulated(self.semantics, defects=self.defects, repairs=self.repairs)
         forgets_committed = semantics.rules(BrokerRules).reads_newest
         if self.config.group_coordinator_append_linger_ms and forgets_committed:
             raise ValueError(

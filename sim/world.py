@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
-from rebalance_sim.protocol.versions.semantics import semantics_named
+from rebalance_sim.protocol.versions.semantics import simulated
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 from rebalance_sim.sim.admin.admin_client import AdminClient
 from rebalance_sim.sim.admin.admin_tasks import AdminTasks
@@ -87,7 +87,7 @@ class World:
         is_over_budget: Callable[[], bool] | None = None,
         metrics_interval_ms: int | None = None,
     ) -> None:
-        semantics = semantics_named(spec.semantics).with_defects(*spec.defects)
+        semantics = simulated(spec.semantics, defects=spec.defects, repairs=spec.repairs)
         self.spec = spec
         self.group_id = spec.group_ids[0]
         self.default_group_id = spec.group_id

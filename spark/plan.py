@@ -19,7 +19,7 @@ from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import METRICS_SEEDS
 from rebalance_sim.spark.supervised import Limits
 
-LAYOUT_VERSION = 4
+LAYOUT_VERSION = 5
 SEED_MAX = 2**63 - 1
 BATCH_SIZE_MAX = 100_000
 
@@ -158,7 +158,7 @@ class SweepPlan:
                 raise SweepError(f"written with layout {values['layout']}, not {LAYOUT_VERSION}")
             del values["sweep_id"]
             seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
-            variants = tuple(Variant(**variant) for variant in values.pop("variants"))
+            variants = tuple(map(_variant, values.pop("variants")))
             return cls(seeds=seeds, limits=limits, variants=variants, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise SweepError(f"not the plan of a sweep ({problem})") from problem
@@ -171,6 +171,10 @@ class SweepPlan:
             for field in fields(self)
             if getattr(self, field.name) != getattr(other, field.name)
         ]
+
+
+def _variant(fields: dict[str, Any]) -> Variant:
+    return Variant(**{**fields, "repairs": tuple(fields["repairs"])})
 
 
 def _text(value: object) -> str:

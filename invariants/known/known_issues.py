@@ -97,7 +97,8 @@ COMMON_ISSUES = (
     "sim-repeated-ack",
     "sim-retried-commit",
 )
-"""What every version has: known issues of the protocol itself (coordinator §15), and
+"""What every version has and nothing repairs yet (those that can be repaired stand in
+``protocol/versions/every_version.py``): known issues of the protocol itself (coordinator §15), and
 defects of clients, each of which has one version only (docs/findings.md).
 Those named ``classic-``: ``early-conversion``, ``forgotten-owners``, ``unseen-growth``,
 ``unseen-subscription`` and ``vanished-partition`` are of classic §7.3, ``early-sync`` of
@@ -356,7 +357,7 @@ def known_issue(semantics: Semantics, property_id: str, evidence: Evidence) -> s
     for entry in KNOWN_ISSUES:
         if (
             property_id in entry.property_ids
-            and entry.issue in (*semantics.shipped_defects, *COMMON_ISSUES)
+            and (entry.issue in semantics.shipped_defects or entry.issue in COMMON_ISSUES)
             and entry.issue not in semantics.defects
             and entry.recognises(evidence)
         ):

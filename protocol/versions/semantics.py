@@ -16,6 +16,7 @@ from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.migration.group_semantics import GroupSemantics
 from rebalance_sim.protocol.runtime.discovery import declared_in
 from rebalance_sim.protocol.runtime.suggestion import did_you_mean
+from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
 from rebalance_sim.protocol.versions.version import Version
 
 
@@ -25,13 +26,14 @@ class Semantics(GroupSemantics):
     shipped with, and those switched on in it.
 
     ``about`` says in a line what it simulates. ``shipped_defects`` are names of all that is known
-    to go wrong in the version by itself.
+    to go wrong in the version by itself, ``repairs`` those that were taken away from it.
     """
 
     name: str
     about: str = ""
     shipped_defects: tuple[str, ...] = ()
     defects: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
 
     @property
     def member(self) -> type[MemberRules]:
@@ -59,6 +61,43 @@ class Semantics(GroupSemantics):
         changed = self._with_rules_of(ids)
         return replace(changed, shipped_defects=tuple(sorted({*self.shipped_defects, *ids})))
 
+    def without(self, *ids: str) -> Semantics:
+        """This version with some of the defects that it shipped with repaired.
+
+        Raises ValueError for an id that the version did not ship with or that has no repair, and
+        for one that was switched on.
+        """
+        for one in ids:
+            self._check_repair(one)
+        kept = tuple(one for one in self.shipped_defects if one not in ids)
+        staying = {rule for one in (*kept, *self.defects) for rule in _rules_of(one)}
+        repaired = {rule for one in ids for rule in _rules_of(one)} - staying
+        return replace(
+            self,
+            changes=tuple(change for change in self.changes if change not in repaired),
+            shipped_defects=kept,
+            repairs=tuple(sorted({*self.repairs, *ids})),
+        )
+
+    def can_repair(self, issue: str) -> bool:
+        """Whether ``without`` takes this id."""
+        return (
+            issue in self.shipped_defects and issue in DEFECTS and issue not in self.defects
+        ) or issue in self.repairs
+
+    def _check_repair(self, issue: str) -> None:
+        if self.can_repair(issue):
+            return
+        if issue in self.defects:
+            raise ValueError(f"{issue} is switched on: it cannot be repaired as well")
+        if issue in self.shipped_defects:
+            raise ValueError(f"{issue} has no repair")
+        known = [one for one in self.shipped_defects if one in DEFECTS]
+        raise ValueError(
+            f"{self.name} has no issue {issue!r} to repair; "
+            + (did_you_mean(issue, known) if known else "it has none at all")
+        )
+
     def _with_rules_of(self, ids: Iterable[str]) -> Semantics:
         for one in ids:
             if one not in DEFECTS:
@@ -68,6 +107,23 @@ class Semantics(GroupSemantics):
 
 def _rules_of(issue: str) -> tuple[type, ...]:
     return DEFECTS[issue].rules if issue in DEFECTS else ()
+
+
+def simulated(name: str, *, defects: Iterable[str] = (), repairs: Iterable[str] = ()) -> Semantics:
+    """The version of this name with defects switched on, and without what is repaired.
+
+    Raises ValueError, which says which of the three it is about, for a name or an id that there is
+    not, for something that cannot be repaired, and for what is switched on and repaired.
+    """
+    semantics = semantics_named(name)
+    try:
+        semantics = semantics.with_defects(*defects)
+    except ValueError as error:
+        raise ValueError(f"defects: {error}") from None
+    try:
+        return semantics.without(*repairs)
+    except ValueError as error:
+        raise ValueError(f"repairs: {error}") from None
 
 
 def semantics_named(name: str) -> Semantics:
@@ -87,11 +143,12 @@ def _semantics_of(version: Version) -> Iterator[Semantics]:
         changes=version.changes,
         shipped_defects=version.known_issues,
     )
-    if not version.shipped_defects:
+    shipped_defects = (*EVERY_VERSION, *version.shipped_defects)
+    if not shipped_defects:
         yield clean
         return
     shipped = replace(clean, about=f"{version.about}, with the defects it shipped with")
-    yield shipped.shipped_with(*version.shipped_defects)
+    yield shipped.shipped_with(*shipped_defects)
     yield replace(
         clean, name=f"{version.name}-clean", about=f"{version.name} without those defects"
     )

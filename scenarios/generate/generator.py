@@ -71,13 +71,18 @@ _WARM_UP_MS = 60_000
 def generate(variant: Variant | str, seed: int) -> Scenario:
     """The scenario of this variant, or profile, and seed; always the same one for the same code.
 
-    Raises ScenarioError for an unknown profile, version or protocol.
+    Raises ScenarioError for an unknown profile, version or protocol, and for a repair of something
+    that no version of the profile has.
     """
     variant = Variant.of(variant)
     profile = load_profile(variant.profile)
     if variant.semantics:
         profile = profile.simulating(variant.semantics)
+    profile.check_repairs(variant.repairs)
     scenario = generate_from(profile, seed)
+    if variant.repairs:
+        has = SEMANTICS[scenario.world.semantics].can_repair
+        scenario = scenario.without(*filter(has, variant.repairs))
     return with_protocol(scenario, variant.protocol) if variant.protocol else scenario
 
 

@@ -12,15 +12,18 @@ from rebalance_sim.scenarios.variant import Variant
 NAMES = st.text("abcz-_.0123456789", min_size=1)
 
 
-@given(NAMES, st.just("") | NAMES, st.just("") | NAMES)
-def test_a_variant_is_what_its_text_says(profile: str, semantics: str, protocol: str) -> None:
-    variant = Variant(profile, semantics, protocol)
+@given(NAMES, st.just("") | NAMES, st.just("") | NAMES, st.lists(NAMES, max_size=3))
+def test_a_variant_is_what_its_text_says(
+    profile: str, semantics: str, protocol: str, repairs: list[str]
+) -> None:
+    variant = Variant(profile, semantics, protocol, tuple(repairs))
     assert Variant.of(str(variant)) == variant
     assert Variant.of(variant) is variant
 
 
 @pytest.mark.parametrize(
-    "text", ["", "@kafka-4.1", "+eager", "faulty@", "faulty+", "a+b@c", "a@b@c"]
+    "text",
+    ["", "@kafka-4.1", "+eager", "faulty@", "faulty+", "a+b@c", "a@b@c", "~a", "a~", "a+b~c"],
 )
 def test_a_text_that_names_no_variant_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="names no profile"):

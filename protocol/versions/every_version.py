@@ -1,0 +1,8 @@
+"""What goes wrong in every version: issues of the protocol itself, and those of client libraries,
+of each of which there is one version only (docs/findings.md)."""
+
+from __future__ import annotations
+
+EVERY_VERSION: tuple[str, ...] = ()
+"""Ids of ``protocol/defects/``. A version ships with these beside its own; the one without shipped
+defects, such as ``kafka-4.3-clean``, is without them too."""
