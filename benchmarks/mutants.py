@@ -105,6 +105,7 @@ class _File:
             self._starts.append(self._starts[-1] + len(line))
 
     def mutants(self, rng: random.Random) -> Iterator[Mutant]:
+        node: Any
         for function, statement, node in _nodes(ast.parse(self._data)):
             for kind, start, end, new, what in self._changes(node, rng):
                 mutant = Mutant(
