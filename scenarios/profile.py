@@ -98,6 +98,8 @@ class Features:
     With ``librdkafka_clients`` some clients use librdkafka; all others are Java's.
     ``client_assignors``: members compute targets, where the semantics have that: ``kip-848``.
     ``shared_instances``: by mistake, two clients of a group have the same instance id.
+    ``mixed_settings``: clients have timeouts, intervals and racks of their own.
+    ``manual_commits``: some applications commit by themselves, synchronously or not.
     With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
     second, with ``slow_processing`` some applications can hardly keep up, or cannot.
     ``append_linger`` gathers the records of several operations in one batch.
@@ -132,6 +134,8 @@ class Features:
     slow_processing: float = 0.0
     shared_instances: float = 0.0
     append_linger: float = 0.0
+    mixed_settings: float = 0.0
+    manual_commits: float = 0.0
     classic_clients: float = 0.0
     cooperative_assignors: float = 0.0
     mixed_assignors: float = 0.0
@@ -151,8 +155,9 @@ class FaultRule:
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
     of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart.
-    ``forever_probability`` is that of a process that never comes back. ``to_kinds`` are the kinds
-    of client that a rolling migration may lead to.
+    ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
+    that one which is deployed anew closes its consumer before. ``to_kinds`` are the kinds
+    of client that a rolling migration, or a deployment, may lead to.
     """
 
     kind: str
@@ -163,12 +168,13 @@ class FaultRule:
     callback_ms: Range = (100, 2_000)
     gap_ms: Range = (0, 1_000)
     forever_probability: float = 0.0
+    graceful_probability: float = 0.7
     to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
 
     def __post_init__(self) -> None:
         if not self.to_kinds:
             raise ScenarioError("must name at least one kind", place="to_kinds")
-        for name in ("probability", "forever_probability"):
+        for name in ("probability", "forever_probability", "graceful_probability"):
             _check_share(name, getattr(self, name))
         for name in ("count", "duration_ms"):
             _check_range(name, getattr(self, name), least=1)

@@ -18,6 +18,7 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
@@ -142,8 +143,8 @@ def _check_topics(world: WorldSpec) -> None:
         place = f"world.faults[{index}].topic"
         if isinstance(fault, TopicGrow | TopicDelete | TopicRecreate):
             _check_topic(fault.topic, known, place)
-        elif isinstance(fault, SubscriptionChange):
-            for name in fault.topics:
+        elif isinstance(fault, SubscriptionChange | ClientRedeploy):
+            for name in fault.topics or ():
                 _check_topic(name, known, f"{place}s")
 
 

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES
 from rebalance_sim.scenarios.profile import FaultRule
 from rebalance_sim.sim.client.client_checks import COOPERATIVE
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
@@ -50,7 +51,8 @@ def speaks_classic(features: frozenset[str], rules: Iterable[FaultRule]) -> bool
 def may_rebalance_as_one(clients: Iterable[ClientSpec], faults: Iterable[Fault]) -> bool:
     """Whether there may be a classic group at any time."""
     return any(client.kind in CLASSIC_KINDS for client in clients) or any(
-        isinstance(fault, RollingMigration) and fault.to_kind in CLASSIC_KINDS for fault in faults
+        isinstance(fault, RollingMigration | ClientRedeploy) and fault.to_kind in CLASSIC_KINDS
+        for fault in faults
     )
 
 

@@ -25,11 +25,13 @@ from rebalance_sim.scenarios.generate.client_assignors import DrawnAssignors
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
+from rebalance_sim.scenarios.generate.variety import vary
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.targets import FaultTargets
@@ -97,6 +99,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         classic = ClassicSetup(draw.features, draw.streams)
         config = classic.config(config)
         clients = classic.clients(clients, config)
+    clients = vary(draw.features, draw.streams, clients)
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)
@@ -349,8 +352,13 @@ def _quiet_period_ms(
     load before it."""
     heartbeat_ms = config.group_consumer_heartbeat_interval_ms
     assignment_ms = config.group_consumer_assignment_interval_ms
+    request_ms = max(client.request_timeout_ms for client in clients)
+    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
     for fault in faults:
-        if isinstance(fault, GroupConfigChange):
+        if isinstance(fault, ClientRedeploy):
+            request_ms = max(request_ms, fault.request_timeout_ms or 0)
+            rebalance_ms = max(rebalance_ms, fault.max_poll_interval_ms or 0)
+        elif isinstance(fault, GroupConfigChange):
             heartbeat_ms = max(heartbeat_ms, fault.consumer_heartbeat_interval_ms or 0)
             assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
         elif isinstance(fault, BrokerConfigChange):
@@ -358,10 +366,9 @@ def _quiet_period_ms(
     slack_ms = (
         _QUIET_PERIOD_INTERVALS * heartbeat_ms
         + assignment_ms
-        + max(client.request_timeout_ms for client in clients)
+        + request_ms
         + SLACK_BATCHES * max(map(longest_batch_ms, clients))
     )
-    rebalance_ms = max(client.max_poll_interval_ms for client in clients)
     computing_ms = 0
     if any(client.client_assignors is not None for client in clients):
         computing_ms = slack_ms + rebalance_ms + _WARM_UP_MS

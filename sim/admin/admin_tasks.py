@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from rebalance_sim.protocol.wire.classic_messages import LeaveGroupResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.client.client_connections import ClientConnections
 from rebalance_sim.sim.clock import Call
@@ -150,6 +151,9 @@ def _first_error(response: Any) -> ErrorCode:
     code: ErrorCode = getattr(response, "error_code", ErrorCode.NONE)
     if code is not ErrorCode.NONE:
         return code
-    errors = [error for _, error in sorted(getattr(response, "errors", {}).items()) if error]
+    if isinstance(response, LeaveGroupResponse):
+        errors = [row.error_code for row in response.members if row.error_code]
+    else:
+        errors = [error for _, error in sorted(getattr(response, "errors", {}).items()) if error]
     passing = [error for error in errors if error in _RETRIABLE]
     return next(iter(passing or errors), ErrorCode.NONE)

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 from rebalance_sim.protocol.clients import (
     Close,
+    CommitOffsets,
+    EnforceRebalance,
     Event,
     Poll,
     PollingResumed,
@@ -54,6 +56,8 @@ class Application:
         self._poll_at_ms: int | None = None
         self._to_do: deque[Event] = deque()
         self._is_going_on = False
+        self._commit_count = 0
+        self._is_committing = False
         self.is_blocked = False
         self.is_exiting = False
         self.intake = data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
@@ -63,6 +67,8 @@ class Application:
         self._away_until_ms = 0
         if self.intake is not None:
             self.intake.on_leaders_changed = self.plan_long_batch
+        if process.spec.manual_commit_interval_ms is not None:
+            self._plan_commit(process.spec.manual_commit_interval_ms)
 
     # --- what is reported to it -------------------------------------------------------------------
 
@@ -100,7 +106,7 @@ class Application:
         conditions = self._conditions
         if not self._process.is_alive or conditions.is_paused:
             return
-        is_away = conditions.is_stalled or self._is_in_long_batch
+        is_away = conditions.is_stalled or self._is_in_long_batch or self._is_committing
         if not is_away and not self._member.is_polling:
             self._process.take(PollingResumed())
         self._go_on()
@@ -161,6 +167,38 @@ class Application:
         """Count what an application that keeps up was handed since this was last asked."""
         return self._data_plane.deliver_all(self._member)
 
+    # --- commits of its own -----------------------------------------------------------------------
+
+    def _plan_commit(self, interval_ms: int) -> None:
+        at_ms = self._clock.now_ms + interval_ms
+        self._clock.call_at(at_ms, self._process.tie_break(), self._on_commit_due, interval_ms)
+
+    def _on_commit_due(self, call: Call) -> None:
+        if self._process.defers(self._on_commit_due, call) or self.is_exiting:
+            return
+        self._plan_commit(call.argument)
+        if not any(isinstance(event, CommitOffsets) for event in self._to_do):
+            spec = self._process.spec
+            self._commit_count += 1
+            self.call(
+                CommitOffsets(
+                    commit_id=self._commit_count,
+                    is_sync=spec.commits_synchronously,
+                    timeout_ms=spec.request_timeout_ms if spec.commits_synchronously else None,
+                )
+            )
+
+    def on_commit_returned(self) -> None:
+        """``commitSync`` has returned, or the callback of ``commitAsync`` has run."""
+        if self._is_committing:
+            self._is_committing = self.is_blocked = False
+            now_ms = self._clock.now_ms
+            self._clock.call_at(now_ms, self._process.tie_break(), self._on_commit_over)
+
+    def _on_commit_over(self, call: Call) -> None:
+        if not self._process.defers(self._on_commit_over, call):
+            self.look_at_conditions()
+
     # --- calls ------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
@@ -190,14 +228,21 @@ class Application:
         return True
 
     def _act(self, event: Event) -> None:
-        """One call of the application; all but ``subscribe`` block it."""
-        self._process.forget_pattern()
+        """One call of the application; ``unsubscribe``, ``close`` and ``commitSync`` block it."""
+        process = self._process
         if isinstance(event, Subscribe):
-            self._process.request_metadata()
-        else:
+            event = process.subscription(event)
+            process.request_metadata()
+        elif isinstance(event, CommitOffsets):
+            self.return_records()
+            if event.is_sync:
+                self.is_blocked = self._is_committing = True
+                process.take(PollingStopped())
+        elif not isinstance(event, EnforceRebalance):
+            process.forget_pattern()
             self.return_records()
             self.is_blocked = True
-        self._process.take(event)
+        process.take(event)
 
     # --- batches ----------------------------------------------------------------------------------
 

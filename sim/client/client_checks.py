@@ -5,6 +5,7 @@ from __future__ import annotations
 from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.re2_engine import compile_re2
 
 COOPERATIVE = "cooperative-sticky"
 
@@ -36,6 +37,15 @@ def check_assignors(assignors: tuple[str, ...], kind: str) -> None:
     _check_library(assignors, KINDS[kind])
 
 
+def takes_assignors(kind: str, assignors: tuple[str, ...]) -> bool:
+    """Whether a client library takes this list."""
+    try:
+        check_assignors(assignors, kind)
+    except ValueError:
+        return False
+    return True
+
+
 def _check_library(assignors: tuple[str, ...], kind: ClientKind) -> None:
     """A library may lack an assignor, or refuse eager and cooperative ones in one list."""
     for assignor in assignors:
@@ -48,3 +58,13 @@ def _check_library(assignors: tuple[str, ...], kind: ClientKind) -> None:
             f"assignors: {kind.name} takes either eager or cooperative ones, not "
             f"{', '.join(assignors)}; its own default is {', '.join(kind.default_assignors)}"
         )
+
+
+def check_regex(regex: str | None) -> None:
+    """Raises ValueError for a pattern that RE2 does not take; None passes."""
+    if regex is None:
+        return
+    try:
+        compile_re2(regex)
+    except ValueError as error:
+        raise ValueError(f"topic_regex {regex!r} is not a regular expression: {error}") from None

@@ -20,6 +20,7 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     Close,
     CloseConnection,
+    CommitReturned,
     ComputeAssignment,
     ConnectCoordinator,
     CoordinatorConnected,
@@ -144,14 +145,10 @@ class ClientProcess:
         regex = None if topics else self.spec.topic_regex
         if self._assignors is not None:
             self._assignors.start()
-        if topics or regex is None:
-            if topics:
-                self.take(Subscribe(topic_names=frozenset(topics)))
-        elif self._topic_watch is not None:
-            self._matches = compile_re2(regex)
-            self.take(Subscribe(matches_locally=True))
-        else:
-            self.take(Subscribe(topic_regex=regex))
+        if topics:
+            self.take(Subscribe(topic_names=frozenset(topics)))
+        elif regex is not None:
+            self.take(self.subscription(Subscribe(topic_regex=regex)))
         self.take(PollingResumed())
         self._ask(MetadataRequest())
         if self._topic_watch is not None:
@@ -304,6 +301,16 @@ class ClientProcess:
         """The application has subscribed to something else."""
         self._matches = None
 
+    def subscription(self, event: Subscribe) -> Subscribe:
+        """What the member is to be told of a call of ``subscribe``: of a pattern that no broker
+        matches, only that there is one."""
+        self._matches = None
+        regex = event.topic_regex
+        if regex is None or self._topic_watch is None:
+            return event
+        self._matches = compile_re2(regex)
+        return Subscribe(matches_locally=True)
+
     def _on_own_answer(self, correlation_id: int, response: Any) -> None:
         request = self._own_requests.pop(correlation_id)
         if isinstance(response, MetadataResponse):
@@ -400,6 +407,9 @@ class ClientProcess:
         if effect.call is BlockingCall.CLOSE:
             self._supervisor.on_process_end(self)
 
+    def _on_commit_returned(self, effect: CommitReturned) -> None:
+        self.application.on_commit_returned()
+
 
 def _new_member_id(stream: Random, name: str, incarnation: int) -> str:
     """A member id that a client makes up: random in front, so that ids sort anyhow."""
@@ -419,4 +429,5 @@ _EFFECTS: dict[type, Callable[[ClientProcess, Any], None]] = {
     RunCallback: ClientProcess._run_callback,
     RaiseError: ClientProcess._on_error_raised,
     CallReturned: ClientProcess._on_returned,
+    CommitReturned: ClientProcess._on_commit_returned,
 }

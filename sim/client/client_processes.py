@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from rebalance_sim.protocol.clients import Close, MembershipOperation, Subscribe, Unsubscribe
-from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
+from rebalance_sim.protocol.clients import (
+    Close,
+    EnforceRebalance,
+    MembershipOperation,
+    Subscribe,
+    Unsubscribe,
+)
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, KINDS
+from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
+from rebalance_sim.sim.client.client_checks import default_assignors, takes_assignors
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_process import ClientProcess
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.streams import delay_sampler
+
+
+def redeployed(spec: ClientSpec, changes: Mapping[str, Any]) -> ClientSpec:
+    """The same application with other settings, as far as they fit: without assignors that its
+    library does not have, and with a heartbeat that fits into the timeouts."""
+    rest = dict(changes)
+    kind, assignors = rest.pop("kind", spec.kind), rest.pop("assignors", spec.assignors)
+    if not takes_assignors(kind, assignors):
+        assignors = spec.assignors if takes_assignors(kind, spec.assignors) else None
+    spec = _migrated(spec, kind, default_assignors(kind) if assignors is None else assignors)
+    if spec.client_assignors is not None or KINDS[kind].is_classic:
+        rest.pop("server_assignor", None)
+    session_ms = rest.get("session_timeout_ms", spec.session_timeout_ms)
+    heartbeat_ms = rest.get("heartbeat_interval_ms", spec.heartbeat_interval_ms)
+    max_poll_ms = rest.get("max_poll_interval_ms", spec.max_poll_interval_ms)
+    rest["heartbeat_interval_ms"] = min(heartbeat_ms, max(1, min(session_ms, max_poll_ms) // 3))
+    return replace(spec, **rest)
 
 
 def _migrated(spec: ClientSpec, kind: str, assignors: tuple[str, ...]) -> ClientSpec:
@@ -101,14 +126,49 @@ class ClientProcesses:
         process.call(Close(timeout_ms=timeout_ms, operation=operation))
         return True
 
-    def subscribe(self, name: str, topics: tuple[str, ...]) -> bool:
+    def subscribe(self, name: str, topics: tuple[str, ...], topic_regex: str | None = None) -> bool:
         """Let the application change its subscription, now and in processes to come."""
         self._topics[name] = topics
+        if topic_regex is not None:
+            self._specs[name] = replace(self._specs[name], topics=(), topic_regex=topic_regex)
         process = self.live(name)
         if process is None:
             return False
-        process.call(Subscribe(topic_names=frozenset(topics)) if topics else Unsubscribe())
+        if topic_regex is not None:
+            process.call(Subscribe(topic_regex=topic_regex))
+        else:
+            process.call(Subscribe(topic_names=frozenset(topics)) if topics else Unsubscribe())
         return True
+
+    def enforce_rebalance(self, name: str) -> bool:
+        """Let the application ask for a rebalance, if its library lets it."""
+        process = self.live(name)
+        if process is None or process.spec.kind != CLASSIC:
+            return False
+        process.call(EnforceRebalance())
+        return True
+
+    def change(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Let the client's processes to come have other settings (fields of ``ClientSpec``)."""
+        rest = dict(changes)
+        topics = rest.pop("topics", None)
+        if topics is not None:
+            self._topics[name] = topics
+        self._specs[name] = redeployed(self._specs[name], rest)
+
+    def identities(self, names: Iterable[str], group_id: str) -> tuple[MemberIdentity, ...]:
+        """As what an administrator knows the members of a group that these clients are: static ones
+        by instance id, whether they run or not, others by their member id."""
+        found: dict[MemberIdentity, None] = {}
+        for name in sorted(names):
+            process = self.processes.get(name)
+            if process is None or process.member.config.group_id != group_id:
+                continue
+            if process.spec.instance_id is not None:
+                found[MemberIdentity("", process.spec.instance_id)] = None
+            elif process.member.member_id:
+                found[MemberIdentity(process.member.member_id)] = None
+        return tuple(found)
 
     def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
         """Let the client's processes to come be of another kind."""

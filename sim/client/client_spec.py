@@ -6,10 +6,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rebalance_sim.protocol.clients.kinds import JAVA, KINDS
-from rebalance_sim.re2_engine import compile_re2
 from rebalance_sim.sim.checks import at_least, not_empty
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
-from rebalance_sim.sim.client.client_checks import DEFAULT_ASSIGNORS, check_assignors, check_kind
+from rebalance_sim.sim.client.client_checks import (
+    DEFAULT_ASSIGNORS,
+    check_assignors,
+    check_kind,
+    check_regex,
+)
 from rebalance_sim.sim.delays import DelaySpec
 
 
@@ -36,6 +40,9 @@ class ClientSpec:
     ``uses_topic_ids``: whether offset requests name topics by id (the Java client of 4.3) or by
     name (others, and all towards a broker of 4.1); None: in neither way, so that what is gone is
     unknown, whatever has its name.
+
+    ``manual_commit_interval_ms``: how often the application itself commits what it was handed, with
+    ``commitSync`` if it ``commits_synchronously``, else with ``commitAsync``; None: never.
 
     For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
     application processes ``processing_records_per_second`` (None: whatever comes).
@@ -65,6 +72,8 @@ class ClientSpec:
     max_poll_interval_ms: int = 300_000
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
+    manual_commit_interval_ms: int | None = None
+    commits_synchronously: bool = False
     request_timeout_ms: int = 30_000
     close_timeout_ms: int = 30_000
     restart_after_fatal_ms: int | None = 10_000
@@ -95,11 +104,13 @@ class ClientSpec:
             raise ValueError("topic_regex and topics exclude each other")
         if self.client_assignors is not None:
             self._check_client_assignors()
-        _check_regex(self.topic_regex)
+        check_regex(self.topic_regex)
         if self.group_id == "":
             raise ValueError("group_id must not be empty; leave it out for the group of the world")
         if self.restart_after_fatal_ms is not None:
             at_least(self, 1, "restart_after_fatal_ms")
+        if self.manual_commit_interval_ms is not None:
+            at_least(self, 1, "manual_commit_interval_ms")
         if self.processing_records_per_second is not None:
             at_least(self, 1, "processing_records_per_second")
         if self.instance_id == "":
@@ -125,12 +136,3 @@ class ClientSpec:
             raise ValueError("server_assignor and client_assignors exclude each other")
         if self.kind != JAVA:
             raise ValueError(f"client_assignors: a client of kind {self.kind!r} has none")
-
-
-def _check_regex(regex: str | None) -> None:
-    if regex is None:
-        return
-    try:
-        compile_re2(regex)
-    except ValueError as error:
-        raise ValueError(f"topic_regex {regex!r} is not a regular expression: {error}") from None

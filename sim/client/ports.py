@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from rebalance_sim.invariants.step import ClientView
-from rebalance_sim.protocol.clients import Event, GroupMember
+from rebalance_sim.protocol.clients import Event, GroupMember, Subscribe
 from rebalance_sim.sim.client.client_spec import ClientSpec
 
 
@@ -50,6 +50,9 @@ class Process(Protocol):
 
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
         """Whether a call is kept for later, or the process is gone."""
+
+    def subscription(self, event: Subscribe) -> Subscribe:
+        """What the member is to be told of a call of ``subscribe``."""
 
     def forget_pattern(self) -> None:
         """The application has subscribed to something else."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_sim.protocol.clients import MembershipOperation
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
+from rebalance_sim.protocol.wire.classic_messages import MemberIdentity
 
 if TYPE_CHECKING:
     from rebalance_sim.sim.broker.broker import Broker
@@ -48,8 +49,17 @@ class Clients(Protocol):
     def close(self, name: str, down_ms: int | None, operation: MembershipOperation) -> bool:
         """The same by ``close``."""
 
-    def subscribe(self, name: str, topics: tuple[str, ...]) -> bool:
+    def subscribe(self, name: str, topics: tuple[str, ...], topic_regex: str | None = None) -> bool:
         """Let the application change its subscription. False: there is no process now."""
+
+    def enforce_rebalance(self, name: str) -> bool:
+        """Let the application ask for a rebalance. False: it cannot."""
+
+    def change(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Let the processes to come have other settings (fields of ``ClientSpec``)."""
+
+    def identities(self, names: Iterable[str], group_id: str) -> tuple[MemberIdentity, ...]:
+        """As what an administrator knows the members that these clients are."""
 
     def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
         """Let the processes to come be of another kind."""
@@ -213,6 +223,10 @@ class DrawRule(Protocol):
     @property
     def forever_probability(self) -> float:
         """That a process never comes back."""
+
+    @property
+    def graceful_probability(self) -> float:
+        """That a process which is deployed anew closes its consumer before."""
 
     @property
     def to_kinds(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from rebalance_sim.sim.client.client_checks import (
     DEFAULT_ASSIGNORS,
     check_assignors,
     check_kind,
+    takes_assignors,
 )
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
@@ -61,6 +62,8 @@ class RollingMigration(RollingRestart):
             )
 
         kind = draw.pick(rule.to_kinds)
+        if not takes_assignors(kind, common):
+            kind = CLASSIC
         if kind != CLASSIC or not draw.chance(_COOPERATION_SHARE):
             yield roll(at_ms, kind, common)
             return

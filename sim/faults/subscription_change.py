@@ -6,21 +6,49 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
+from rebalance_sim.sim.client.client_checks import check_regex
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
+_NOWHERE = "nowhere.*"
+"""A pattern that matches nothing."""
+
+_NOTHING_SHARE = 0.25
+_PATTERN_SHARE = 0.15
+_AGAIN_SHARE = 0.3
+_SOON_MS = (1, 1_500)
+
+
+def _drawn_subscription(draw: Draw, names: list[str]) -> tuple[tuple[str, ...], str | None]:
+    """Topics, or a pattern, or neither."""
+    share = draw.between((0, 99)) / 100
+    if share < _NOTHING_SHARE:
+        return (), None
+    topics = draw.some(names, 0.5)
+    if share < _NOTHING_SHARE + _PATTERN_SHARE:
+        return (), draw.pick((".*", "|".join(topics), f"{topics[0][:2]}.*", _NOWHERE))
+    return tuple(topics), None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionChange(Fault):
-    """The application calls ``subscribe`` with these topics; no topics means ``unsubscribe``."""
+    """The application calls ``subscribe`` with these topics, or with ``topic_regex``; neither means
+    ``unsubscribe``."""
 
     client: str
     topics: tuple[str, ...] = ()
+    topic_regex: str | None = None
+
+    def __post_init__(self) -> None:
+        Fault.__post_init__(self)
+        if self.topics and self.topic_regex is not None:
+            raise ValueError("topic_regex and topics exclude each other")
+        check_regex(self.topic_regex)
 
     def begin(self, world: FaultWorld) -> End | bool:
-        return world.client_processes.subscribe(self.client, self.topics)
+        return world.client_processes.subscribe(self.client, self.topics, self.topic_regex)
 
     @classmethod
     def drawn(
@@ -29,8 +57,14 @@ class SubscriptionChange(Fault):
         client = targets.client(draw)
         names = [topic.name for topic in targets.topics]
         back = client.topics or tuple(names)
-        topics = () if draw.chance(0.3) else tuple(draw.some(names, 0.5))
-        yield cls(at_ms=at_ms, client=client.name, topics=topics)
+        topics, regex = _drawn_subscription(draw, names)
+        yield cls(at_ms=at_ms, client=client.name, topics=topics, topic_regex=regex)
+        if draw.chance(_AGAIN_SHARE):
+            # Before the first change has come to anything.
+            soon_ms = targets.within(at_ms + draw.between(_SOON_MS))
+            others, other_regex = _drawn_subscription(draw, names)
+            yield cls(at_ms=soon_ms, client=client.name, topics=others, topic_regex=other_regex)
+            topics, regex = others, other_regex
         back_ms = at_ms + draw.between(rule.duration_ms)
         stays = draw.chance(rule.forever_probability)
         # An application that subscribes to nothing for good would be a client that has gone.

@@ -30,7 +30,7 @@ class TopicCreate(Fault):
         yield cls(at_ms=at_ms, topic=name, partition_count=draw.between((1, 4)))
         reader = targets.client(draw)
         yield SubscriptionChange(
-            at_ms=max(0, at_ms - draw.between((0, 500))),
+            at_ms=max(0, at_ms - draw.between((0, draw.pick((500, 500, 20_000))))),
             client=reader.name,
-            topics=(*reader.topics, name),
+            topics=(*reader.topics, name) if draw.chance(0.7) else (name,),
         )

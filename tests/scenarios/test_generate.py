@@ -29,6 +29,7 @@ from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 
 SEEDS = range(200)
@@ -113,12 +114,16 @@ def test_chaos_has_more_faults_than_faulty_and_faulty_more_than_calm() -> None:
 def test_calm_scenarios_hold_planned_changes_only() -> None:
     kinds = {kind_of(type(f)) for seed in SEEDS for f in generate("calm", seed).world.faults}
     planned = {"client_close", "client_bounce", "subscription_change", "topic_grow", "topic_create"}
-    assert kinds == planned
+    assert kinds == planned | {"client_redeploy"}
+    found = [f for seed in SEEDS for f in generate("calm", seed).world.faults]
+    assert all(f.graceful for f in found if isinstance(f, ClientRedeploy))
 
 
-def test_librdkafka_clients_change_nothing_but_kinds_and_are_in_no_profile_by_default() -> None:
+def test_librdkafka_clients_change_nothing_but_kinds() -> None:
     profile = load_profile("faulty")
-    mixed = replace(profile, features=replace(profile.features, librdkafka_clients=1.0))
+    features = replace(profile.features, librdkafka_clients=0.0, topic_ids_in_offsets=0.0)
+    profile = replace(profile, features=features)
+    mixed = replace(profile, features=replace(features, librdkafka_clients=1.0))
     kinds: Counter[str] = Counter()
     for seed in SEEDS:
         old, new = generate_from(profile, seed), generate_from(mixed, seed)
@@ -143,11 +148,25 @@ def test_batches_leave_all_else_as_it_was() -> None:
     assert {-1, 0} < lingers
 
 
+_BRING_OTHERS = (
+    "group_delete",
+    "members_remove",
+    "offsets_alter",
+    "offsets_delete",
+    "offsets_list",
+)
+"""Kinds that are drawn together with faults of other kinds."""
+
+
 @pytest.mark.parametrize("dropped", [0, 3, 10])
 def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) -> None:
     # Clients that leave for good are told apart across rules, so those rules stay.
     profile = load_profile("faulty")
-    rules = tuple(replace(rule, forever_probability=0.0) for rule in profile.faults)
+    rules = tuple(
+        replace(rule, forever_probability=0.0)
+        for rule in profile.faults
+        if rule.kind not in _BRING_OTHERS
+    )
     profile = replace(profile, faults=rules, coincidences=())
     kind = rules[dropped].kind
     without = replace(profile, faults=tuple(rule for rule in rules if rule.kind != kind))
@@ -159,7 +178,9 @@ def test_dropping_one_rule_leaves_all_other_faults_as_they_were(dropped: int) ->
 
 def test_further_groups_leave_the_clients_of_the_first_as_they_were() -> None:
     profile = load_profile("faulty")
-    features = replace(profile.features, several_groups=1.0, full_group=0.0)
+    # What a slow client processes is a share of all that is produced, among all clients.
+    quick = replace(profile.features, data_plane=0.0, high_rate=0.0, slow_processing=0.0)
+    features = replace(quick, several_groups=1.0, full_group=0.0)
     profile = replace(profile, features=replace(features, several_groups=0.0))
     several = replace(profile, features=features)
     for seed in SEEDS:

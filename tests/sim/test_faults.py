@@ -8,6 +8,7 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.sim.faults.append_failure import AppendFailure
 from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
@@ -20,18 +21,21 @@ from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.client_pause import ClientPause
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.group_delete import GroupDelete
 from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.metadata_lag import MetadataLag
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.offsets_list import OffsetsList
 from rebalance_sim.sim.faults.poll_stall import PollStall
+from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
@@ -76,6 +80,9 @@ EXAMPLES: dict[type, Fault] = {
         OffsetsDelete(at_ms=20_000, topic="orders"),
         OffsetsAlter(at_ms=20_000, topic="orders", partitions=(0, 1), offset=5),
         OffsetsList(at_ms=20_000),
+        ClientRedeploy(at_ms=20_000, client="a", down_ms=1_000, instance_id="seat"),
+        MembersRemove(at_ms=20_000),
+        RebalanceEnforce(at_ms=20_000, client="a"),
         BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
     )
 }
@@ -88,7 +95,8 @@ def test_there_is_an_example_of_every_kind() -> None:
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_a_fault_takes_effect_and_the_group_recovers(kind: type) -> None:
     fault = EXAMPLES[kind]
-    watched = Watched(spec(client("a"), client("b"), faults=(fault,)))
+    library = CLASSIC if kind is RebalanceEnforce else JAVA  # Only that one can be asked.
+    watched = Watched(spec(client("a", kind=library), client("b", kind=library), faults=(fault,)))
     result = watched.run()
     assert result.coverage[f"fault.{fault.kind}"] == 1
     said = [step["detail"] for step in watched.steps(StepKind.FAULT)]

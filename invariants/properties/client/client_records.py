@@ -24,6 +24,7 @@ from rebalance_sim.invariants.step import IntakeView, Step, shard_of
 from rebalance_sim.protocol.clients import (
     Call,
     CallbackKind,
+    Close,
     CommitAnswered,
     CommitOffsets,
     Disconnected,
@@ -204,24 +205,29 @@ class RevocationCommitted(_WithCommits):
     violated_by = ("KAFKA-16460",)
     client_kinds = (JAVA,)
     interest = Interest(
-        events=(CommitAnswered, PositionsKnown, RecordsReturned), effects=(SendCommit, RunCallback)
+        events=(CommitAnswered, PositionsKnown, RecordsReturned, Close),
+        effects=(SendCommit, RunCallback),
     )
     needs_data_plane = True
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
+        self._close_until_ms: dict[str, int] = {}
         self._late: dict[str, set[TopicPartition]] = {}
         """Client -> partitions of which it handed records out while they were to be revoked."""
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A new process has handed nothing out."""
         self._late.pop(entry.name, None)
+        self._close_until_ms.pop(entry.name, None)
         return super().on_client_started(step, entry)
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, where a partition starts, or what is handed out too late."""
         if type(step.event) is CommitAnswered:
             self._of(entry).answer(step.event)
+        elif type(step.event) is Close:
+            self._close_until_ms[entry.name] = step.at_ms + step.event.timeout_ms
         elif type(step.event) is PositionsKnown:
             late = self._late.get(entry.name, set())
             for partition in step.event.positions:
@@ -252,6 +258,8 @@ class RevocationCommitted(_WithCommits):
             return None
         if member.blocked_in is Call.UNSUBSCRIBE:
             return None  # It commits nothing (client §6.2).
+        if step.at_ms >= self._close_until_ms.get(entry.name, step.at_ms + 1):
+            return None  # There was no time left for the commit of close (client §6.2).
         intake = _intake_of(step)
         for partition in sorted(effect.partitions):
             committed = self._of(entry).acknowledged(partition)

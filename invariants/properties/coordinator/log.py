@@ -83,7 +83,7 @@ class BatchOrder(Property):
         kinds = "|".join(
             (
                 "C?(?:ESF578)?5?R?3?(?:7*6)?8?",  # a heartbeat, a target computed by itself
-                "ESFR?3",  # the end of a member
+                "(?:ESF)+R*3",  # the end of a member, or of several that leave in one request
                 "r+3?",  # patterns resolved
                 "o*(?:TPG|C)?",  # offsets given up, and then the group
             )

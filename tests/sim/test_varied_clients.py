@@ -1,0 +1,179 @@
+"""Clients that change: deployed anew, removed, subscribed otherwise; commits of their own; chosen
+requests that get lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worlds import Watched, client, spec
+
+from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.sim.client.client_processes import redeployed
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.connection_loss import ConnectionLoss, RequestKind
+from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.members_remove import MembersRemove
+from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
+from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.spec import TopicSpec
+
+_LISTS = {"assignors": ("range", "roundrobin")}
+
+
+def story(*faults: Fault, kind: str = JAVA, **settings: Any) -> Watched:
+    """Two clients, who share six partitions."""
+    of_client = {"kind": kind, **_LISTS, "metadata_max_age_ms": 1_000, **settings}
+    return Watched(spec(client("a", **of_client), client("b", **of_client), faults=faults))
+
+
+def test_a_client_comes_back_with_other_settings_and_keeps_them() -> None:
+    deployment = ClientRedeploy(
+        at_ms=20_000, client="a", down_ms=1_000, instance_id="seat", max_poll_interval_ms=9_000
+    )
+    watched = story(deployment, ClientCrash(at_ms=35_000, client="a", down_ms=1_000))
+    watched.run()
+    process = watched.world.clients()["a"]
+    assert process.incarnation >= 3  # Some find their seat taken, until the session is over.
+    assert process.member.config.group_instance_id == "seat"
+    assert process.member.config.max_poll_interval_ms == 9_000
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+@pytest.mark.parametrize("to_kind", EVERY_KIND)
+def test_a_client_comes_back_with_any_library(to_kind: str) -> None:
+    deployment = ClientRedeploy(at_ms=20_000, client="a", down_ms=1_000, to_kind=to_kind)
+    watched = story(deployment)
+    watched.run()
+    assert watched.world.clients()["a"].member.kind == to_kind
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+def test_what_a_library_does_not_know_is_left_out() -> None:
+    before = client("a", kind=CLASSIC, assignors=("sticky",), session_timeout_ms=45_000)
+    changes = {
+        "kind": "librdkafka-classic",
+        "server_assignor": "range",
+        "session_timeout_ms": 6_000,
+        "heartbeat_interval_ms": 9_000,
+    }
+    after = redeployed(before, changes)
+    assert after.server_assignor is None
+    assert after.assignors == ("range", "roundrobin")
+    assert after.heartbeat_interval_ms == 2_000
+
+
+@pytest.mark.parametrize("kind", [JAVA, CLASSIC])
+@pytest.mark.parametrize("instance_id", [None, "seat"])
+def test_an_administrator_removes_a_member_which_joins_again(
+    kind: str, instance_id: str | None
+) -> None:
+    watched = Watched(
+        spec(
+            client("a", kind=kind, instance_id=instance_id),
+            client("b", kind=kind),
+            faults=(MembersRemove(at_ms=20_000, clients=("a",)),),
+        )
+    )
+    watched.run()
+    (returned,) = watched.steps(StepKind.ADMIN_RETURNED)
+    assert "NONE" in returned["detail"]
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+def test_a_static_member_that_is_down_can_be_removed() -> None:
+    planned = (
+        ClientCrash(at_ms=20_000, client="a"),
+        MembersRemove(at_ms=22_000, clients=("a",)),
+    )
+    seats = {"a": "seat-a", "b": "seat-b"}
+    watched = Watched(
+        spec(*(client(name, instance_id=seat) for name, seat in seats.items()), faults=planned)
+    )
+    watched.advance_to(30_000)
+    assert watched.fetchable("b") == set(range(6))
+
+
+def test_a_client_asks_for_a_rebalance() -> None:
+    watched = story(RebalanceEnforce(at_ms=20_000, client="a"), kind=CLASSIC)
+    watched.advance_to(19_999)
+    before = watched.world.clients()["a"].member.member_epoch
+    watched.advance_to(30_000)
+    assert watched.world.clients()["a"].member.member_epoch == before + 1
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("is_sync", [True, False])
+def test_an_application_commits_by_itself(kind: str, is_sync: bool) -> None:
+    watched = Watched(
+        spec(
+            client(
+                "a",
+                kind=kind,
+                **_LISTS,
+                manual_commit_interval_ms=1_000,
+                commits_synchronously=is_sync,
+            ),
+            topics=(TopicSpec(name="orders", partition_count=2, records_per_second=10),),
+            data_plane=True,
+        )
+    )
+    watched.run()
+    shard = watched.world.acting_shard()
+    assert shard is not None
+    stored = shard.coordinator.offsets.of_group("group")
+    assert {number for _, number in stored} == {0, 1}
+    assert all(value.offset > 500 for value in stored.values())
+    assert watched.world.clients()["a"].member.is_polling
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_application_subscribes_to_a_pattern(kind: str) -> None:
+    topics = (
+        TopicSpec(name="orders", partition_count=2),
+        TopicSpec(name="others", partition_count=2),
+    )
+    change = SubscriptionChange(at_ms=20_000, client="a", topic_regex="^.*s$")
+    watched = Watched(
+        spec(
+            client("a", kind=kind, **_LISTS, metadata_max_age_ms=1_000),
+            faults=(change,),
+            topics=topics,
+        )
+    )
+    watched.run()
+    owned = {p.topic_id for p in watched.world.clients()["a"].member.fetchable}
+    assert owned == {"orders:1", "others:1"}
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE_REQUEST, Moment.BEFORE_RESPONSE])
+@pytest.mark.parametrize("request_kind", RequestKind)
+def test_a_connection_breaks_at_a_chosen_request(moment: Moment, request_kind: RequestKind) -> None:
+    planned = (
+        ConnectionLoss(at_ms=500, client="a", moment=moment, request=request_kind),
+        RebalanceEnforce(at_ms=20_000, client="a"),
+    )
+    watched = story(*planned, kind=CLASSIC, enable_auto_commit=True)
+    watched.run()
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+def test_a_loss_that_waits_for_a_request_leaves_others_alone() -> None:
+    loss = ConnectionLoss(
+        at_ms=20_000, client="a", moment=Moment.BEFORE_RESPONSE, request=RequestKind.LEAVE
+    )
+    watched = story(loss)
+    watched.advance_to(50_000)
+    assert watched.world.network.link("a").cut is Moment.BEFORE_RESPONSE
+    with pytest.raises(ValueError, match="request needs a moment"):
+        ConnectionLoss(at_ms=1, client="a", request=RequestKind.JOIN)
+
+
+def test_settings_differ_where_a_scenario_has_that() -> None:
+    drawn = [generate("whole", seed).world.clients for seed in range(40)]
+    varied = [team for team in drawn if len({c.max_poll_interval_ms for c in team}) > 1]
+    assert 5 < len(varied) < 35
