@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 from rebalance_sim import __version__
 from rebalance_sim.cli.compare import compare
 from rebalance_sim.cli.conformance import conformance
+from rebalance_sim.cli.defects import defects
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from rebalance_sim.cli.generate import generate
@@ -52,7 +53,7 @@ def _options(
     pass
 
 
-for command in (run, sweep, compare, shrink, replay, conformance, generate, profiles):
+for command in (*(run, sweep, compare, shrink, replay, conformance, generate, profiles, defects),):
     app.command()(command)
 
 

@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from rebalance_sim.spark.batch import run_batch
 from rebalance_sim.spark.errors import SweepError
@@ -16,6 +18,8 @@ from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.supervised import die_with_parent
 
 POLL_S = 0.25
+
+_Result = TypeVar("_Result")
 
 
 def run_on_pool(
@@ -31,6 +35,28 @@ def run_on_pool(
     ``report_progress`` is called a few times a second. On KeyboardInterrupt the batches in progress
     are dropped, the finished ones stay.
     """
+    run_calls(
+        [partial(run_batch, index, plan=plan, out=out) for index in batches],
+        processes=processes,
+        on_result=lambda index: None,
+        report_progress=report_progress,
+    )
+
+
+def run_calls(
+    calls: Sequence[Callable[[], _Result]],
+    *,
+    processes: int | None,
+    on_result: Callable[[_Result], None],
+    report_progress: Callable[[], None],
+) -> None:
+    """Make the calls on ``processes`` (default: one per core) and return when all are done.
+
+    ``on_result`` gets what each returns, in the order in which they end; ``report_progress`` is
+    called a few times a second. On KeyboardInterrupt the calls in progress are dropped.
+    """
+    if not calls:
+        return
     others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(
         processes or len(os.sched_getaffinity(0)),
@@ -39,12 +65,11 @@ def run_on_pool(
         initargs=(os.getpid(),),
     )
     try:
-        futures = [pool.submit(run_batch, index, plan=plan, out=out) for index in batches]
-        pending = set(futures)
+        pending = {pool.submit(call) for call in calls}
         while pending:
             done, pending = wait(pending, timeout=POLL_S, return_when=FIRST_EXCEPTION)
             for future in done:
-                future.result()
+                on_result(future.result())
             report_progress()
     except BrokenProcessPool as problem:
         raise SweepError(

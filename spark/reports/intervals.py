@@ -57,3 +57,31 @@ def _rank(count: int, tail: float) -> int:
         ways = ways * (count - rank) // (rank + 1)
         rank += 1
     return rank
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of trials with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def share_of(count: int, total: int, *, confidence: float = 0.95) -> Share:
+    """The share of ``count`` in ``total`` trials, with Wilson's interval.
+
+    Source: Wilson, "Probable Inference, the Law of Succession, and Statistical Inference" (1927).
+    Raises ValueError unless 0 <= count <= total and total > 0.
+    """
+    if not 0 <= count <= total or total == 0:
+        raise ValueError(f"a share needs 0 <= count <= total and a trial, got {count} of {total}")
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share, weight = count / total, z * z / total
+    middle = (share + weight / 2) / (1 + weight)
+    reach = z * math.sqrt(share * (1 - share) / total + weight / total / 4) / (1 + weight)
+    return Share(
+        value=share,
+        low=0.0 if count == 0 else middle - reach,
+        high=1.0 if count == total else middle + reach,
+    )

@@ -1,0 +1,384 @@
+"""How much of random wrongness do sweeps notice? Mutants of ``protocol/``, each run with seeds.
+
+    python benchmarks/mutation.py --count 300 --seed 1 --jobs 2 --out results/mutants.jsonl
+
+Each mutant changes one expression or drops one statement of a function. The seeds of the plan run
+with it until one ends in violation, stuck, error or budget that the same seed does not without it.
+``known`` never counts, but is counted.
+
+  detected    such a seed was found
+  explained   none, but mutation_explained.toml says why this one changes nothing that matters
+  unnoticed   none, though the digest of some run differs: it was reached, and no property noticed
+  unreached   every digest is as before: no run got there (or the mutation changes nothing)
+
+Runs that do not reach the changed statement without the mutation are the same with it, and are
+skipped. The same command goes on where it was interrupted. The last line is
+``detected D, explained E, unnoticed U, unreached R of N``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import random
+import resource
+import signal
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+# Not rebalance_sim: each mutant is imported in a process of its own. What it imports is shared.
+import re2  # noqa: F401
+import simpy  # noqa: F401
+import tomli_w  # noqa: F401
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mutants import Mutant, find_mutants, install, noting_reached
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PLAN = "faulty:60,whole:60,classic:40,migration:40,cooperative:30"
+EXPLAINED = Path(__file__).with_name("mutation_explained.toml")
+BAD = frozenset({"violation", "stuck", "error", "budget"})
+RUN_CPU_S = 100
+"""Processor time after which a run hangs: a thousand times what most take."""
+MEMORY_BYTES = 3 << 30
+_SOURCES = ("protocol", "invariants", "sim", "scenarios")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run, with or without a mutant."""
+
+    profile: str
+    seed: int
+    outcome: str
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The runs of the plan without any mutant, and the statements that each reached."""
+
+    runs: Sequence[Run]
+    reached: Sequence[frozenset[tuple[str, int]]]
+
+    def reaching(self, mutant: Mutant) -> list[Run]:
+        """The runs that can differ with this mutant."""
+        statement = (mutant.path, mutant.statement)
+        return [run for run, seen in zip(self.runs, self.reached, strict=True) if statement in seen]
+
+
+def main() -> int:
+    options = _options()
+    work = _work(options.plan)
+    pool = find_mutants(CHECKOUT, options.within.split(","), rng := random.Random(options.seed))
+    rng.shuffle(pool)
+    chosen = _chosen(pool, options.count)
+    print(f"{len(pool)} possible mutations, {len(chosen)} chosen, {len(work)} runs", flush=True)
+    header = {"seed": options.seed, "plan": options.plan, "code": _code_digest()}
+    done = _done(options.out, header)
+    baseline = _baseline(pool, work, options.out, header)
+    print(f"without any: {dict(Counter(run.outcome for run in baseline.runs))}", flush=True)
+    todo = [mutant for mutant in chosen if _key(mutant) not in done]
+    for row in _verdicts(todo, baseline, options.jobs):
+        done[row["place"], row["code"], row["change"]] = row
+        _append(options.out, row)
+        print(_line(row), flush=True)
+    return _report([done[_key(mutant)] for mutant in chosen], options)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=60, help="mutants to try")
+    parser.add_argument("--seed", type=int, default=1, help="which mutants")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--plan", default=PLAN, help="profiles, each with its number of seeds")
+    parser.add_argument("--within", default="protocol", help="files or folders, by comma")
+    parser.add_argument("--out", type=Path, required=True, help="results as JSON lines")
+    parser.add_argument(
+        "--floor", type=float, default=0.0, help="least share of those reached to be noticed"
+    )
+    return parser.parse_args()
+
+
+def _work(plan: str) -> list[tuple[str, int]]:
+    """The runs of a plan, the profiles in turn."""
+    counts = {name: int(n) for name, _, n in (part.partition(":") for part in plan.split(","))}
+    return [
+        (name, seed)
+        for seed in range(max(counts.values()))
+        for name, count in counts.items()
+        if seed < count
+    ]
+
+
+def _chosen(pool: Sequence[Mutant], count: int) -> list[Mutant]:
+    """The first of the shuffled pool, not too many of one file."""
+    taken: Counter[str] = Counter()
+    chosen: dict[tuple[str, str, str], Mutant] = {}
+    for mutant in pool:
+        if len(chosen) == count:
+            break
+        if taken[mutant.path] < max(2, count // 15) and _key(mutant) not in chosen:
+            taken[mutant.path] += 1
+            chosen[_key(mutant)] = mutant
+    return list(chosen.values())
+
+
+def _key(mutant: Mutant) -> tuple[str, str, str]:
+    return mutant.place, mutant.code, mutant.change
+
+
+# -- running -------------------------------------------------------------------------------------
+
+
+def _baseline(
+    pool: Sequence[Mutant],
+    work: Sequence[tuple[str, int]],
+    out: Path,
+    header: Mapping[str, Any],
+) -> Baseline:
+    """The runs without any mutant: measured once, and kept beside the results."""
+    kept = out.with_suffix(".baseline")
+    if kept.exists():
+        stored, baseline = pickle.loads(kept.read_bytes())
+        if stored == header:
+            return baseline  # type: ignore[no-any-return]
+
+    def body(send: Callable[[Any], None]) -> None:
+        sources, reached = noting_reached(CHECKOUT, pool)
+        install(sources)
+        run = _runner()
+        for profile, seed in work:
+            reached.clear()
+            send((run(profile, seed), frozenset(reached)))
+
+    child = _Child(body)
+    results = list(child.messages())
+    if child.failure or len(results) != len(work):
+        raise SystemExit(f"mutation: error: the runs without a mutant failed: {child.failure}")
+    runs, reached = zip(*results, strict=True)
+    baseline = Baseline(runs=runs, reached=reached)
+    kept.write_bytes(pickle.dumps((header, baseline)))
+    return baseline
+
+
+def _verdicts(mutants: Sequence[Mutant], baseline: Baseline, jobs: int) -> Iterator[dict[str, Any]]:
+    """The row of each mutant, as they come; so many at a time."""
+    waiting = list(reversed(mutants))
+    working: dict[Any, tuple[Mutant, list[Run], _Child]] = {}
+    while waiting or working:
+        while waiting and len(working) < jobs:
+            mutant = waiting.pop()
+            before = baseline.reaching(mutant)
+            if not before:
+                yield _row(mutant, "unreached", "", [])
+                continue
+            child = _Child(_trial(mutant, before))
+            working[child.sentinel] = (mutant, before, child)
+        for sentinel in multiprocessing.connection.wait(list(working)):
+            mutant, before, child = working.pop(sentinel)
+            yield _verdict(mutant, before, list(child.messages()), child.failure)
+
+
+def _trial(mutant: Mutant, before: Sequence[Run]) -> Callable[[Callable[[Any], None]], None]:
+    def body(send: Callable[[Any], None]) -> None:
+        path = (CHECKOUT / mutant.path).resolve()
+        install({path: mutant.mutate(path.read_bytes())})
+        run = _runner()
+        for old in before:
+            new = run(old.profile, old.seed)
+            send(new)
+            if _is_worse(old, new):
+                break
+
+    return body
+
+
+def _is_worse(old: Run, new: Run) -> bool:
+    return new.outcome in BAD and old.outcome not in BAD
+
+
+def _runner() -> Callable[[str, int], Run]:
+    """What runs a seed, in a process that has its mutant."""
+    import rebalance_sim as rs
+
+    if Path(rs.__file__).parent.parent != CHECKOUT:
+        raise RuntimeError(f"{rs.__file__} is not of {CHECKOUT}: set PYTHONPATH to that")
+
+    def run(profile: str, seed: int) -> Run:
+        signal.setitimer(signal.ITIMER_PROF, RUN_CPU_S)  # ends the process
+        try:
+            result = rs.run(rs.generate(profile, seed=seed))
+            outcome, digest, reason = result.outcome, result.digest, result.reason
+            if result.violations:
+                reason = result.violations[0].property
+        except Exception as problem:
+            outcome, digest, reason = "error", "", repr(problem)
+        return Run(profile=profile, seed=seed, outcome=outcome, digest=digest, reason=reason[:120])
+
+    return run
+
+
+class _Child:
+    """A forked process that sends messages until its body is done."""
+
+    def __init__(self, body: Callable[[Callable[[Any], None]], None]) -> None:
+        self.failure = ""
+        context = multiprocessing.get_context("fork")
+        self._receiver, sender = context.Pipe(duplex=False)
+        self._messages: list[Any] = []
+        self._process: BaseProcess = context.Process(
+            target=_child_main, args=(body, sender), daemon=True
+        )
+        self._process.start()
+        sender.close()
+
+    @property
+    def sentinel(self) -> Any:
+        """Is ready whenever the process has something to be read, or has ended."""
+        return self._receiver
+
+    def messages(self) -> Iterator[Any]:
+        """What it sends, to its end; then ``failure`` says what ended it before its time."""
+        while True:
+            try:
+                kind, message = self._receiver.recv()
+            except EOFError:
+                break
+            if kind == "failure":
+                self.failure = message
+            else:
+                yield message
+        self._process.join()
+        code = self._process.exitcode or 0
+        if code < 0:
+            name = signal.Signals(-code).name
+            self.failure = "hang" if name == "SIGPROF" else f"killed by {name}"
+
+
+def _child_main(body: Callable[[Callable[[Any], None]], None], sender: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    try:
+        body(lambda message: sender.send(("result", message)))
+    except BaseException as problem:
+        sender.send(("failure", repr(problem)[:120]))
+    finally:
+        sender.close()
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _verdict(
+    mutant: Mutant, before: Sequence[Run], after: Sequence[Run], failure: str
+) -> dict[str, Any]:
+    pairs = list(zip(before, after, strict=False))
+    if pairs and _is_worse(*pairs[-1]):
+        last = pairs[-1][1]
+        why = f"{last.profile} {last.seed} {last.outcome} {last.reason} after {len(after)} runs"
+        return _row(mutant, "detected", why, after)
+    if failure:
+        return _row(mutant, "detected", failure, after)
+    differing = [(old, new) for old, new in pairs if old.digest != new.digest]
+    if not differing:
+        return _row(mutant, "unreached", f"runs without a difference: {len(after)}", after)
+    known = sum(new.outcome == "known" and old.outcome == "ok" for old, new in pairs)
+    first = differing[0][1]
+    why = f"{len(differing)} runs differ, the first {first.profile} {first.seed}"
+    return _row(mutant, "unnoticed", why + (f"; newly known in {known}" if known else ""), after)
+
+
+def _row(mutant: Mutant, verdict: str, why: str, after: Sequence[Run]) -> dict[str, Any]:
+    return {
+        "place": mutant.place,
+        "line": mutant.line,
+        "code": mutant.code,
+        "change": mutant.change,
+        "verdict": verdict,
+        "why": why,
+        "runs": len(after),
+    }
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return f"{row['verdict']:10} {row['place']} ({row['line']}) {row['change']}   {row['why']}"
+
+
+def _explained() -> set[tuple[str, str, str]]:
+    """The mutants that change nothing that matters."""
+    if not EXPLAINED.exists():
+        return set()
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
+    return {
+        (entry["place"], entry["code"], change) for entry in entries for change in entry["changes"]
+    }
+
+
+def _report(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> int:
+    explained = _explained()
+    counts: Counter[str] = Counter()
+    for row in rows:
+        verdict = row["verdict"]
+        if verdict == "unnoticed" and (row["place"], row["code"], row["change"]) in explained:
+            verdict = "explained"
+        counts[verdict] += 1
+        if verdict == "unnoticed":
+            print(_line(row))
+    names = ("detected", "explained", "unnoticed", "unreached")
+    print(", ".join(f"{name} {counts[name]}" for name in names) + f" of {len(rows)}")
+    reached = len(rows) - counts["unreached"]
+    noticed = counts["detected"] + counts["explained"]
+    return 0 if noticed >= options.floor * reached else 1
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _code_digest() -> str:
+    """Of all that decides a run."""
+    digest = hashlib.blake2b(digest_size=6)
+    for package in _SOURCES:
+        for path in sorted((CHECKOUT / package).rglob("*")):
+            if path.suffix in (".py", ".toml"):
+                digest.update(path.relative_to(CHECKOUT).as_posix().encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _done(out: Path, header: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """The rows that are there already. Leaves with one line if they are of something else."""
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _append(out, header)
+        return {}
+    first, *rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    if first != header:
+        raise SystemExit(
+            f"mutation: error: {out} was begun with other code, seed or plan ({first}): "
+            "give another file"
+        )
+    return {(row["place"], row["code"], row["change"]): row for row in rows}
+
+
+def _append(out: Path, row: Mapping[str, Any]) -> None:
+    with out.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    os.chdir(CHECKOUT)
+    sys.exit(main())

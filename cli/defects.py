@@ -1,0 +1,113 @@
+"""``rebalance-sim defects``: which defects do sweeps notice, and how soon?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_sim.cli import options as cli_options
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import print_json, say
+from rebalance_sim.cli.sweep import progress_bar
+from rebalance_sim.spark import Limits
+
+if TYPE_CHECKING:
+    from rebalance_sim.spark.detection.figures import DefectFigures
+
+SEEDS = 2_000
+ENOUGH = 20
+"""As of ``spark.detection.measure``, which is not imported for ``--help``; a test compares them."""
+_DEFAULTS = Limits()
+
+
+def defects(
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Ids of defects; without any, all.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Runs of the mix for each defect, at most.")
+    ] = SEEDS,
+    enough: Annotated[
+        int, typer.Option(min=0, help="A defect that so many runs noticed is done; 0: never.")
+    ] = ENOUGH,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the runs; new, or to go on in.")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Processes; without it, one per core.")
+    ] = None,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Make the first run that noticed each small.")
+    ] = False,
+    require_noticed: Annotated[
+        bool, typer.Option("--require-noticed", help="Exit with 1 unless every one is noticed.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+) -> int:
+    """Switch defects on, one at a time, and run the default profiles until they are noticed.
+
+    All profiles take turns, the same for every defect. A run notices a defect if something is
+    violated that is not without the defect; what counts as known does not. Density: the share of
+    runs that notice it, with its 95 % interval.
+    """
+    from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
+
+    if out is not None and out.exists() and not out.is_dir():
+        raise BadInput(f"defects: --out {out} is a file: give a folder")
+    options = MeasureOptions(
+        seeds=seeds,
+        enough=enough,
+        processes=processes,
+        shrinks=shrink,
+        limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+    )
+    with progress_bar("defects") as on_progress:
+        figures = measure_defects(ids or (), out=out, options=options, on_progress=on_progress)
+    if json:
+        print_json([_as_json(one) for one in figures])
+    else:
+        for line in _describe(figures):
+            say(line)
+    is_complete = all(one.noticed for one in figures)
+    return OK if is_complete or not require_noticed else FOUND
+
+
+def _as_json(one: DefectFigures) -> dict[str, Any]:
+    return {**asdict(one), "component": one.component, "first_run": one.first_run}
+
+
+def _describe(figures: Sequence[DefectFigures]) -> Iterator[str]:
+    width = max(len(one.defect) for one in figures)
+    for one in figures:
+        if one.noticed:
+            share = one.density
+            percent = f"{share.value:.2%} ({share.low:.2%} .. {share.high:.2%})"
+            yield (
+                f"noticed    {one.defect:<{width}}  {percent} of {one.runs:,} runs, "
+                f"first {one.first_run}, by {one.by}{_size(one)}"
+            )
+        else:
+            how_far = f"reached in {one.reached:,}" if one.reached else "unreached"
+            known = f", known in {one.known:,}" if one.known else ""
+            high = f"below {one.density.high:.2%}"
+            yield f"unnoticed  {one.defect:<{width}}  {how_far} of {one.runs:,} runs{known}; {high}"
+    count = sum(1 for one in figures if one.noticed)
+    reached = sum(1 for one in figures if one.reached)
+    yield f"{count} of {len(figures)} defects noticed, {reached} reached"
+
+
+def _size(one: DefectFigures) -> str:
+    if one.shrunk is None:
+        return ""
+    small = one.shrunk
+    return (
+        f"; shrunk to {small.faults} faults, {small.clients} clients, "
+        f"{small.steps:,} steps, {small.seconds:,.1f} s"
+    )

@@ -1,0 +1,243 @@
+"""Run every defect with the mix, and see which are noticed.
+
+In rounds: the runs without a defect first, then those of every defect that is not finished. So the
+result does not depend on the number of processes, and what is printed early covers all defects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.runner import run as run_scenario
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
+from rebalance_sim.scenarios.shrinking.shrink import shrink
+from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.spark.detection.figures import (
+    DefectFigures,
+    ShrunkSize,
+    figures_of,
+    is_noticed,
+)
+from rebalance_sim.spark.detection.mix import MIX, needs_clean, scenario_of
+from rebalance_sim.spark.detection.rows import MeasuredRun, RunStore
+from rebalance_sim.spark.driver import OnProgress, Progress, ignore
+from rebalance_sim.spark.errors import SweepError, SweepInterrupted
+from rebalance_sim.spark.pool import run_calls
+from rebalance_sim.spark.supervised import Limits, supervised
+
+SEEDS = 2_000
+ENOUGH = 20
+ROUND = 44
+"""Runs of a defect before it is looked at again: each profile four times."""
+TASK = 4
+"""Runs of one task of a process."""
+SHRINK_RUNS = 300
+_WHAT_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """``seeds`` runs of the mix for each defect, fewer once ``enough`` of them (0: never) noticed
+    it. ``processes``: default, one per core. ``shrinks``: whether the first run that noticed it is
+    made small, which takes a minute each. Raises SweepError for numbers that make no sense."""
+
+    seeds: int = SEEDS
+    enough: int = ENOUGH
+    processes: int | None = None
+    shrinks: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise SweepError(f"{self.seeds} seeds for each defect: give at least 1")
+        if self.enough < 0:
+            raise SweepError(f"enough after {self.enough} seeds: give 0 or more")
+        if self.processes is not None and self.processes < 1:
+            raise SweepError(f"{self.processes} processes: give at least 1")
+
+
+DEFAULTS = MeasureOptions()
+
+
+def measure_defects(
+    ids: Sequence[str] = (),
+    *,
+    out: Path | None = None,
+    options: MeasureOptions = DEFAULTS,
+    on_progress: OnProgress = ignore,
+) -> tuple[DefectFigures, ...]:
+    """Measure these defects, or all. With ``out``, runs are kept there, and not run again.
+
+    Raises ScenarioError for an unknown defect, SweepError if the folder is of something else, and
+    SweepInterrupted on Ctrl-C.
+    """
+    for one in ids:
+        if one not in DEFECTS:
+            raise ScenarioError(f"no defect {one!r}; {did_you_mean(one, DEFECTS)}")
+    begun_with = {"code": code_version(), "mix": list(MIX)}
+    measurement = _Measurement(
+        tuple(dict.fromkeys(ids)) or tuple(DEFECTS), RunStore(out, begun_with), options, on_progress
+    )
+    try:
+        measurement.run()
+        return measurement.figures(_shrunk(measurement, out) if options.shrinks else {})
+    except KeyboardInterrupt:
+        raise SweepInterrupted(
+            batches_done=measurement.done, batches_planned=measurement.planned
+        ) from None
+
+
+class _Measurement:
+    def __init__(
+        self,
+        ids: tuple[str, ...],
+        store: RunStore,
+        options: MeasureOptions,
+        on_progress: OnProgress,
+    ) -> None:
+        self.done = 0
+        self.ids = ids
+        self.options = options
+        self.noticed = dict.fromkeys(ids, 0)
+        self._store = store
+        self._on_progress = on_progress
+        self._is_clean = {one: needs_clean(one) for one in ids}
+        self._runs = dict.fromkeys(ids, 0)
+
+    @property
+    def planned(self) -> int:
+        """Runs, if no more defects are noticed than by now."""
+        ahead = sum(self.options.seeds - self._runs[one] for one in self._unfinished())
+        return self.done + ahead
+
+    def run(self) -> None:
+        for first in range(0, self.options.seeds, ROUND):
+            ids = self._unfinished()
+            if not ids:
+                break
+            indices = range(first, min(first + ROUND, self.options.seeds))
+            for is_clean in sorted({self._is_clean[one] for one in ids}):
+                self._carry_out(("", index, is_clean) for index in indices)
+            self._carry_out((one, index, self._is_clean[one]) for one in ids for index in indices)
+            for one in ids:
+                self._runs[one] = indices.stop
+                self.noticed[one] = sum(is_noticed(*pair) for pair in self.pairs(one))
+        self._report()
+
+    def pairs(self, defect_id: str) -> list[tuple[MeasuredRun, MeasuredRun]]:
+        """The runs of a defect, each after the same one without it."""
+        is_clean, store = self._is_clean[defect_id], self._store
+        return [
+            (store["", index, is_clean], store[defect_id, index, is_clean])
+            for index in range(self._runs[defect_id])
+        ]
+
+    def figures(self, shrunk: dict[str, ShrunkSize]) -> tuple[DefectFigures, ...]:
+        return tuple(figures_of(one, self.pairs(one), shrunk.get(one)) for one in self.ids)
+
+    def scenario(self, defect_id: str, index: int) -> Scenario:
+        return scenario_of(index, is_clean=self._is_clean[defect_id], defect_id=defect_id)
+
+    def _unfinished(self) -> list[str]:
+        enough = self.options.enough or self.options.seeds + 1
+        return [
+            one
+            for one in self.ids
+            if self.noticed[one] < enough and self._runs[one] < self.options.seeds
+        ]
+
+    def _carry_out(self, keys: Iterator[tuple[str, int, bool]]) -> None:
+        todo = [key for key in keys if key not in self._store]
+        run_calls(
+            [
+                partial(_run_task, tuple(todo[at : at + TASK]), self.options.limits)
+                for at in range(0, len(todo), TASK)
+            ],
+            processes=self.options.processes,
+            on_result=self._keep,
+            report_progress=self._report,
+        )
+
+    def _keep(self, runs: Sequence[MeasuredRun]) -> None:
+        self._store.add(runs)
+        self.done += len(runs)
+
+    def _report(self) -> None:
+        self._on_progress(
+            Progress(
+                batches_done=self.done,
+                batches_planned=self.planned,
+                seeds_planned=self.options.seeds,
+            )
+        )
+
+
+def _run_task(keys: Sequence[tuple[str, int, bool]], limits: Limits) -> list[MeasuredRun]:
+    rows = []
+    for attempt in supervised(_run, keys, limits):
+        defect, index, is_clean = attempt.unit
+        outcome, digest, what = attempt.result or (attempt.failure, "", attempt.reason)
+        rows.append(
+            MeasuredRun(
+                defect=defect,
+                index=index,
+                is_clean=is_clean,
+                outcome=outcome,
+                digest=digest,
+                what=what[:_WHAT_SHOWN],
+            )
+        )
+    return rows
+
+
+def _run(key: tuple[str, int, bool]) -> tuple[str, str, str]:
+    defect, index, is_clean = key
+    result = run_scenario(scenario_of(index, is_clean=is_clean, defect_id=defect))
+    what = result.violations[0].property if result.violations else result.reason
+    if result.outcome == "error":
+        what = f"error: {result.reason.partition(':')[0]}"
+    return result.outcome, result.digest, what
+
+
+def _shrunk(measurement: _Measurement, out: Path | None) -> dict[str, ShrunkSize]:
+    """The small scenario of each defect that was noticed; in ``out/shrunk`` as files."""
+    sizes: dict[str, ShrunkSize] = {}
+
+    def keep(found: tuple[str, ShrunkSize, str]) -> None:
+        defect_id, size, text = found
+        sizes[defect_id] = size
+        if out is not None:
+            folder = out / "shrunk"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{defect_id}.toml").write_text(text, encoding="utf-8")
+
+    calls: list[Callable[[], tuple[str, ShrunkSize, str]]] = []
+    for figures in measurement.figures({}):
+        if figures.first is not None:
+            scenario = measurement.scenario(figures.defect, figures.first)
+            calls.append(partial(_shrink, figures.defect, scenario))
+    run_calls(
+        calls,
+        processes=measurement.options.processes,
+        on_result=keep,
+        report_progress=lambda: None,
+    )
+    return sizes
+
+
+def _shrink(defect_id: str, scenario: Scenario) -> tuple[str, ShrunkSize, str]:
+    small = shrink(scenario, max_runs=SHRINK_RUNS)
+    world = small.scenario.world
+    size = ShrunkSize(
+        faults=len(world.faults),
+        clients=len(world.clients),
+        topics=len(world.topics),
+        seconds=(world.duration_ms + world.quiet_period_ms) / 1000,
+        steps=small.result.steps,
+    )
+    return defect_id, size, dump_scenario(small.scenario)

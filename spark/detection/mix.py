@@ -1,0 +1,37 @@
+"""Which runs every defect is measured with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.scenario import Scenario
+
+MIX = tuple(PROFILES)
+"""The profiles in turn: run ``n`` is seed ``n`` of profile ``n`` modulo their number."""
+
+
+def profile_of(index: int) -> str:
+    """The profile of a run of the mix."""
+    return MIX[index % len(MIX)]
+
+
+def scenario_of(index: int, *, is_clean: bool = False, defect_id: str = "") -> Scenario:
+    """A run of the mix, with a defect switched on or, for ``""``, without.
+
+    ``is_clean``: the version without the defects that it shipped with.
+    """
+    scenario = generate(profile_of(index), index)
+    semantics = scenario.world.semantics
+    if is_clean and f"{semantics}-clean" in SEMANTICS:
+        semantics = f"{semantics}-clean"
+    defects = (defect_id,) if defect_id else ()
+    return replace(scenario, world=replace(scenario.world, semantics=semantics, defects=defects))
+
+
+def needs_clean(defect_id: str) -> bool:
+    """Whether some version of the mix shipped with the defect: switched on, it would change nothing
+    there, so it is measured in the version without."""
+    return any(defect_id in one.shipped_defects for one in SEMANTICS.values())

@@ -1,0 +1,131 @@
+"""Which defects the mix of profiles notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.spark.detection import measure
+from rebalance_sim.spark.detection.figures import figures_of, is_noticed
+from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
+from rebalance_sim.spark.detection.mix import needs_clean, profile_of, scenario_of
+from rebalance_sim.spark.detection.rows import MeasuredRun, RunStore
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.reports.intervals import share_of
+
+DENSE = "mut-early-grant"
+SHORT = MeasureOptions(seeds=3, enough=1, processes=1)
+
+
+def a_run(index: int, outcome: str, *, digest: str = "a", defect: str = DENSE) -> MeasuredRun:
+    return MeasuredRun(
+        defect=defect, index=index, is_clean=False, outcome=outcome, digest=digest, what=outcome
+    )
+
+
+def test_every_profile_takes_its_turn() -> None:
+    assert {profile_of(index) for index in range(len(PROFILES))} == set(PROFILES)
+    scenario = scenario_of(1, defect_id=DENSE)
+    assert (scenario.profile, scenario.seed) == (PROFILES[1], 1)
+    assert scenario.world.defects == (DENSE,)
+    assert scenario_of(1).world.defects == ()
+
+
+def test_a_defect_that_a_version_shipped_with_is_measured_without_the_others() -> None:
+    shipped = DEFAULT_SEMANTICS.shipped_defects[0]
+    assert needs_clean(shipped) and not needs_clean(DENSE)
+    assert scenario_of(0, is_clean=True).world.semantics == f"{DEFAULT_SEMANTICS.name}-clean"
+
+
+@pytest.mark.parametrize(
+    ("base", "outcome", "expected"),
+    [
+        ("ok", "violation", True),
+        ("ok", "stuck", True),
+        ("known", "error", True),
+        ("ok", "known", False),
+        ("ok", "ok", False),
+        ("stuck", "violation", False),
+        ("ok", "timeout", False),
+    ],
+)
+def test_noticed_is_what_is_wrong_only_with_the_defect(
+    base: str, outcome: str, expected: bool
+) -> None:
+    assert is_noticed(a_run(0, base, defect=""), a_run(0, outcome)) is expected
+
+
+def test_figures_name_the_first_run_and_count_properties() -> None:
+    pairs = [
+        (a_run(0, "ok"), a_run(0, "ok")),
+        (a_run(1, "ok"), a_run(1, "known", digest="b")),
+        (a_run(2, "ok"), a_run(2, "stuck", digest="b")),
+        (a_run(3, "ok"), a_run(3, "violation", digest="b")),
+    ]
+    figures = figures_of(DENSE, pairs)
+    assert (figures.runs, figures.reached, figures.noticed, figures.known) == (4, 3, 2, 1)
+    assert (figures.first, figures.by) == (2, "stuck")
+    assert figures.first_run == f"{PROFILES[2]} 2"
+    assert figures.properties == {"stuck": 1, "violation": 1}
+
+
+def test_shares_have_wilsons_interval() -> None:
+    share = share_of(5, 50)
+    assert share.value == 0.1
+    assert share.low == pytest.approx(0.0435, abs=1e-4)
+    assert share.high == pytest.approx(0.2136, abs=1e-4)
+    assert share_of(0, 10).low == 0.0
+    assert share_of(10, 10).high == 1.0
+    with pytest.raises(ValueError, match="3 of 2"):
+        share_of(3, 2)
+
+
+def test_a_measurement_goes_on_and_runs_nothing_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [figures] = measure_defects([DENSE], out=tmp_path, options=SHORT)
+    assert figures.runs == 3 and figures.noticed > 0
+    runs = tmp_path / "runs.jsonl"
+    lines = runs.read_text().splitlines()
+    assert len(lines) == 6  # three with the defect, three without
+    runs.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])  # killed while it wrote
+    assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
+    assert len(runs.read_text().splitlines()) == 6
+
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("all runs are there")
+
+    monkeypatch.setattr(measure, "run_scenario", refuse)
+    assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
+
+
+def test_a_folder_of_other_code_is_refused(tmp_path: Path) -> None:
+    RunStore(tmp_path, {"code": "abc"})
+    with pytest.raises(SweepError, match=r"another code \(abc, not def\)"):
+        RunStore(tmp_path, {"code": "def"})
+
+
+def test_an_unknown_defect_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="did you mean 'mut-early-grant'"):
+        measure_defects(["mut-early-grants"], out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_the_mix_notices_defects_of_every_component() -> None:
+    """A guard against profiles or properties that lose their sight: one dense defect of each
+    part."""
+    ids = (
+        DENSE,
+        "KAFKA-16555",
+        "KAFKA-12890",
+        "KAFKA-17733",
+        "KAFKA-18688",
+        "mut-reply-before-commit",
+    )
+    figures = measure_defects(ids, options=MeasureOptions(seeds=440, enough=1))
+    assert {one.defect for one in figures if not one.noticed} == set()
