@@ -93,10 +93,11 @@ class Link:
     """What all connections of one client share: its latency, and faults that wait for it.
 
     ``factor`` multiplies the latency. ``cut`` breaks the connection to the coordinator at the next
-    message of its kind.
+    message of its kind; ``cut_at``, if there is one, says of a request whether it, or its answer,
+    is meant.
     """
 
-    __slots__ = ("_sample", "cut", "factor", "tie_break")
+    __slots__ = ("_awaited", "_sample", "cut", "cut_at", "factor", "tie_break")
 
     def __init__(self, spec: NetworkSpec, streams: Streams, client_name: str) -> None:
         stream = streams.get(f"latency/{client_name}")
@@ -104,16 +105,35 @@ class Link:
         self.tie_break = streams.get(f"schedule/network/{client_name}").random
         self.factor = 1
         self.cut: Moment | None = None
+        self.cut_at: Callable[[Any], bool] | None = None
+        self._awaited: int | None = None  # the request whose answer is to get lost
+
+    def break_at(self, moment: Moment, which: Callable[[Any], bool] | None = None) -> None:
+        """Let the connection break at the next message, or with the next request of a kind."""
+        self.cut, self.cut_at, self._awaited = moment, which, None
 
     def delay_ms(self) -> int:
         """Draw the time of one message, one way."""
         return self._sample() * self.factor
 
-    def takes_cut(self, moment: Moment) -> bool:
-        """Whether a cut waits for this moment; it is used up."""
+    def is_cut_at_request(self, correlation_id: int, request: Any) -> bool:
+        """Whether a cut waits for this request; it is used up."""
+        if self.cut_at is not None:
+            if not self.cut_at(request):
+                return False
+            self._awaited = correlation_id
+        return self._takes_cut(Moment.BEFORE_REQUEST)
+
+    def is_cut_at_answer(self, correlation_id: int) -> bool:
+        """Whether a cut waits for the answer to this request; it is used up."""
+        if self.cut_at is not None and self._awaited != correlation_id:
+            return False
+        return self._takes_cut(Moment.BEFORE_RESPONSE)
+
+    def _takes_cut(self, moment: Moment) -> bool:
         if self.cut is not moment:
             return False
-        self.cut = None
+        self.cut = self.cut_at = self._awaited = None
         return True
 
 
@@ -256,16 +276,19 @@ class Connection:
             self.reset()
 
     def _on_answer(self, message: Any) -> None:
-        if message is _RESET or self._is_cut(Moment.BEFORE_RESPONSE):
+        if message is _RESET:
             self.reset()
             return
         correlation_id, response = message
+        if self._may_be_cut() and self._link.is_cut_at_answer(correlation_id):
+            self.reset()
+            return
         self.owner.on_answer(self, correlation_id, response)
 
     # --- the broker's side ------------------------------------------------------------------------
 
     def _on_request(self, message: tuple[int, Any]) -> None:
-        if self._is_cut(Moment.BEFORE_REQUEST):
+        if self._may_be_cut() and self._link.is_cut_at_request(*message):
             self.reset()
             return
         if not self.is_served:
@@ -297,11 +320,8 @@ class Connection:
         self.inbox.clear()
         self.broker.connections.pop(self, None)
 
-    def _is_cut(self, moment: Moment) -> bool:
-        link = self._link
-        return (
-            link.cut is not None and self.purpose is Purpose.COORDINATOR and link.takes_cut(moment)
-        )
+    def _may_be_cut(self) -> bool:
+        return self._link.cut is not None and self.purpose is Purpose.COORDINATOR
 
     # --- both -------------------------------------------------------------------------------------
 
