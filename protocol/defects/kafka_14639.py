@@ -25,8 +25,4 @@ DEFECT = Defect(
     versions="2.4 - 3.4.0; fixed in the 3.4 line and 3.5",
     rules=(TrustsNewestGeneration,),
     properties=("defects S1",),
-    unobserved=(
-        "a member that misses a generation loses its id as well, unless it is static and "
-        "silent for a whole rebalance"
-    ),
 )

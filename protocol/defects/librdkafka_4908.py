@@ -17,7 +17,8 @@ DEFECT = Defect(
     rules=(HandlesOutdatedCommitErrors,),
     properties=("defects L4", "defects L7"),
     unobserved=(
-        "a broker answers the requests of a connection in their order: the commit before the "
-        "JoinGroup"
+        "it takes a generation that was reached while the commit was under way; a broker answers "
+        "the requests of a connection in their order, the commit before the JoinGroup, and who "
+        "looks for another coordinator gives the connection up, and the commit with it"
     ),
 )
