@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -18,5 +17,5 @@ class ClassicClientEntry:
         self.incarnation = client.incarnation
         self.member = client.member
         self.fetchable: frozenset[TopicPartition] = frozenset()
-        self.outlived: dict[TopicPartition, Seen] = {}
+        self.outlived: frozenset[TopicPartition] = frozenset()
         self.version = -1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.step import ClientView, Step
+from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
@@ -32,10 +31,10 @@ class ClientEntry:
         "callback_kind",
         "commits_itself",
         "current",
-        "failed_callback",
         "fetchable",
         "had_assigned",
         "has_failed",
+        "has_failed_callback",
         "has_left",
         "identity",
         "in_flight",
@@ -45,7 +44,6 @@ class ClientEntry:
         "kind",
         "last_request",
         "last_sent_ms",
-        "late_answer",
         "member",
         "member_epoch",
         "member_id",
@@ -56,6 +54,7 @@ class ClientEntry:
         "state",
         "sync_commits",
         "target",
+        "took_late_answer",
         "unhandled",
         "version",
     )
@@ -87,11 +86,11 @@ class ClientEntry:
         """Everything that was assigned since the last join was sent."""
         self.callback_kind: CallbackKind | None = None
         """The callback that runs, or ran last."""
-        self.failed_callback: Seen | None = None
+        self.has_failed_callback = False
         """A callback has failed, and no assigned callback has succeeded since."""
         self.joined_by = 0
         """Correlation id of the last join."""
-        self.late_answer: Seen | None = None
+        self.took_late_answer = False
         """An answer from before the last join came after it, and was not refused."""
         self.commits_itself = False
         """The application has committed what it liked."""
@@ -141,9 +140,9 @@ class ClientEntry:
                 self.unhandled.add(correlation_id)
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
-            self.late_answer = None
+            self.took_late_answer = False
             self.has_left = False
-            self.failed_callback = None
+            self.has_failed_callback = False
             self.received_epochs.clear()
             self.had_assigned.clear()
         self.last_request = request
@@ -151,9 +150,7 @@ class ClientEntry:
         self.interval_ms = self.member.heartbeat_interval_ms
         self.has_failed = False
 
-    def note_answer(
-        self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
-    ) -> None:
+    def note_answer(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
         """A heartbeat was answered."""
         is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
@@ -161,24 +158,14 @@ class ClientEntry:
         elif response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
             if is_handled and correlation_id < self.joined_by:
-                self.late_answer = self._seen(
-                    step, "took an answer from before its last join, after that join"
-                )
+                self.took_late_answer = True
 
-    def note_callback_end(self, step: Step, *, failed: bool) -> None:
+    def note_callback_end(self, *, failed: bool) -> None:
         """The running callback has returned, or thrown."""
         if failed:
-            self.failed_callback = self._seen(step, "had a callback that failed")
+            self.has_failed_callback = True
         elif self.callback_kind is CallbackKind.ASSIGNED:
-            self.failed_callback = None
-
-    def _seen(self, step: Step, what: str) -> Seen:
-        return Seen(
-            subject=Subject(client=self.name),
-            step=step.index,
-            at_ms=step.at_ms,
-            what=f"{self.name} {what}",
-        )
+            self.has_failed_callback = False
 
     def has_moved(self) -> bool:
         """Whether anything that properties are made about differs from what was seen last."""

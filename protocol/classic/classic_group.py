@@ -30,6 +30,7 @@ class ClassicGroup:
     (classic §1.5). ``written`` is the value of the last record that this object itself wrote,
     ``rebalance_cause`` why the last rebalance began, None before the first.
     ``first_of`` picks the next leader among several ids, where any of them would do.
+    ``first_generation`` is the smallest number that the next generation may have.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class ClassicGroup:
         *,
         now_ms: int | None,
         first_of: Callable[[Collection[str]], str] = min,
+        first_generation: int = 0,
     ) -> None:
         self.group_id = group_id
         self.state = ClassicGroupState.EMPTY
@@ -58,6 +60,7 @@ class ClassicGroup:
         self.initial_tick: tuple[int, int] | None = None
         self.written: ClassicGroupValue | None = None
         self.rebalance_cause: RebalanceCause | None = None
+        self.first_generation = first_generation
         self._first_of = first_of
 
     # -- reading ---------------------------------------------------------------------------
@@ -160,7 +163,10 @@ class ClassicGroup:
         row = transition(self.state, event)
         self.previous_state, self.state = self.state, row.next_state
         self.state_timestamp_ms = now_ms
-        self.generation_id += row.generation_step
+        if row.generation_step:
+            self.generation_id = max(
+                self.generation_id + row.generation_step, self.first_generation
+            )
 
     def begin_generation(self, *, now_ms: int) -> None:
         """The join phase is over: next generation, with what its members have in common."""
@@ -322,9 +328,15 @@ class ClassicGroup:
         value: ClassicGroupValue,
         *,
         first_of: Callable[[Collection[str]], str] = min,
+        first_generation: int = 0,
     ) -> ClassicGroup:
         """The group as a load finds it: Empty or Stable, at the last persisted generation."""
-        group = cls(group_id, now_ms=value.current_state_timestamp, first_of=first_of)
+        group = cls(
+            group_id,
+            now_ms=value.current_state_timestamp,
+            first_of=first_of,
+            first_generation=first_generation,
+        )
         group.generation_id = value.generation
         group.protocol_name = value.protocol
         group.leader_id = value.leader

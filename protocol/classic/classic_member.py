@@ -9,7 +9,11 @@ from dataclasses import dataclass
 
 from rebalance_sim.protocol.runtime.outcome import Token
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol
-from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, EmbeddedMetadata
+from rebalance_sim.protocol.wire.embedded import (
+    EmbeddedAssignment,
+    EmbeddedMetadata,
+    Subscription,
+)
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 
@@ -54,3 +58,13 @@ class ClassicMember:
             if name in candidates:
                 return name
         raise ProtocolBug(f"member {self.member_id} supports none of {sorted(candidates)}")
+
+
+def topics_of(protocols: tuple[JoinGroupProtocol, ...]) -> frozenset[str]:
+    """The topics that a JoinGroup subscribes to, by whichever assignor."""
+    return frozenset(
+        topic
+        for _, metadata in protocols
+        if isinstance(metadata, Subscription)
+        for topic in metadata.topics
+    )

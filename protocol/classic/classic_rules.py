@@ -1,5 +1,7 @@
 """The decisions of a classic group in which versions or defects differ.
 
+The rules are correct ones; where Kafka decides otherwise, a defect that it ships with says so.
+
 Source: classic §1, §2. A defect overrides one of them (``protocol/defects``).
 """
 
@@ -13,8 +15,11 @@ from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 
 
+_GENERATIONS_IN_A_TERM = 1 << 16
+
+
 class ClassicGroupRules(CoordinatorRules):
-    """Apache Kafka 4.1 and 4.3, which do not differ here."""
+    """Apache Kafka 4.1 and 4.3, which do not differ here, without their known issues."""
 
     has_sync_deadline = True
     """A generation whose members do not all sync in time is given up (classic §2.9)."""
@@ -27,12 +32,32 @@ class ClassicGroupRules(CoordinatorRules):
     """The join phase may end when an id that it waits for expires or leaves (classic §2.8,
     §2.9)."""
 
+    syncs_when_committed = True
+    """A SyncGroup to a Stable group is answered when all that was written before it is committed,
+    the conversion that made the group so above all (classic §7.8, classic-early-sync)."""
+
+    rebalances_on_return = True
+    """A static member that returns to a Stable group starts a rebalance if it leads the group, or
+    subscribes to other topics than before: nobody else would notice what has changed (classic §2.5,
+    classic-quiet-return)."""
+
+    fences_joins = True
+    """A JoinGroup of a member that owns something, and has missed the generation which the group is
+    at, is refused, as its Heartbeat would be: what it owns may be somebody else's (classic §8.2,
+    classic-reused-generation)."""
+
     replaces_simple_group = True
     """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
 
     def first_member(self, member_ids: Collection[str]) -> str:
         """Who leads where any member may: Kafka takes the first of a hash map (classic §1.6)."""
         return min(member_ids)
+
+    def first_generation(self, term: int) -> int:
+        """The smallest generation that a coordinator of this term makes of a group which it has
+        not created: a number that a former coordinator gave away, and did not write, is never used
+        again (classic §8.2, classic-reused-generation)."""
+        return term * _GENERATIONS_IN_A_TERM
 
     def requires_member_id(self, request: JoinGroupRequest) -> bool:
         """A dynamic member learns its id before it becomes a member (classic §2.3)."""

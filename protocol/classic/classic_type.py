@@ -174,8 +174,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
         if group is None:
             return Outcome(SyncGroupResponse(error_code=_missing(call.request.group_id)))
         op = self._operation(call.now_ms)
-        sync(op, group, call.request, token)
-        return op.outcome()
+        return op.outcome(sync(op, group, call.request, token))
 
     def _heartbeat(self, call: Call[HeartbeatRequest]) -> Outcome:
         """classic §2.7."""
@@ -260,8 +259,13 @@ class ClassicGroupType(GroupType[ClassicGroup]):
             return
         group = self.groups.get(group_id)
         if group is None or group.written is not value:
-            first_of = self._context.rules.first_member
-            self.groups[group_id] = ClassicGroup.from_record(group_id, value, first_of=first_of)
+            rules = self._context.rules
+            self.groups[group_id] = ClassicGroup.from_record(
+                group_id,
+                value,
+                first_of=rules.first_member,
+                first_generation=rules.first_generation(self._context.term),
+            )
             self.claim(group_id, strict=strict)
 
     def give_way(self, group: ClassicGroup, group_type: str, *, strict: bool) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.classic.classic_member import ClassicMember
+from rebalance_sim.protocol.classic.classic_member import ClassicMember, topics_of
 from rebalance_sim.protocol.classic.classic_rebalance import (
     generation_response,
     rebalance_or_complete,
@@ -22,7 +22,7 @@ from rebalance_sim.protocol.classic.operation import (
 from rebalance_sim.protocol.classic.static_replacement import replace_static
 from rebalance_sim.protocol.runtime.group_type import Call
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause, cause_by_reason
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError, ProtocolBug
 
@@ -130,6 +130,8 @@ def _join_existing(op: Operation, group: ClassicGroup, call: JoinCall) -> None:
         _add_member(op, group, call, request.member_id)
         return
     member = group.validate_member(request.member_id, request.group_instance_id)
+    if op.rules.fences_joins and _has_missed_generation(group, request, member):
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
     matches = member.protocols == request.protocols
     match group.state:
         case ClassicGroupState.PREPARING_REBALANCE:
@@ -166,17 +168,23 @@ def _cause_of_rejoin(
     said = cause_by_reason(request.reason)
     if said is not None:
         return said
-    if _topics(request.protocols) != _topics(member.protocols):
+    if topics_of(request.protocols) != topics_of(member.protocols):
         return RebalanceCause.SUBSCRIPTION_CHANGED
     if group.leader_id == member.member_id:
         return RebalanceCause.LEADER_REJOINED
     return RebalanceCause.METADATA_CHANGED
 
 
-def _topics(protocols: tuple[JoinGroupProtocol, ...]) -> frozenset[str]:
-    return frozenset(
-        topic
-        for _, metadata in protocols
-        if isinstance(metadata, Subscription)
-        for topic in metadata.topics
+def _has_missed_generation(
+    group: ClassicGroup, request: JoinGroupRequest, member: ClassicMember
+) -> bool:
+    """Does it own something of a generation before this one, in which it has not joined? One that
+    has may not have heard the answer; it sends what it sent then."""
+    said, known = request.protocols[0].metadata, member.protocols[0].metadata
+    return (
+        isinstance(said, Subscription)
+        and isinstance(known, Subscription)
+        and bool(said.owned_partitions)
+        and 0 <= said.generation_id < group.generation_id
+        and said.generation_id != known.generation_id
     )

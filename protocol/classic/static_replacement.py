@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_member import topics_of
 from rebalance_sim.protocol.classic.classic_rebalance import (
     generation_response,
     prepare_rebalance,
@@ -124,6 +125,9 @@ def replace_static(
         reported_leader=(group.leader_id or "") if skips else old_leader,
         skips_assignment=skips and group.leader_id == new_id,
     )
+    is_noticed = op.rules.rebalances_on_return and (
+        group.leader_id == new_id or topics_of(request.protocols) != topics_of(member.protocols)
+    )
     group.update(
         member,
         protocols=request.protocols,
@@ -135,7 +139,7 @@ def replace_static(
         case ClassicGroupState.STABLE:
             # The old id is no longer waited for, and the new one has an assignment already.
             synced(op, group, new_id)
-            if group.select_protocol() == group.protocol_name:
+            if group.select_protocol() == group.protocol_name and not is_noticed:
                 op.write(group)
                 op.on_commit = undo
             else:

@@ -69,18 +69,26 @@ class LeaderAssignment(Continuation):
         return group if is_current else None
 
 
-def sync(op: Operation, group: ClassicGroup, request: SyncGroupRequest, token: Token) -> None:
-    """Answer the SyncGroup, or park it. Refusals are answered, too."""
+def sync(
+    op: Operation, group: ClassicGroup, request: SyncGroupRequest, token: Token
+) -> SyncGroupResponse | None:
+    """Answer the SyncGroup, or park it. Refusals are answered, too.
+
+    A response that is returned waits for all that was written before it; None: it is in ``op``.
+    """
     try:
         _validate(group, request)
     except GroupError as error:
         op.answer(token, SyncGroupResponse(error_code=error.code))
-        return
+        return None
     member = group.members[request.member_id]
     if group.state is ClassicGroupState.STABLE:
         synced(op, group, request.member_id)
-        op.answer(token, sync_response(group, assignment=member.assignment))
-        return
+        response = sync_response(group, assignment=member.assignment)
+        if op.rules.syncs_when_committed:
+            return response
+        op.answer(token, response)
+        return None
     member.awaiting_sync = token
     synced(op, group, request.member_id)
     if group.leader_id == request.member_id:
@@ -90,6 +98,7 @@ def sync(op: Operation, group: ClassicGroup, request: SyncGroupRequest, token: T
         op.on_commit = LeaderAssignment(
             group_id=group.group_id, generation_id=group.generation_id, assignments=given
         )
+    return None
 
 
 def _validate(group: ClassicGroup, request: SyncGroupRequest) -> None:

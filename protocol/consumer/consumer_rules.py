@@ -30,7 +30,7 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupTargetAssignmentMember,
     Record,
 )
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 TopicIds = Callable[[Iterable[str]], frozenset[str]]
 """Names -> ids of the topics that exist under them."""
@@ -166,6 +166,28 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     def is_free(self, group: ConsumerGroup, member: Member, partition: TopicPartition) -> bool:
         """coordinator §3.3: nobody owns it, or the member itself is giving it up (KAFKA-19449)."""
         return group.epoch_of(partition) == NOBODY or partition in member.pending_revocation
+
+    outlives_topics = True
+    """A classic member owns by name: what it has of a topic that is gone counts, also for the topic
+    that is created anew under the name, until it says that it owns it no longer (classic §7.5,
+    classic-recreated-topic)."""
+
+    def is_used_by_name(
+        self, group: ConsumerGroup, member: Member, partition: TopicPartition, image: MetadataImage
+    ) -> bool:
+        """Does a classic member other than this one have the partition of a former topic, for
+        which it may take this one?"""
+        topic = image.by_id.get(partition.topic_id)
+        if not group.classic_member_count or not self.outlives_topics or topic is None:
+            return False
+        return any(
+            held.partition == partition.partition and held.topic_id not in image.by_id
+            for other in group.members.values()
+            if other.classic_metadata is not None
+            and other.member_id != member.member_id
+            and topic.name in other.subscribed_topic_names
+            for held in (*other.assigned, *other.pending_revocation)
+        )
 
     def revoking_epoch(self, member: Member) -> int | None:
         """Epoch while a second revocation follows an acknowledged one; None = it stays."""

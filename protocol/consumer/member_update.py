@@ -262,6 +262,7 @@ class Advance:
         self, owned: frozenset[TopicPartition] | None, forces_subscription: bool
     ) -> Member:
         rules, group, member = self._context.rules, self._group, self.member
+        image = self._context.image
         if not forces_subscription and member.is_reconciled_to(self.target_epoch):
             return member
         is_new = member.member_id not in group.members and self._replaced_id is None
@@ -276,7 +277,10 @@ class Advance:
                 target_epoch=self.target_epoch,
                 target=rules.target_in_force(self.target, subscribed),
                 owned=rules.owned_as_reported(member, owned, self.target_epoch),
-                is_free=lambda partition: rules.is_free(group, member, partition),
+                is_free=lambda partition: (
+                    rules.is_free(group, member, partition)
+                    and not rules.is_used_by_name(group, member, partition, image)
+                ),
                 gives_up=rules.gives_up(member, subscribed) if forces_subscription else None,
                 subscribes_to_nothing=not names,
                 revoking_epoch=rules.revoking_epoch(member),

@@ -27,7 +27,7 @@ from rebalance_sim.protocol.consumer.removal import Conversions, group_tombstone
 from rebalance_sim.protocol.migration import mixed
 from rebalance_sim.protocol.migration.downgrade import can_downgrade, downgrade
 from rebalance_sim.protocol.migration.migration_rules import MigrationContext
-from rebalance_sim.protocol.migration.upgrade import upgrade
+from rebalance_sim.protocol.migration.upgrade import start_over, upgrade
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.group_type import Call, Component, Handler
 from rebalance_sim.protocol.runtime.outcome import Outcome
@@ -103,8 +103,10 @@ class Migration(Component[Any]):
                 group = upgrade(context, classic, op)
             outcome = apply_heartbeat(context, group, call)
         except GroupError as error:
-            # Whoever was parked has been answered already that the group starts over.
+            # Whoever was parked may have been answered already that the group starts over.
             return replace(refusal(error), completions=tuple(op.completions))
+        if context.rules.answers_parked_if_converted:
+            start_over(classic, op)
         outcome = replace(
             outcome,
             records=(*op.records, *outcome.records),

@@ -104,7 +104,12 @@ def downgrade(
         op.timers += member_timers(group.group_id, group.members[member_id])
 
     rules = context.rules
-    classic = ClassicGroup(group.group_id, now_ms=op.now_ms, first_of=rules.first_member)
+    classic = ClassicGroup(
+        group.group_id,
+        now_ms=op.now_ms,
+        first_of=rules.first_member,
+        first_generation=rules.first_generation(context.term),
+    )
     classic.leader_id = rules.first_converted(members)
     for member_id in sorted(members):
         classic.add(_classic_member(members[member_id]), CONSUMER_PROTOCOL_TYPE)

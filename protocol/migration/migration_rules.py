@@ -12,14 +12,49 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 
 class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
-    """Apache Kafka 4.3: the rules of both group types, and of what joins them."""
+    """Apache Kafka 4.3 without its known issues: the rules of both group types, and of what joins
+    them."""
 
-    converts_in_first_join_phase = False
+    converts_in_first_join_phase = True
     """A classic group can be converted before it has ever selected a protocol. In Kafka the attempt
-    fails with UNKNOWN_SERVER_ERROR (classic §7.3)."""
+    fails with UNKNOWN_SERVER_ERROR (classic §7.3, classic-early-conversion)."""
+
+    answers_parked_if_converted = True
+    """Parked requests are answered when nothing can refuse the conversion any more (classic §7.3,
+    classic-early-conversion)."""
+
+    keeps_claims = True
+    """A conversion takes over what cooperative members said they own as well, where the leader
+    has given it to nobody (classic §7.3, classic-forgotten-owners)."""
+
+    drops_vanished_partitions = True
+    """A conversion leaves out partitions that their topics do not have (classic §7.3,
+    classic-vanished-partition)."""
+
+    sees_growth = True
+    """A conversion that finds partitions of subscribed topics without an owner has a new target
+    computed (classic §7.3, classic-unseen-growth)."""
+
+    sees_subscriptions = True
+    """So does one that finds members with partitions of topics that they do not subscribe to
+    (classic §7.3, classic-unseen-subscription)."""
+
+    rebalances_after_every_replacement = True
+    """The replacement that converts a group back always starts a rebalance (classic §7.8,
+    classic-quiet-return)."""
+
+    watches_from_write = True
+    """The session of a classic member begins when its join is written, and not only when that is
+    committed (classic §7.5, classic-unwatched-join)."""
+
+    calls_back_for_target = True
+    """In a consumer group of classic members alone somebody is called back to have topics looked at
+    that have changed, and a target computed that is due: no consumer heartbeat does it (classic
+    §7.7, classic-stranded-members)."""
 
     converts_members_without_assignment = True
     """A member that never synced has no assignment, and is converted all the same (KAFKA-17733)."""
@@ -45,6 +80,12 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
         """A converted group knows its topics, so that nothing looks changed (KAFKA-18687)."""
         return metadata_hash
 
+    def is_former_member(self, subscription: Subscription) -> bool:
+        """Has whoever joins under an id that the group does not know been a member before? It owns
+        something then, and has to hear that it was removed (classic §7.5, classic-unheard-removal).
+        """
+        return bool(subscription.owned_partitions)
+
     def is_behind(self, group: ConsumerGroup, member: Member) -> bool:
         """Must a classic member rejoin to catch up?"""
         at_group_epoch = self.rejoins_at_group_epoch
@@ -55,7 +96,8 @@ class MigrationRules(ConsumerGroupRules, ClassicGroupRules):
     def rebalances_after_replacement(
         self, group: ConsumerGroup, *, group_epoch: int, is_changed: bool
     ) -> bool:
-        """Does the replacement that converts a group back also start a rebalance (classic §7.8)?
+        """Does the replacement that converts a group back also start a rebalance (classic §7.8),
+        where not every one does?
 
         ``group_epoch`` and ``is_changed``: after, and because of, this join.
         """

@@ -7,13 +7,14 @@ classic §7.4-§7.7.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_sim.protocol.classic.operation import Operation
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
+from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.error_messages import (
     fenced_instance,
     group_is_full,
@@ -50,12 +51,14 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.embedded import (
     CONSUMER_PROTOCOL_TYPE,
+    NamedPartitions,
     Subscription,
     assignment_of,
     partitions_of,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.records import MemberState, Record
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 MixedHandler = Callable[[MigrationContext, Call[Any]], Outcome]
 """What handles a classic request that meets a consumer group."""
@@ -135,7 +138,14 @@ def _resolve(
     member_id = request.member_id or context.new_member_id()
     instance_id = request.group_instance_id
     if instance_id is None:
-        return group.members.get(member_id) or Member(member_id=member_id), None, []
+        member = group.members.get(member_id)
+        if member is None and request.member_id:
+            subscription = request.protocols[0].metadata
+            if isinstance(subscription, Subscription) and context.rules.is_former_member(
+                subscription
+            ):
+                raise unknown_member(member_id, group.group_id)
+        return member or Member(member_id=member_id), None, []
     holder = group.holder_of(instance_id)
     if request.member_id:
         if holder is None:
@@ -206,6 +216,9 @@ def _advance(
         advance.assign()
         after = _reconcile(context, advance)
         _order_resolution(context, group, advance, op)
+        if context.rules.watches_from_write:
+            key = session_key(group.group_id, after.member_id)
+            op.timers.append(ScheduleTimer(key, now_ms + request.session_timeout_ms))
         op.on_commit = MixedJoin(
             group_id=group.group_id,
             member_id=after.member_id,
@@ -231,7 +244,8 @@ def _downgrade(
     is_changed: bool,
 ) -> Member:
     """classic §7.8, second trigger. If a rebalance follows, there is nothing to reconcile for."""
-    rebalances = context.rules.rebalances_after_replacement(
+    rules = context.rules
+    rebalances = rules.rebalances_after_every_replacement or rules.rebalances_after_replacement(
         group, group_epoch=advance.group_epoch, is_changed=is_changed
     )
     after = advance.member if rebalances else _reconcile(context, advance)
@@ -244,9 +258,29 @@ def _reconcile(context: MigrationContext, advance: Advance) -> Member:
     metadata = advance.member.classic_metadata
     subscription = metadata.supported_protocols[0].metadata if metadata else None
     owned = subscription.owned_partitions if isinstance(subscription, Subscription) else ()
-    return advance.reconcile(
-        partitions_of(owned, context.image), forces_subscription=advance.is_bumped
-    )
+    reported = partitions_of(owned, context.image)
+    if context.rules.outlives_topics:
+        reported |= _outlived(advance.member, owned, context.image)
+    return advance.reconcile(reported, forces_subscription=advance.is_bumped)
+
+
+def _outlived(
+    member: Member, owned: Sequence[NamedPartitions], image: MetadataImage
+) -> frozenset[TopicPartition]:
+    """What the member has of topics that are gone, and may still own by name: it names a partition
+    of that number which it does not have otherwise."""
+    held = (*member.assigned, *member.pending_revocation)
+    gone = [partition for partition in held if partition.topic_id not in image.by_id]
+    if not gone:
+        return frozenset()
+    by_name = image.by_name
+    numbers = {
+        number
+        for name, partitions in owned
+        for number in partitions
+        if name not in by_name or TopicPartition(by_name[name].topic_id, number) not in held
+    }
+    return frozenset(partition for partition in gone if partition.partition in numbers)
 
 
 def _order_resolution(
@@ -299,7 +333,7 @@ def heartbeat(context: MigrationContext, call: Call[HeartbeatRequest]) -> Outcom
     except GroupError as error:
         return Outcome(HeartbeatResponse(error_code=error.code))
     session = _session(group, member, metadata, now_ms)
-    if not _must_rejoin(context, group, member):
+    if not _must_rejoin(context, group, member) and not _computes_target(context, group, now_ms):
         return Outcome(HeartbeatResponse(), timers=(session,))
     response = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
     return Outcome(response, timers=(session, *_call_back(group, member, now_ms)))
@@ -338,8 +372,32 @@ def _must_rejoin(context: MigrationContext, group: ConsumerGroup, member: Member
         return True
     return member.state is MemberState.UNRELEASED_PARTITIONS and all(
         group.epoch_of(partition) == NOBODY
+        and not context.rules.is_used_by_name(group, member, partition, context.image)
         for partition in group.target_of(member.member_id)
         if partition not in member.assigned
+    )
+
+
+def _computes_target(context: MigrationContext, group: ConsumerGroup, now_ms: int) -> bool:
+    """Is a target due, or a change of topics to be noticed, and only the JoinGroup of some member
+    can do it?"""
+    rules = context.rules
+    if (
+        not rules.calls_back_for_target
+        or not rules.assigns_in_heartbeat
+        or group.classic_member_count < len(group.members)
+    ):
+        return False
+    if group.group_epoch > group.target_assignment_epoch:
+        last_ms = group.target_assignment_timestamp
+        interval_ms = context.assignment_interval_ms(group.group_id)
+        return last_ms is None or now_ms - last_ms >= interval_ms
+    is_refresh_due = (
+        now_ms >= group.metadata_refresh_deadline_ms
+        or group.group_epoch < group.metadata_refresh_epoch
+    )
+    return is_refresh_due and rules.notices_metadata(
+        group, metadata_hash(group.all_subscribed_names(), context.image)
     )
 
 

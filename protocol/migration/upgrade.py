@@ -5,6 +5,8 @@ Source: classic §7.3.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.operation import Operation
@@ -34,22 +36,25 @@ from rebalance_sim.protocol.wire.records import (
     Record,
     TargetMetadataValue,
 )
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 _ALLOWED_BY = ("bidirectional", "upgrade")
+_UNKNOWN_TOPICS = 0
 
 
 def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> ConsumerGroup:
     """The consumer group that takes over; its records and timers are in ``op``.
 
-    The group is not in force before its records are replayed. Parked requests are answered even
-    if the conversion fails in the end. Raises GroupError where it must not, or cannot, happen.
+    The group is not in force before its records are replayed. Raises GroupError where it must not,
+    or cannot, happen.
     """
     _validate(context, classic)
-    # Whoever waits is to start over, and will find the consumer group.
-    op.answer_parked(classic, ErrorCode.REBALANCE_IN_PROGRESS)
+    if not context.rules.answers_parked_if_converted:
+        start_over(classic, op)
     members = [_convert(context, classic, classic.members[i]) for i in sorted(classic.members)]
     _check_single_owners(members)
+    if context.rules.keeps_claims:
+        members = _with_claims(context, members)
     records = _records(context, classic, members)
     rules = context.rules
     group = ConsumerGroup(
@@ -60,6 +65,11 @@ def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> 
     op.records += [GroupMetadata(classic.group_id), *records]
     op.timers += _timers(classic, op.now_ms)
     return group
+
+
+def start_over(classic: ClassicGroup, op: Operation) -> None:
+    """Whoever waits is to start over, and will find the consumer group."""
+    op.answer_parked(classic, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def _validate(context: MigrationContext, classic: ClassicGroup) -> None:
@@ -127,7 +137,17 @@ def _assigned(
         raise _refusal(classic, "the embedded consumer protocol is malformed")
     if assignment.user_data:
         raise _refusal(classic, "an unsupported custom assignor is in use")
-    return partitions_of(assignment.partitions, context.image)
+    assigned = partitions_of(assignment.partitions, context.image)
+    return (
+        _existing(assigned, context.image) if context.rules.drops_vanished_partitions else assigned
+    )
+
+
+def _existing(
+    partitions: frozenset[TopicPartition], image: MetadataImage
+) -> frozenset[TopicPartition]:
+    by_id = image.by_id
+    return frozenset(p for p in partitions if p.partition < by_id[p.topic_id].partition_count)
 
 
 def _check_single_owners(members: list[Member]) -> None:
@@ -139,12 +159,61 @@ def _check_single_owners(members: list[Member]) -> None:
         seen.update(member.assigned)
 
 
+def _with_claims(context: MigrationContext, members: list[Member]) -> list[Member]:
+    """Each member also has what it said it owned when it joined last, unless the leader has given
+    that to somebody. Of several claims that of the latest generation counts."""
+    taken = {partition for member in members for partition in member.assigned}
+    claims: dict[str, dict[TopicPartition, int]] = {}
+    for member in sorted(members, key=_generation_of_claims, reverse=True):
+        owned = partitions_of(_subscription_of(member).owned_partitions, context.image)
+        mine = _existing(owned, context.image) - taken
+        taken |= mine
+        claims[member.member_id] = dict.fromkeys(sorted(mine), member.member_epoch)
+    return [
+        replace(member, assigned={**member.assigned, **claims[member.member_id]})
+        if claims[member.member_id]
+        else member
+        for member in members
+    ]
+
+
+def _generation_of_claims(member: Member) -> int:
+    return _subscription_of(member).generation_id
+
+
+def _subscription_of(member: Member) -> Subscription:
+    """What its own first assignor says; all of them say the same of what is owned."""
+    metadata = member.classic_metadata
+    first = metadata.supported_protocols[0].metadata if metadata is not None else None
+    return first if isinstance(first, Subscription) else Subscription(topics=())
+
+
+def _is_outdated(context: MigrationContext, members: list[Member]) -> bool:
+    """Does the leader's assignment not fit topics and subscriptions as they are now?"""
+    image, rules = context.image, context.rules
+    if rules.sees_subscriptions and any(
+        image.by_id[partition.topic_id].name not in member.subscribed_topic_names
+        for member in members
+        for partition in member.assigned
+    ):
+        return True
+    names = {name for member in members for name in member.subscribed_topic_names}
+    topics = [image.by_name[name] for name in sorted(names) if name in image.by_name]
+    wanted = sum(topic.partition_count for topic in topics)
+    ids = {topic.topic_id for topic in topics}
+    found = {p for member in members for p in member.assigned if p.topic_id in ids}
+    return rules.sees_growth and len(found) < wanted
+
+
 def _records(
     context: MigrationContext, classic: ClassicGroup, members: list[Member]
 ) -> list[Record]:
     group_id, epoch = classic.group_id, classic.generation_id
     names = {name for member in members for name in member.subscribed_topic_names}
     known_hash = context.rules.converted_metadata_hash(metadata_hash(names, context.image))
+    if _is_outdated(context, members):
+        # The group does not know its topics, and so has its target computed anew.
+        known_hash = _UNKNOWN_TOPICS
     with_epochs = context.rules.writes_assignment_epochs
     return [
         *(ConsumerGroupMemberMetadata(group_id, m.member_id, m.metadata()) for m in members),

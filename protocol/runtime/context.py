@@ -22,7 +22,8 @@ class CoordinatorContext(Generic[_Rules]):
     """Rules never change. ``image`` is replaced when topics change, ``newest_topic_version`` is the
     version of the last image that brought a new topic, and ``configs`` is replaced when settings
     are altered; ``config`` are the broker's own. ``timeline`` is None where nobody needs more than
-    the newest state.
+    the newest state. ``term`` is the leader epoch of the partition, by which a later coordinator
+    can be told from an earlier one; 0 where there is only one.
 
     ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
     the reason for a pattern that does not compile.
@@ -38,6 +39,7 @@ class CoordinatorContext(Generic[_Rules]):
         "new_member_id",
         "newest_topic_version",
         "rules",
+        "term",
         "timeline",
     )
 
@@ -50,6 +52,7 @@ class CoordinatorContext(Generic[_Rules]):
         new_member_id: Callable[[], str],
         compile_regex: CompileRegex,
         timeline: Timeline | None = None,
+        term: int = 0,
     ) -> None:
         self.configs = configs
         self.config = configs.broker
@@ -59,6 +62,7 @@ class CoordinatorContext(Generic[_Rules]):
         self.new_member_id = new_member_id
         self.compile_regex = compile_regex
         self.timeline = timeline
+        self.term = term
         self._tables: dict[type, dict[str, Any]] = {}
         self._parts: dict[type, Any] = {}
 

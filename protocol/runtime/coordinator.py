@@ -72,6 +72,7 @@ class GroupCoordinator:
 
     ``keeps_history`` is for hosts that replay records before they are committed: they say at which
     offset, and reads then answer from the last committed one. Without, all is committed at once.
+    ``term`` is the leader epoch in which it serves.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class GroupCoordinator:
         compile_regex: CompileRegex = no_regex_engine,
         keeps_history: bool = False,
         group_configs: Mapping[str, GroupConfig] = MappingProxyType({}),
+        term: int = 0,
     ) -> None:
         self.semantics = semantics
         self._context: CoordinatorContext[Any] = CoordinatorContext(
@@ -93,6 +95,7 @@ class GroupCoordinator:
             new_member_id=new_member_id,
             compile_regex=compile_regex,
             timeline=Timeline() if keeps_history else None,
+            term=term,
         )
         self._components = [component(self._context) for component in semantics.group_types]
         group_types = [one for one in self._components if isinstance(one, GroupType)]
@@ -142,6 +145,11 @@ class GroupCoordinator:
     def config(self) -> CoordinatorConfig:
         """The configuration in force."""
         return self._context.config
+
+    @property
+    def term(self) -> int:
+        """The leader epoch in which it serves."""
+        return self._context.term
 
     @property
     def image(self) -> MetadataImage:

@@ -3,6 +3,17 @@ of each of which there is one version only (docs/findings.md)."""
 
 from __future__ import annotations
 
-EVERY_VERSION: tuple[str, ...] = ()
+EVERY_VERSION: tuple[str, ...] = (
+    "classic-early-sync",
+    "classic-forgotten-owners",
+    "classic-quiet-return",
+    "classic-recreated-topic",
+    "classic-reused-generation",
+    "classic-unheard-removal",
+    "classic-unseen-growth",
+    "classic-unseen-subscription",
+    "classic-unwatched-join",
+    "classic-vanished-partition",
+)
 """Ids of ``protocol/defects/``. A version ships with these beside its own; the one without shipped
 defects, such as ``kafka-4.3-clean``, is without them too."""

@@ -9,6 +9,8 @@ VERSION = Version(
     about="what Apache Kafka 4.3 does",
     releases=("4.3",),
     shipped_defects=(
+        "classic-early-conversion",
+        "classic-stranded-members",
         "PR-23542",
         "KAFKA-20601",
         "sim-lost-pattern-withdrawal",

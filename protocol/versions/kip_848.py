@@ -42,7 +42,7 @@ class Kip848(MigrationRules):
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
     promotes_on_release = True
-    converts_in_first_join_phase = True
+    answers_parked_if_converted = False
     rejoins_at_group_epoch = False
     tolerates_older_commits = False
     has_client_assignors = True

@@ -178,6 +178,7 @@ class ShardHost(Shard):
             new_member_id=self._replica.new_member_id,
             compile_regex=compile_re2,
             keeps_history=True,
+            term=self.leader_epoch,
         )
 
     # --- time -------------------------------------------------------------------------------------

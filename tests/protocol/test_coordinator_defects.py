@@ -342,12 +342,14 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 
 
 def test_every_defect_of_a_coordinator_has_its_history() -> None:
-    """Those of classic groups, migration and client-side assignors stand in tables of their own."""
+    """Those of classic groups, migration and client-side assignors stand in tables of their own;
+    known issues of classic groups are shown by their scenarios, with and without the repair."""
     tables = (HISTORIES, test_classic_defects.HISTORIES, test_client_side_defects.HISTORIES)
     assert {name for table in tables for name in table} == {
         defect.id
         for defect in DEFECTS.values()
         if any(issubclass(MigrationRules, rule.__bases__[0]) for rule in defect.rules)
+        and not defect.id.startswith("classic-")
     }
 
 

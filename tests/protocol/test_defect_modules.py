@@ -71,7 +71,7 @@ FAMILIES = (MigrationRules, MemberRules, ClassicMemberRules, BrokerRules)
 TIES = {"first_member", "first_converted", "assignors", "parts"}
 """What hosts replace: orders of hash maps, and what rules are made of."""
 
-BY_A_VALUE = {"is_behind", "target_in_force", "gives_up"}
+BY_A_VALUE = {"is_behind", "is_used_by_name", "target_in_force", "gives_up"}
 """Methods whose decision depends on a value that versions or defects change."""
 
 

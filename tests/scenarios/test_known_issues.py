@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.resources import files
 
 import pytest
 
 from rebalance_sim.invariants.known import known_issues as known
 from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
+from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.spec import (
     BrokerSpec,
@@ -169,27 +169,20 @@ def test_the_client_of_4_1_backs_off_wildly() -> None:
     assert shares == {"kafka-4.1": config.max_poll_interval_ms, "kafka-4.3": BACKOFF_JITTER}
 
 
-KNOWN_ISSUE_FILES = {
-    file.name.removesuffix(".toml"): file
-    for file in (files("rebalance_sim.scenarios") / "known_issues").iterdir()
-    if file.name.endswith(".toml")
-}
+CLASSIC_ISSUES = sorted(id_ for id_ in DEFECTS if id_.startswith("classic-"))
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN_ISSUE_FILES))
-def test_a_limit_has_a_small_scenario_that_is_explained_by_it_alone(
-    name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("issue", CLASSIC_ISSUES)
+def test_an_issue_of_classic_groups_is_known_of_the_version_and_gone_with_its_repair(
+    issue: str,
 ) -> None:
-    scenario = parse_scenario(KNOWN_ISSUE_FILES[name].read_text(encoding="utf-8"))
-    result = run(scenario)
-    assert result.outcome == "known"
-    assert name in result.known
-    others = tuple(other for other in known.COMMON_ISSUES if other != name)
-    monkeypatch.setattr(known, "COMMON_ISSUES", others)
-    assert run(scenario).outcome in ("violation", "stuck")
+    scenario = defect_scenario(issue, with_defect=False)
+    shipped = run(scenario)
+    assert (shipped.outcome, set(shipped.known)) == ("known", {issue}), shipped.reason
+    repaired = run(scenario.without(issue))
+    assert (repaired.outcome, set(repaired.known)) == ("ok", set()), repaired.reason
 
 
-def test_every_limit_of_classic_groups_and_migrations_has_such_a_scenario() -> None:
-    assert set(KNOWN_ISSUE_FILES) == {
-        name for name in known.COMMON_ISSUES if name.startswith("classic-")
-    }
+def test_every_known_issue_of_classic_groups_ships_with_the_newest_version() -> None:
+    shipped = {id_ for id_ in SEMANTICS["kafka-4.3"].shipped_defects if id_.startswith("classic-")}
+    assert shipped == set(CLASSIC_ISSUES)

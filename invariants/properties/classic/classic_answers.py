@@ -84,6 +84,7 @@ class ClassicSyncIsDurable(Property):
         "KAFKA-9801",
         "test:classic-sync-before-commit",
         "test:classic-sync-of-another",
+        "classic-early-sync",
     )
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
@@ -107,7 +108,7 @@ class ClassicSyncIsDurable(Property):
             return Finding(
                 f"{member_id} synced generation {generation_id}; its record ends at offset "
                 f"{written.end_offset}, committed is {committed}",
-                {"member": member_id, "is_conversion": written.is_conversion},
+                {"is_conversion": written.is_conversion},
             )
         if response.assignment != written.assignments.get(member_id):
             return Finding(

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.model.wanted_clients import wanted_classic
 from rebalance_sim.invariants.property import Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -33,7 +33,11 @@ class ClassicSettles(Property):
         "and sync phase are bounded by the rebalance timeouts."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
-    violated_by = ("librdkafka-4783", "test:classic-never-synced")
+    violated_by = (
+        "librdkafka-4783",
+        "test:classic-never-synced",
+        "classic-stranded-members",
+    )
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -43,7 +47,7 @@ class ClassicSettles(Property):
         if shard is None:
             return
         group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
-        wanted = list(_wanted(model))
+        wanted = list(wanted_classic(model))
         if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
             yield Late("the classic group", _why_unstable(group))
             return
@@ -56,19 +60,12 @@ class ClassicSettles(Property):
             if reason is not None:
                 state = member.classic.state if member.classic else member.state
                 yield Late(
-                    f"{name} ({state.value}, generation {member.member_epoch})",
-                    reason,
-                    name,
-                    evidence={"member": member.member_id},
+                    f"{name} ({state.value}, generation {member.member_epoch})", reason, name
                 )
         if group is not None:
             users = {member.member_id for _, member in _all(model)}
             for member_id in sorted(group.members.keys() - users):
-                yield Late(
-                    f"member {member_id}",
-                    "is in the classic group, and no client uses it",
-                    evidence={"member": member_id},
-                )
+                yield Late(f"member {member_id}", "is in the classic group, and no client uses it")
 
 
 class ClassicPartitionsOwned(Property):
@@ -80,7 +77,11 @@ class ClassicPartitionsOwned(Property):
         "worked on by one of them."
     )
     clauses = ("classic C13", "classic §6", "defects L2")
-    violated_by = ("KAFKA-9801", "test:classic-nobody-works")
+    violated_by = (
+        "KAFKA-9801",
+        "test:classic-nobody-works",
+        "classic-quiet-return",
+    )
     kind = Kind.EVENTUALLY
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -89,17 +90,15 @@ class ClassicPartitionsOwned(Property):
         shard = model.acting_shard()
         if shard is None or model.ledger_of(shard).members:
             return  # Of consumer groups, the ledger knows.
-        names = {name for _, member in _wanted(model) for name in member.subscribed_topic_names}
+        names = {
+            name for _, member in wanted_classic(model) for name in member.subscribed_topic_names
+        }
         for name in sorted(names):
             topic = shard.coordinator.image.by_name.get(name)
             for number in range(topic.partition_count if topic else 0):
                 partition = TopicPartition(topic.topic_id if topic else "", number)
                 if not model.fetchers.get(partition):
-                    yield Late(
-                        f"{name}-{number}",
-                        "is worked on by nobody",
-                        evidence={"partition": partition},
-                    )
+                    yield Late(f"{name}-{number}", "is worked on by nobody")
 
 
 def _can_downgrade(shard: ShardView) -> bool:
@@ -140,6 +139,11 @@ def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> s
         return "is not registered with the coordinator" if is_open else None
     if stored.epoch != member.member_epoch:
         return f"is registered at epoch {stored.epoch}"
+    if ledger.group_epoch > ledger.target_epoch:
+        return (
+            f"waits for a target: group epoch {ledger.group_epoch}, "
+            f"target epoch {ledger.target_epoch}"
+        )
     if stored.epoch != ledger.target_epoch or stored.state is not MemberState.STABLE:
         return f"is {stored.state.name} at epoch {stored.epoch} of {ledger.target_epoch}"
     return None if member.state is ClientState.STABLE else f"is {member.state.value}"
@@ -147,25 +151,3 @@ def _why_behind(member: GroupMember, ledger: GroupLedger, *, is_open: bool) -> s
 
 def _all(model: ModelView) -> Iterable[tuple[str, GroupMember]]:
     return [(name, entry.member) for name, entry in sorted(model.classic_clients.items())]
-
-
-def _wanted(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
-    """Classic clients that should be working members."""
-    for name, member in _all(model):
-        if (
-            member.has_subscription
-            and member.is_polling
-            and not member.is_closed
-            and member.blocked_in is None
-            and member.state is not ClientState.FATAL
-            and not _has_nothing_to_join_for(model, member)
-        ):
-            yield name, member
-
-
-def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
-    """librdkafka sends no JoinGroup before one of its topics exists."""
-    shard = model.acting_shard()
-    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
-        return False
-    return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)

@@ -78,9 +78,10 @@ class ClassicGenerationSteps(Property):
     id = "classic.generation_steps"
     sentence = (
         "While a coordinator holds a classic group, its generation grows by one at each end of "
-        "a join phase, and changes at no other time."
+        "a join phase, the first time to a number that no former coordinator can have given, and "
+        "changes at no other time."
     )
-    clauses = ("classic C1", "classic §1.4")
+    clauses = ("classic C1", "classic §1.4", "classic §8.2")
     violated_by = ("test:classic-generation-skipped", "test:classic-generation-back")
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -89,6 +90,10 @@ class ClassicGenerationSteps(Property):
         if before is None or now is None or not look.is_same_group:
             return None
         grown = now.generation_id - before.generation_id
+        if grown > 1 and now.generation_id == self.model.rules().first_generation(
+            look.shard.coordinator.term
+        ):
+            grown = 1
         enters = now.state in (COMPLETING, EMPTY) and now.state is not before.state
         if grown == enters or (grown == 1 and now.state is before.state is COMPLETING):
             return None
@@ -281,7 +286,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             if lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
-                    {"member": member_id, "is_unparked": self.model.unparked.get(member_id)},
+                    {"is_unparked": member_id in self.model.unparked},
                 )
         for member_id in sorted(group.pending_join):
             if session_key(group_id, member_id) not in armed:

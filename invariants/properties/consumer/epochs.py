@@ -74,8 +74,8 @@ class MemberEpochBounded(Property):
 
     id = "coordinator.member_epoch_bounded"
     sentence = (
-        "A member that is present is at an epoch above 0, if there is a target at all, and not "
-        "above the target epoch."
+        "A member that is present is at an epoch above 0, if there is a target at all and it was "
+        "not converted before its first generation, and not above the target epoch."
     )
     clauses = ("coordinator C5", "defects S3")
     violated_by = ("test:member-ahead",)
@@ -93,7 +93,7 @@ class MemberEpochBounded(Property):
                 continue
             if before is not None and before.current is after.current:
                 continue
-            lowest = 1 if target_epoch else 0
+            lowest = 1 if target_epoch and not _awaits_first_generation(after) else 0
             if not lowest <= after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, after.epoch, target_epoch)
         return None
@@ -103,9 +103,11 @@ class MemberEpochBounded(Property):
         group = self.model.acting_group()
         if group is None:
             return None
-        lowest = 1 if self.model.rules.assigns_in_heartbeat else 0
+        by_heartbeat = self.model.rules.assigns_in_heartbeat
         for member_id, member in sorted(group.members.items()):
             epoch = member.member_epoch
+            is_converted = member.classic_metadata is not None and not member.assigned
+            lowest = 1 if by_heartbeat and not is_converted else 0
             if not lowest <= epoch <= group.target_assignment_epoch and epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, epoch, group.target_assignment_epoch)
         return None
@@ -115,6 +117,14 @@ class MemberEpochBounded(Property):
             f"{self.model.who(member_id)} is at epoch {epoch}, the target epoch is {target_epoch}",
             {"member": member_id, "epoch": epoch},
         )
+
+
+def _awaits_first_generation(entry: MemberEntry) -> bool:
+    """Was it converted in the first join phase of its group? It has nothing, and is to rejoin."""
+    metadata = entry.metadata
+    return (
+        metadata is not None and metadata.classic_member_metadata is not None and not entry.held()
+    )
 
 
 class MemberEpochRises(Property):

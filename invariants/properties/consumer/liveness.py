@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.model.wanted_clients import wanted_classic
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
@@ -47,7 +48,10 @@ class GhostsGone(_OfMembers):
     id = "liveness.ghosts_gone"
     sentence = "A member that no living client uses is gone after its session timeout."
     clauses = ("coordinator L3", "client O6", "defects L3", "defects S7")
-    violated_by = ("KAFKA-18931",)
+    violated_by = (
+        "KAFKA-18931",
+        "classic-unwatched-join",
+    )
     deadline = Deadline.REMOVAL
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
@@ -59,7 +63,6 @@ class GhostsGone(_OfMembers):
                     f"member {member_id}",
                     f"is registered at epoch {entry.epoch}, and no living client uses it",
                     since_ms=ledger.heard_ms.get(member_id) if ledger else None,
-                    evidence={"member": member_id},
                 )
 
 
@@ -88,7 +91,6 @@ class RevocationBounded(Property):
                     self.model.who(member_id),
                     f"must revoke {self.model.names_of(current.pending_revocation)}",
                     since_ms=since_ms,
-                    evidence={"member": member_id},
                 )
 
 
@@ -162,7 +164,6 @@ class Converges(_OfMembers):
                 self._why(entry, stored, ledger),
                 entry.name,
                 ledger.state_since_ms.get(member.member_id),
-                {"member": member.member_id},
             )
         if ledger.settled_count() >= len(ledger.members):
             return
@@ -174,7 +175,6 @@ class Converges(_OfMembers):
                     f"member {member_id}",
                     f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
                     since_ms=ledger.state_since_ms.get(member_id),
-                    evidence={"member": member_id},
                 )
 
     def _why(self, entry: ClientEntry, stored: MemberEntry | None, ledger: GroupLedger) -> str:
@@ -223,14 +223,20 @@ class PartitionsOwned(_OfMembers):
         "KAFKA-18916",
         "KAFKA-18160",
         "sim-lost-pattern-withdrawal",
+        "classic-stranded-members",
+        "classic-unseen-growth",
+        "classic-unseen-subscription",
     )
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Every partition that nobody fetches."""
         ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
-        if ledger is None or shard is None or not any(self._wanted()):
+        if ledger is None or shard is None:
             return
-        if not self.model.can_upgrade(shard):
+        if any(self._wanted()):
+            if not self.model.can_upgrade(shard):
+                return
+        elif not ledger.members or not any(wanted_classic(self.model)):
             return
         by_name = shard.coordinator.image.by_name
         for name in sorted(ledger.all_names()):
@@ -247,7 +253,7 @@ class PartitionsOwned(_OfMembers):
                     f"{name}-{number}",
                     reason,
                     entry.name if entry else "",
-                    evidence={"member": holder or "", "partition": partition},
+                    evidence={"is_in_no_target": holder is None},
                 )
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:

@@ -241,7 +241,7 @@ class FreeIsGranted(Property):
     id = "coordinator.free_is_granted"
     sentence = (
         "A heartbeat of a member that waits for partitions of its target brings it all of them "
-        "that nobody holds."
+        "that nobody holds; a classic member holds by name."
     )
     clauses = ("coordinator §3.3", "coordinator §3.5", "defects L2")
     violated_by = ("KAFKA-19449", "mut-expire-keeps-ownership")
@@ -264,7 +264,9 @@ class FreeIsGranted(Property):
         free = {
             p
             for p in ledger.targets.get(member_id, frozenset()) - entry.current.assigned.keys()
-            if p not in ledger.owner and p.topic_id in topics
+            if p not in ledger.owner
+            and p.topic_id in topics
+            and not self.model.is_held_by_name(shard, ledger, member_id, p)
         }
         if not free:
             return None

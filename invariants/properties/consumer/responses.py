@@ -6,7 +6,7 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 from __future__ import annotations
 
 from rebalance_sim.invariants.formatting import listed
-from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
+from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
 from rebalance_sim.invariants.property import Finding, Property
@@ -322,7 +322,11 @@ class ServerNeverFails(_Refusal):
     id = "refusal.server_error"
     sentence = "No heartbeat fails with an unexpected server error."
     clauses = ("coordinator §5.6", "defects L1", "defects L2")
-    violated_by = ("KAFKA-16930",)
+    violated_by = (
+        "KAFKA-16930",
+        "classic-early-conversion",
+        "classic-vanished-partition",
+    )
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
         """Did the coordinator itself fail?"""
@@ -335,5 +339,5 @@ class ServerNeverFails(_Refusal):
             step,
             why,
             converts_classic_group=converts,
-            has_vanished_partition=vanished_partition(self.model, shard_of(step)),
+            has_vanished_partition=has_vanished_partition(self.model, shard_of(step)),
         )

@@ -102,7 +102,11 @@ class ConversionKeeps(Property):
                 return Finding(f"{member_id} got lost when the group became a consumer group")
             if entry.instance_id != member.group_instance_id:
                 return Finding(f"{member_id} had instance id {member.group_instance_id} before")
-            metadata = member.metadata_for(former.protocol_name) if former.protocol_name else None
+            # A newcomer may lack the protocol of the last generation; then its first one counts.
+            name = former.protocol_name
+            if name not in member.protocol_names():
+                name = member.protocol_names()[0]
+            metadata = member.metadata_for(name)
             if isinstance(metadata, Subscription) and set(metadata.topics) != {*entry.topic_names}:
                 return Finding(
                     f"{member_id} subscribed to {listed(sorted(metadata.topics))}, and now to "

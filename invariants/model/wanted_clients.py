@@ -1,0 +1,32 @@
+"""Which clients should be at work once faults have stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
+
+
+def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
+    """Classic clients that should be working members."""
+    for name, entry in sorted(model.classic_clients.items()):
+        member = entry.member
+        if (
+            member.has_subscription
+            and member.is_polling
+            and not member.is_closed
+            and member.blocked_in is None
+            and member.state is not ClientState.FATAL
+            and not _has_nothing_to_join_for(model, member)
+        ):
+            yield name, member
+
+
+def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
+    """librdkafka sends no JoinGroup before one of its topics exists."""
+    shard = model.acting_shard()
+    if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
+        return False
+    return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)

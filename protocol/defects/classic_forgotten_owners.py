@@ -1,0 +1,20 @@
+"""classic-forgotten-owners: A conversion takes what the leader assigned for all that members own
+(docs/findings.md).
+"""
+
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+
+
+class ForgetsClaims(MigrationRules):
+    keeps_claims = False
+
+
+DEFECT = Defect(
+    id="classic-forgotten-owners",
+    title="A conversion in mid-rebalance forgets what cooperative members own",
+    source="docs/findings.md",
+    versions="4.1.2, 4.3.1",
+    rules=(ForgetsClaims,),
+    properties=("classic H12", "defects S1", "defects S4"),
+)

@@ -1,0 +1,21 @@
+"""classic-quiet-return: A static member comes back without a rebalance, whatever has changed
+meanwhile (docs/findings.md).
+"""
+
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+
+
+class ReturnsQuietly(MigrationRules):
+    rebalances_on_return = False
+    rebalances_after_every_replacement = False
+
+
+DEFECT = Defect(
+    id="classic-quiet-return",
+    title="A static member comes back with a subscription that nobody serves",
+    source="docs/findings.md",
+    versions="4.1.2, 4.3.1",
+    rules=(ReturnsQuietly,),
+    properties=("defects L2",),
+)
