@@ -6,12 +6,14 @@ that is not part of this package is given to the checker beside the others.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
+from rebalance_sim.invariants.explanation import Explanation, named, subjects_of
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.step import WorldView
@@ -46,12 +48,15 @@ class Deadline(Enum):
 class Finding:
     """A violated invariant, as its class saw it.
 
-    ``detail`` names member, partition and epochs. ``evidence`` holds the facts by which a defect
-    that the simulated version is known to have can be recognised (``known/``).
+    ``detail`` names member, partition and epochs. ``evidence`` says who or what it is about
+    (``explanation.subjects_of``), and holds the facts by which an issue that the simulated version
+    is known for can be recognised (``known/``): those of this step, and what was ``Seen`` before.
+    ``rightful``: of several that it is about, so many may be there by right.
     """
 
     detail: str
     evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
+    rightful: int = 0
 
 
 class Late(NamedTuple):
@@ -67,14 +72,24 @@ class Late(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A finding with its place in the run. ``known_as`` is the defect that explains it, or None."""
+    """A finding with its place in the run; ``explanation``: the known issue that is the reason."""
 
     property: type[Property]
     step_index: int
     at_ms: int
     detail: str
     evidence: Mapping[str, object] = field(default_factory=lambda: _NO_EVIDENCE)
-    known_as: str | None = None
+    explanation: Explanation | None = None
+
+    @builtins.property
+    def known_as(self) -> str | None:
+        """The known issue that is the reason, if there is one."""
+        return None if self.explanation is None else self.explanation.issue
+
+    @builtins.property
+    def subject(self) -> str:
+        """Who or what it is about."""
+        return named(subjects_of(self.evidence))
 
     def __str__(self) -> str:
         known = f" [known: {self.known_as}]" if self.known_as else ""
@@ -87,15 +102,20 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """A liveness property that does not hold; the fields are those of ``Late``. ``known_as`` is
-    the shipped defect that explains it, or None."""
+    """A liveness property that does not hold; the fields are those of ``Late``. ``explanation``:
+    the known issue that is the reason."""
 
     property: type[Property]
     subject: str
     reason: str
     since_ms: int | None = None
     client: str = ""
-    known_as: str | None = None
+    explanation: Explanation | None = None
+
+    @builtins.property
+    def known_as(self) -> str | None:
+        """The known issue that is the reason, if there is one."""
+        return None if self.explanation is None else self.explanation.issue
 
     def __str__(self) -> str:
         since = "" if self.since_ms is None else f" since {self.since_ms} ms"

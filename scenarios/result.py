@@ -34,11 +34,63 @@ class ViolationRow:
     open_faults: tuple[str, ...] = ()
 
 
+REPAIRED = "repaired"
+UNPROVEN = "unproven"
+NOT_REPAIRED = "not repaired"
+VERDICTS: Mapping[str, str] = {
+    REPAIRED: "the run without the known issue does not show this",
+    UNPROVEN: "the known issue has no repair yet, or the run without it gave no verdict",
+    NOT_REPAIRED: "the run without the known issue shows it all the same: a violation",
+}
+"""What the repaired run says of a known issue; without a verdict there was no such run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRow:
+    """A known issue in a run: the first violation of a property, by one subject, that it explains.
+
+    ``subject`` is who or what is concerned, ``cause`` what was seen of the issue and
+    ``cause_step`` where; ``times``: how often the property was violated so. ``page`` is where the
+    issue is described. ``is_late``: of a liveness property, judged at the end of the run.
+    """
+
+    issue: str
+    title: str
+    page: str
+    property: str
+    sentence: str
+    subject: str
+    step: int
+    at_ms: int
+    detail: str
+    cause: str
+    cause_step: int
+    cause_at_ms: int
+    times: int = 1
+    group_id: str = ""
+    open_faults: tuple[str, ...] = ()
+    is_late: bool = False
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairedRun:
+    """What the same scenario came to without these known issues."""
+
+    repairs: tuple[str, ...]
+    scenario_hash: str
+    outcome: str
+    reason: str
+    digest: str
+    steps: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """One run.
 
-    ``known`` counts, for each known issue of the simulated version, how often it showed.
+    ``known`` counts, for each known issue of the simulated version, how often it showed;
+    ``known_issues`` has them one by one, and ``repaired`` the run without them, if there was one.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``digest`` is that of the trace: equal digests, equal runs. ``samples`` are
     the series of the run, if any were asked for.
@@ -59,3 +111,10 @@ class RunResult:
     coverage: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
     samples: tuple[MetricSample, ...] = ()
+    known_issues: tuple[KnownRow, ...] = ()
+    repaired: RepairedRun | None = None
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Known issues that were not held against a run without them, or in vain."""
+        return tuple(sorted({r.issue for r in self.known_issues if r.verdict == UNPROVEN}))

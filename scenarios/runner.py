@@ -14,9 +14,12 @@ from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.explanation import Explanation
+from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
-from rebalance_sim.scenarios.result import RunResult, ViolationRow
+from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.sim.observe.sampling import check_interval
@@ -62,6 +65,12 @@ class Watcher(Protocol):
         ...
 
     @property
+    def known(self) -> Sequence[tuple[Violation, int]]:
+        """Violations that a known issue explains: the first of each property, issue and subject,
+        and how often it showed."""
+        ...
+
+    @property
     def known_counts(self) -> Mapping[tuple[str, str], int]:
         """(property id, known issue) -> how often it showed."""
         ...
@@ -91,8 +100,12 @@ def run(
     properties: Sequence[type[Property]] = PROPERTIES,
     make_watcher: Callable[[WorldView], Watcher] | None = None,
     metrics_interval_ms: int | None = None,
+    proves_known: bool = True,
 ) -> RunResult:
     """Run a scenario and check every property after every step.
+
+    A run that shows known issues only is run again without them (``counterfactual.py``), unless
+    ``proves_known`` is False.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``properties`` are those that
     are checked. ``make_watcher``, if given, is called with each group of the world instead, and
@@ -102,7 +115,12 @@ def run(
     """
     check_interval(metrics_interval_ms)
     watch = make_watcher or (lambda view: Checker(view, properties=properties))
-    return _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
+    result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
+    if not proves_known:
+        return result
+    return prove_known(
+        scenario, result, lambda repaired: _Run(repaired, Trace(), watch, None).result()
+    )
 
 
 class _Run:
@@ -153,6 +171,7 @@ class _Run:
             coverage=self._coverage(),
             reason=reason,
             samples=() if world is None else tuple(world.sampler.samples),
+            known_issues=self._known_rows(),
         )
 
     def _simulate(self) -> None:
@@ -262,6 +281,46 @@ class _Run:
             at_ms=violation.at_ms,
             detail=violation.detail,
             open_faults=() if world is None else world.injector.open_at(step),
+        )
+
+    def _known_rows(self) -> tuple[KnownRow, ...]:
+        """What known issues explain, of all groups, in the order in which it showed."""
+        rows = [
+            self._known_row(self._row(group_id, violation), violation.explanation, times)
+            for group_id, watcher in self._watchers.items()
+            for violation, times in watcher.known
+        ]
+        rows += [
+            self._known_row(self._late_row(group_id, stuck), stuck.explanation, 1, is_late=True)
+            for group_id, stuck in self._late
+        ]
+        return tuple(sorted(filter(None, rows), key=lambda row: row.step))
+
+    @staticmethod
+    def _known_row(
+        row: ViolationRow, explanation: Explanation | None, times: int, *, is_late: bool = False
+    ) -> KnownRow | None:
+        if explanation is None:
+            return None
+        title, page = page_of(explanation.issue)
+        first = explanation.first
+        return KnownRow(
+            issue=explanation.issue,
+            title=title,
+            page=page,
+            property=row.property,
+            sentence=row.sentence,
+            subject=explanation.about,
+            step=row.step,
+            at_ms=row.at_ms,
+            detail=row.detail,
+            cause=first.what,
+            cause_step=first.step,
+            cause_at_ms=first.at_ms,
+            times=times,
+            group_id=row.group_id,
+            open_faults=row.open_faults,
+            is_late=is_late,
         )
 
     def _late_row(self, group_id: str, stuck: Stuck) -> ViolationRow:

@@ -18,7 +18,7 @@ from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
 from rebalance_sim.invariants.engine.liveness import Liveness
-from rebalance_sim.invariants.known.known_issues import known_issue
+from rebalance_sim.invariants.known.known_issues import explain
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
 from rebalance_sim.invariants.model.computations import COMPUTATION_REQUESTS
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
@@ -70,7 +70,8 @@ class Checker:
         self.model = ShadowModel(view)
         self.violations: list[Violation] = []
         self.known_counts: Counter[tuple[str, str]] = Counter()
-        """(property id, defect) -> how often; only the first of each is among ``violations``."""
+        """(property id, issue) -> how often; only the first of each is among ``violations``."""
+        self._known: dict[tuple[str, str, str], tuple[Violation, int]] = {}
         self.is_stopped = False
         self._violated: set[str] = set()
         self.full_count = 0
@@ -135,6 +136,7 @@ class Checker:
         """Look at a step that has just happened."""
         if self.is_stopped:
             return
+        self.model.step_index = step.index
         self._handlers[step.kind](step)
         self._seen += 1
         if self._seen >= self._next_full and self._full_every:
@@ -165,6 +167,12 @@ class Checker:
     def unexplained(self) -> list[Violation]:
         """Violations that no known issue explains."""
         return [v for v in self.violations if v.known_as is None]
+
+    @property
+    def known(self) -> list[tuple[Violation, int]]:
+        """Violations that a known issue explains: the first of each property, issue and subject,
+        and how often it showed."""
+        return list(self._known.values())
 
     # -- coordinator -----------------------------------------------------------------------
 
@@ -294,7 +302,7 @@ class Checker:
         if step.records:
             self._append(step, shard)
             change = self._change(step, ledger, shard)
-            self.model.note_expulsions(change, step.at_ms)
+            self.model.note_expulsions(change)
         self._classic.on_step(step, shard)
         if step.event.kind.group_type == "classic":
             return
@@ -315,7 +323,7 @@ class Checker:
             self._append(step, shard)
             self._change(step, ledger, shard)
         if step.detail and isinstance(step.event, MixedJoin):
-            self.model.failed_writes.note_join(shard, step.event.member_id)
+            self.model.failed_writes.note_join(shard, step.event.member_id, step.index, step.at_ms)
         self._classic.on_step(step, shard)
         self._ask(self._on["on_written"], step)
 
@@ -382,8 +390,21 @@ class Checker:
     def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
         if self.is_stopped:
             return
-        issue = known_issue(self._semantics, invariant.id, finding.evidence)
+        violation = Violation(
+            property=type(invariant),
+            step_index=step.index,
+            at_ms=step.at_ms,
+            detail=finding.detail,
+            evidence=finding.evidence,
+            explanation=explain(
+                self._semantics, invariant.id, finding, step=step.index, at_ms=step.at_ms
+            ),
+        )
+        issue = violation.known_as
         if issue is not None:
+            key = (invariant.id, issue, violation.subject)
+            first, times = self._known.get(key, (violation, 0))
+            self._known[key] = first, times + 1
             self.known_counts[invariant.id, issue] += 1
             if self.known_counts[invariant.id, issue] > 1:
                 return
@@ -392,16 +413,7 @@ class Checker:
         else:
             self._violated.add(invariant.id)
             self.is_stopped = self._stop_at_first
-        self.violations.append(
-            Violation(
-                property=type(invariant),
-                step_index=step.index,
-                at_ms=step.at_ms,
-                detail=finding.detail,
-                evidence=finding.evidence,
-                known_as=issue,
-            )
-        )
+        self.violations.append(violation)
 
 
 def _ignore(step: Step) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from rebalance_sim.invariants.engine.listeners import Listener
+from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
@@ -59,7 +60,7 @@ class ClassicWatch:
             and isinstance(step.request, JoinGroupRequest)
             and group.state is ClassicGroupState.STABLE
         ):
-            self._model.quiet_returns.add(group.generation_id)
+            self._model.note_quiet_return(step.request, group, step.records)
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
             self._model.note_classic(look)
@@ -109,13 +110,21 @@ class ClassicWatch:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:
                 model.refresh_fetchers(entry, member.fetchable)
-            entry.outlived &= member.assigned.keys()
+            for partition in entry.outlived.keys() - member.assigned.keys():
+                del entry.outlived[partition]
         if (
             type(step.event) is JoinGroupAnswered
             and member.kind == LIBRDKAFKA_CLASSIC
             and step.event.response.error_code is ErrorCode.UNKNOWN_MEMBER_ID
         ):
-            entry.outlived = frozenset(member.assigned)
+            entry.outlived = {
+                partition: model.seen(
+                    Subject(client=entry.name, partition=partition),
+                    f"{entry.name} was told that the group does not know it, and goes on with "
+                    f"{model.name_of(partition)}",
+                )
+                for partition in member.assigned
+            }
         self._ask(self._on["on_classic_client"], step, entry)
         if model.contested:
             self._ask(self._on["on_ownership"], step)

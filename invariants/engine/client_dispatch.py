@@ -69,7 +69,7 @@ class ClientWatch:
         kind = type(step.event)
         is_routine = kind is Tick or kind is Poll
         if kind is HeartbeatAnswered:
-            entry.note_answer(step.event.correlation_id, step.event.response)
+            entry.note_answer(step.event.correlation_id, step.event.response, step)
             is_routine = not step.effects and not step.event.response.error_code
         elif not is_routine:
             self._note_event(step, entry, kind)
@@ -114,7 +114,7 @@ class ClientWatch:
                 if entry.forget_request(correlation_id):
                     entry.has_failed = True
         elif kind is CallbackCompleted:
-            entry.note_callback_end(failed=step.event.failed)
+            entry.note_callback_end(step, failed=step.event.failed)
         elif kind is CommitOffsets:
             entry.commits_itself = True
             if step.event.is_sync:

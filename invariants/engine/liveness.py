@@ -68,7 +68,7 @@ class Liveness:
                     reason=late.reason,
                     since_ms=late.since_ms,
                     client=late.client,
-                    known_as=explanation(
+                    explanation=explanation(
                         item.id, late, self._semantics, self._model, self.quiet.since_ms
                     ),
                 )

@@ -1,8 +1,9 @@
 """Violations that a simulated version is known for, and how each is recognised.
 
 A shipped version carries defects (``Semantics.shipped_defects``), and so does the protocol itself.
-A violation counts as known only if the version has the defect, nobody has switched it on for this
-run, and the evidence shows the defect's own signature.
+A violation is explained only if the version has the defect, nobody has switched it on for this run,
+and the evidence shows the defect's own signature for the very subject of the violation. Whether it
+is the defect indeed shows in a run without it (``scenarios/counterfactual.py``).
 """
 
 from __future__ import annotations
@@ -10,19 +11,54 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from rebalance_sim.invariants.explanation import Explanation, Seen, Subject, named, subjects_of
+from rebalance_sim.invariants.property import Finding
 from rebalance_sim.protocol.versions.semantics import Semantics
 
 Evidence = Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A violation: who or what it is about, its evidence, its step."""
+
+    subjects: tuple[Subject, ...]
+    evidence: Evidence
+    step: int
+    at_ms: int
+
+
+def _always(evidence: Evidence) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownIssue:
-    """``issue`` violates the properties ``property_ids``; ``recognises`` knows its signature."""
+    """``issue`` violates the properties ``property_ids``; ``signature`` is how it shows.
+
+    ``sign``: the item of the evidence that has what was ``Seen`` of it, one or several, or None.
+    Without one the step of the violation itself is the cause. ``recognises`` must be true of the
+    evidence in either case.
+    """
 
     issue: str
     property_ids: tuple[str, ...]
     signature: str
-    recognises: Callable[[Evidence], bool]
+    sign: str = ""
+    recognises: Callable[[Evidence], bool] = _always
+
+    def causes(self, moment: Moment) -> tuple[Seen, ...]:
+        """What was seen of the issue; nothing if the evidence does not show it."""
+        if not self.recognises(moment.evidence):
+            return ()
+        if self.sign:
+            seen = moment.evidence.get(self.sign)
+            several = seen if isinstance(seen, tuple) else (seen,)
+            return tuple(one for one in several if isinstance(one, Seen))
+        return tuple(
+            Seen(subject=subject, step=moment.step, at_ms=moment.at_ms, what=self.signature)
+            for subject in moment.subjects
+        )
 
 
 def _shows(sign: str) -> Callable[[Evidence], bool]:
@@ -67,12 +103,8 @@ def _is_strict_commit(evidence: Evidence) -> bool:
     return isinstance(epoch, int) and isinstance(stored, int) and 0 < epoch < stored
 
 
-def _is_lost_unrevoked(evidence: Evidence) -> bool:
-    return bool(evidence["was_lost_unrevoked"])
-
-
-def _is_after_failed_callback(evidence: Evidence) -> bool:
-    return bool(evidence.get("has_failed_callback")) and not evidence.get("is_fetched")
+def _is_not_fetched(evidence: Evidence) -> bool:
+    return not evidence.get("is_fetched")
 
 
 COMMON_ISSUES = (
@@ -101,7 +133,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="PR-23542",
         property_ids=("coordinator.static_members",),
         signature="a member has changed its instance id, and the former one is still mapped to it",
-        recognises=_shows("instance_changed"),
+        sign="instance_changed",
     ),
     KnownIssue(
         issue="KAFKA-20601",
@@ -131,49 +163,49 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="KAFKA-20332",
         property_ids=("client.revocation.committed",),
         signature="records were handed out of a partition that was marked to be revoked",
-        recognises=_shows("was_late"),
+        sign="was_late",
     ),
     KnownIssue(
         issue="classic-recreated-topic",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a classic member goes on with a topic that was created anew under its name",
-        recognises=_shows("is_recreated"),
+        sign="is_recreated",
     ),
     KnownIssue(
         issue="classic-reused-generation",
         property_ids=("classic.exclusive_consumption",),
         signature="the generation of a client is one of a former coordinator, used again since",
-        recognises=_shows("is_reused_generation"),
+        sign="is_reused_generation",
     ),
     KnownIssue(
         issue="classic-forgotten-owners",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a member was converted in the middle of a rebalance, and goes on as before",
-        recognises=_shows("is_forgotten"),
+        sign="is_forgotten",
     ),
     KnownIssue(
         issue="classic-unheard-removal",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a removed member was let in again under its id, and keeps what it had",
-        recognises=_shows("is_readmitted"),
+        sign="is_readmitted",
     ),
     KnownIssue(
         issue="classic-stranded-members",
         property_ids=("liveness.classic_settles", "liveness.partitions_owned"),
         signature="a consumer group of classic members alone lacks a target, or knows old topics",
-        recognises=_shows("has_stranded_members"),
+        sign="has_stranded_members",
     ),
     KnownIssue(
         issue="classic-unseen-growth",
         property_ids=("liveness.partitions_owned",),
         signature="the group was converted, and its target has never had the partition",
-        recognises=_shows("is_unseen_since_conversion"),
+        sign="is_unseen_since_conversion",
     ),
     KnownIssue(
         issue="classic-quiet-return",
         property_ids=("liveness.classic_partitions_owned", "liveness.partitions_owned"),
         signature="a static member came back to the generation, and no rebalance has followed",
-        recognises=_shows("has_quiet_return"),
+        sign="has_quiet_return",
     ),
     KnownIssue(
         issue="classic-vanished-partition",
@@ -184,13 +216,13 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "refusal.server_error",
         ),
         signature="a conversion brings, or has brought, a partition of a topic made smaller",
-        recognises=_shows("has_vanished_partition"),
+        sign="has_vanished_partition",
     ),
     KnownIssue(
         issue="classic-unseen-subscription",
         property_ids=("liveness.classic_settles", "liveness.partitions_owned"),
         signature="the group was converted, and a member has what it does not subscribe to",
-        recognises=_shows("has_unseen_subscription"),
+        sign="has_unseen_subscription",
     ),
     KnownIssue(
         issue="classic-early-sync",
@@ -202,13 +234,13 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="classic-unwatched-join",
         property_ids=("liveness.converges", "liveness.ghosts_gone", "liveness.partitions_owned"),
         signature="a classic member joined, that was not committed in time, and it has gone",
-        recognises=_shows("has_unwatched_join"),
+        sign="has_unwatched_join",
     ),
     KnownIssue(
         issue="classic-early-conversion",
         property_ids=("classic.timers_armed",),
         signature="a refused conversion has answered a parked request, and armed no session",
-        recognises=_shows("is_unparked"),
+        sign="is_unparked",
     ),
     KnownIssue(
         issue="classic-early-conversion",
@@ -237,7 +269,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="sim-lost-pattern-withdrawal",
         property_ids=("liveness.converges", "liveness.partitions_owned"),
         signature="the coordinator has a pattern of a client that has none any more",
-        recognises=_shows("keeps_withdrawn_pattern"),
+        sign="keeps_withdrawn_pattern",
     ),
     KnownIssue(
         issue="sim-unheard-grant",
@@ -246,7 +278,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "in the quiet period, a member waits to be removed for keeping what was granted behind "
             "its back, and taken away before it heard"
         ),
-        recognises=_shows("unreported_revocation"),
+        sign="unreported_revocation",
     ),
     KnownIssue(
         issue="D12",
@@ -260,7 +292,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "an owned list left out what the client had accepted and was still to take over, "
             "and so the coordinator released that without a revocation"
         ),
-        recognises=_is_lost_unrevoked,
+        sign="was_lost_unrevoked",
     ),
     KnownIssue(
         issue="D13",
@@ -272,7 +304,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         issue="D14",
         property_ids=("coordinator.removal_due",),
         signature="the timer was left armed by a batch that could not be written, and ran out",
-        recognises=_shows("left_by_failed_write"),
+        sign="left_by_failed_write",
     ),
     KnownIssue(
         issue="D14",
@@ -288,7 +320,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "a member has lost a timer with a batch that could not be written, and has not "
             "sent anything since"
         ),
-        recognises=_shows("lost_with_failed_write"),
+        sign="lost_with_failed_write",
     ),
     KnownIssue(
         issue="sim-failed-callback",
@@ -301,7 +333,8 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "the assigned callback has failed after the new set was taken over, and a later "
             "target equal to the old set was acknowledged without taking that over"
         ),
-        recognises=_is_after_failed_callback,
+        sign="has_failed_callback",
+        recognises=_is_not_fetched,
     ),
     KnownIssue(
         issue="sim-late-answer",
@@ -312,44 +345,51 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
             "cross.current_fits_target",
         ),
         signature="the answer to a heartbeat from before the last join came after that join",
-        recognises=_shows("took_late_answer"),
+        sign="took_late_answer",
     ),
     KnownIssue(
         issue="sim-retried-commit",
         property_ids=("client.commit.processed", "client.start.processed"),
         signature="a commit that was refused, or got lost, was repeated with newer positions",
-        recognises=_shows("is_repeated"),
+        sign="is_repeated",
     ),
     KnownIssue(
         issue="sim-repeated-ack",
         property_ids=("liveness.partitions_owned",),
         signature="a librdkafka client has the right epoch, and was never told of all it holds",
-        recognises=_shows("was_sent_nothing"),
+        sign="was_sent_nothing",
     ),
     KnownIssue(
         issue="sim-outlived-membership",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a librdkafka client joins anew, and keeps what it had under its former id",
-        recognises=_shows("has_outlived"),
+        sign="has_outlived",
     ),
     KnownIssue(
         issue="sim-overtaken-commit",
         property_ids=("client.start.committed",),
         signature="a client has sent an older commit after a newer one, and the older one stayed",
-        recognises=_shows("was_overtaken"),
+        sign="was_overtaken",
     ),
 )
 """All signatures."""
 
 
-def known_issue(semantics: Semantics, property_id: str, evidence: Evidence) -> str | None:
-    """The shipped defect that explains this violation, or None."""
+def explain(
+    semantics: Semantics, property_id: str, finding: Finding, *, step: int, at_ms: int
+) -> Explanation | None:
+    """The known issue of the version that is the reason for a violation at this step, or None."""
+    subjects = subjects_of(finding.evidence)
     for entry in KNOWN_ISSUES:
         if (
             property_id in entry.property_ids
             and (entry.issue in semantics.shipped_defects or entry.issue in COMMON_ISSUES)
             and entry.issue not in semantics.defects
-            and entry.recognises(evidence)
         ):
-            return entry.issue
+            moment = Moment(subjects, finding.evidence, step, at_ms)
+            explanation = Explanation(
+                issue=entry.issue, causes=entry.causes(moment), about=named(subjects)
+            )
+            if explanation.explains(subjects, step, rightful=finding.rightful):
+                return explanation
     return None

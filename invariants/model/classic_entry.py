@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.step import ClientView
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -17,5 +18,5 @@ class ClassicClientEntry:
         self.incarnation = client.incarnation
         self.member = client.member
         self.fetchable: frozenset[TopicPartition] = frozenset()
-        self.outlived: frozenset[TopicPartition] = frozenset()
+        self.outlived: dict[TopicPartition, Seen] = {}
         self.version = -1

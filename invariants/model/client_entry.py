@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.step import ClientView
+from rebalance_sim.invariants.step import ClientView, Step
 from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
@@ -31,10 +32,10 @@ class ClientEntry:
         "callback_kind",
         "commits_itself",
         "current",
+        "failed_callback",
         "fetchable",
         "had_assigned",
         "has_failed",
-        "has_failed_callback",
         "has_left",
         "identity",
         "in_flight",
@@ -44,6 +45,7 @@ class ClientEntry:
         "kind",
         "last_request",
         "last_sent_ms",
+        "late_answer",
         "member",
         "member_epoch",
         "member_id",
@@ -54,7 +56,6 @@ class ClientEntry:
         "state",
         "sync_commits",
         "target",
-        "took_late_answer",
         "unhandled",
         "version",
     )
@@ -86,11 +87,11 @@ class ClientEntry:
         """Everything that was assigned since the last join was sent."""
         self.callback_kind: CallbackKind | None = None
         """The callback that runs, or ran last."""
-        self.has_failed_callback = False
+        self.failed_callback: Seen | None = None
         """A callback has failed, and no assigned callback has succeeded since."""
         self.joined_by = 0
         """Correlation id of the last join."""
-        self.took_late_answer = False
+        self.late_answer: Seen | None = None
         """An answer from before the last join came after it, and was not refused."""
         self.commits_itself = False
         """The application has committed what it liked."""
@@ -140,9 +141,9 @@ class ClientEntry:
                 self.unhandled.add(correlation_id)
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
-            self.took_late_answer = False
+            self.late_answer = None
             self.has_left = False
-            self.has_failed_callback = False
+            self.failed_callback = None
             self.received_epochs.clear()
             self.had_assigned.clear()
         self.last_request = request
@@ -150,7 +151,9 @@ class ClientEntry:
         self.interval_ms = self.member.heartbeat_interval_ms
         self.has_failed = False
 
-    def note_answer(self, correlation_id: int, response: ConsumerGroupHeartbeatResponse) -> None:
+    def note_answer(
+        self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
+    ) -> None:
         """A heartbeat was answered."""
         is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
@@ -158,14 +161,24 @@ class ClientEntry:
         elif response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
             if is_handled and correlation_id < self.joined_by:
-                self.took_late_answer = True
+                self.late_answer = self._seen(
+                    step, "took an answer from before its last join, after that join"
+                )
 
-    def note_callback_end(self, *, failed: bool) -> None:
+    def note_callback_end(self, step: Step, *, failed: bool) -> None:
         """The running callback has returned, or thrown."""
         if failed:
-            self.has_failed_callback = True
+            self.failed_callback = self._seen(step, "had a callback that failed")
         elif self.callback_kind is CallbackKind.ASSIGNED:
-            self.has_failed_callback = False
+            self.failed_callback = None
+
+    def _seen(self, step: Step, what: str) -> Seen:
+        return Seen(
+            subject=Subject(client=self.name),
+            step=step.index,
+            at_ms=step.at_ms,
+            what=f"{self.name} {what}",
+        )
 
     def has_moved(self) -> bool:
         """Whether anything that properties are made about differs from what was seen last."""

@@ -7,6 +7,7 @@ consumer group begins when its records are committed, and never if that takes to
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
@@ -18,34 +19,53 @@ class FailedWrites:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
-        self._unwatched: dict[str, set[tuple[str, str]]] = {}
-        self._left_armed: dict[str, dict[tuple[str, str], int]] = {}
-        self._joined_in_vain: dict[str, set[str]] = {}
+        self._unwatched: dict[str, dict[tuple[str, str], Seen]] = {}
+        self._left_armed: dict[str, dict[tuple[str, str], tuple[int, Seen]]] = {}
+        self._joined_in_vain: dict[str, dict[str, Seen]] = {}
 
-    def note(self, shard: ShardView, ledger: GroupLedger) -> None:
+    def note(self, shard: ShardView, ledger: GroupLedger, step: int, at_ms: int) -> None:
         """A batch has failed, and memory is back where it was: whose timers are not?"""
-        lost = self._unwatched.setdefault(shard.name, set())
+        lost = self._unwatched.setdefault(shard.name, {})
         left_armed = self._left_armed.setdefault(shard.name, {})
         for member_id, entry in ledger.members.items():
             for kind in ("session", "rebalance"):
                 if self._lacks_timer(shard, member_id, entry, kind):
-                    lost.add((member_id, kind))
+                    lost[member_id, kind] = Seen(
+                        subject=Subject(member=member_id),
+                        step=step,
+                        at_ms=at_ms,
+                        what=f"a batch that could not be written took the {kind} timer of "
+                        f"{member_id} with it",
+                    )
                 timer = shard.armed_timers.get(
                     TimerKey(ConsumerTimer(kind), self._group_id, member_id)
                 )
                 if timer is not None:
-                    left_armed[member_id, kind] = timer.at_ms
+                    seen = Seen(
+                        subject=Subject(member=member_id),
+                        step=step,
+                        at_ms=at_ms,
+                        what=f"a batch that could not be written left the {kind} timer of "
+                        f"{member_id} armed",
+                    )
+                    left_armed[member_id, kind] = timer.at_ms, seen
 
-    def note_join(self, shard: ShardView, member_id: str) -> None:
+    def note_join(self, shard: ShardView, member_id: str, step: int, at_ms: int) -> None:
         """The join of a classic member was not committed in time, but its records stay."""
-        self._joined_in_vain.setdefault(shard.name, set()).add(member_id)
+        self._joined_in_vain.setdefault(shard.name, {})[member_id] = Seen(
+            subject=Subject(member=member_id),
+            step=step,
+            at_ms=at_ms,
+            what=f"the join of {member_id} was not committed in time, and is",
+        )
 
-    def leave_unwatched(self, shard: ShardView, ledger: GroupLedger) -> bool:
-        """Whether some member has no session since its join was not committed in time."""
-        return any(
-            member_id in ledger.members
+    def unwatched(self, shard: ShardView, ledger: GroupLedger) -> tuple[Seen, ...]:
+        """The members without a session since their join was not committed in time."""
+        return tuple(
+            seen
+            for member_id, seen in self._joined_in_vain.get(shard.name, {}).items()
+            if member_id in ledger.members
             and session_key(self._group_id, member_id) not in shard.armed_timers
-            for member_id in self._joined_in_vain.get(shard.name, ())
         )
 
     def forget(self, shard_name: str) -> None:
@@ -54,21 +74,23 @@ class FailedWrites:
         self._left_armed.pop(shard_name, None)
         self._joined_in_vain.pop(shard_name, None)
 
-    def explains(self, shard: ShardView, member_id: str, kind: str) -> bool:
-        """Whether a member lost this timer so."""
-        return (member_id, kind) in self._unwatched.get(shard.name, ())
+    def lost(self, shard: ShardView, member_id: str, kind: str) -> Seen | None:
+        """How a member lost this timer, if it did so."""
+        return self._unwatched.get(shard.name, {}).get((member_id, kind))
 
-    def left_armed(self, shard: ShardView, member_id: str, kind: str, at_ms: int) -> bool:
+    def left_armed(self, shard: ShardView, member_id: str, kind: str, at_ms: int) -> Seen | None:
         """Whether the timer that is due now was armed as a batch failed, and not anew since: what
         was rolled back may have armed it."""
-        return self._left_armed.get(shard.name, {}).get((member_id, kind)) == at_ms
+        due_ms, seen = self._left_armed.get(shard.name, {}).get((member_id, kind), (-1, None))
+        return seen if due_ms == at_ms else None
 
-    def hold_up(self, shard: ShardView, ledger: GroupLedger) -> bool:
-        """Whether some member is still without a timer that it lost so."""
-        return any(
-            member_id in ledger.members
+    def still_lost(self, shard: ShardView, ledger: GroupLedger) -> tuple[Seen, ...]:
+        """The members that are still without a timer that they lost so."""
+        return tuple(
+            seen
+            for (member_id, kind), seen in self._unwatched.get(shard.name, {}).items()
+            if member_id in ledger.members
             and self._lacks_timer(shard, member_id, ledger.members[member_id], kind)
-            for member_id, kind in self._unwatched.get(shard.name, ())
         )
 
     def _lacks_timer(self, shard: ShardView, member_id: str, entry: MemberEntry, kind: str) -> bool:

@@ -206,8 +206,6 @@ class GroupLedger:
         """Pattern -> names of the topics that it matched."""
         self.instances: dict[str, str] = {}
         self._settled: dict[int, int] = {}
-        self.has_instance_changed = False
-        """Whether any member ever changed its instance id (coordinator D2 makes that visible)."""
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -467,10 +465,8 @@ class GroupLedger:
         now = new.instance_id if new else None
         if was == now:
             return
-        if was is not None:
-            self.has_instance_changed = self.has_instance_changed or new is not None
-            if self.instances.get(was) == member_id:
-                del self.instances[was]
+        if was is not None and self.instances.get(was) == member_id:
+            del self.instances[was]
         if now is not None:
             self.instances[now] = member_id
 

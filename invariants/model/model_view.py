@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
@@ -12,6 +14,7 @@ from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMember
@@ -63,23 +66,27 @@ class ModelView:
     """Whether some topic was deleted, or created anew: commits may name what is gone."""
     topics_changed_ms: int
     """When some broker last had other topics, or partitions, than before; -1: never."""
-    expelled_unreported_ms: int
-    """When a member was last removed for keeping what its client had never been told of."""
-    forgotten: Mapping[str, frozenset[TopicPartition]]
-    """Member -> what its client owned while it was converted in the middle of a rebalance, and
-    the coordinator did not know of (classic §7.3)."""
-    readmitted: Set[str]
+    step_index: int
+    """The step that is looked at."""
+    expelled_unreported: Seen | None
+    """The last removal of a member for keeping what its client had never been told of."""
+    readmitted: Mapping[str, Seen]
     """Classic members that a consumer group had removed and let in again under their id,
     without a word, so that they went on with what they had (classic §7.5)."""
-    unparked: Set[str]
+    unparked: Mapping[str, Seen]
     """Members of a classic group whose parked requests were answered by a conversion that was
     refused in the end, so that nobody has armed their sessions (classic §7.3)."""
-    quiet_returns: Set[int]
-    """Generations in which a static member came back, and no rebalance followed: whatever had
-    changed meanwhile goes unnoticed (classic §2.5)."""
+    quiet_returns: Mapping[int, Sequence[QuietReturn]]
+    """Generation -> the static members that came back to it, and no rebalance followed: whatever
+    had changed meanwhile goes unnoticed (classic §2.5)."""
+    upgrade: Seen | None
+    """The last conversion of a classic group with members."""
+    former_instances: Mapping[str, Seen]
+    """Instance ids that a member has given up for another one, or for none."""
     _leader_epoch: int
-    _recreated: Set[str]
-    _lost_unrevoked: Mapping[str, Set[TopicPartition]]
+    _recreated: Mapping[str, Seen]
+    _forgotten: Mapping[str, tuple[frozenset[TopicPartition], Seen]]
+    _lost_unrevoked: Mapping[str, Mapping[TopicPartition, Seen]]
     _answered_in_term: Mapping[tuple[str, int], int]
 
     # -- shards ----------------------------------------------------------------------------
@@ -111,9 +118,26 @@ class ModelView:
         topic = shard.coordinator.image.by_id.get(stands_as)
         return None if topic is None else topic.name
 
+    def seen(self, subject: Subject, what: str) -> Seen:
+        """Something that happens to a subject in this step."""
+        return Seen(subject=subject, step=self.step_index, at_ms=self.view.now_ms, what=what)
+
     def is_recreated(self, partition: TopicPartition) -> bool:
         """Whether the name of its topic belongs, or has belonged, to another topic as well."""
         return partition.topic_id in self._recreated
+
+    def recreation(self, partition: TopicPartition) -> Seen | None:
+        """When the name of its topic came to belong to another topic as well."""
+        seen = self._recreated.get(partition.topic_id)
+        return None if seen is None else replace(seen, subject=Subject(partition=partition))
+
+    def forgot(self, member_id: str, partition: TopicPartition) -> Seen | None:
+        """When this partition of a member, which its client owned while it was converted in the
+        middle of a rebalance, was unknown to the coordinator (classic §7.3)."""
+        partitions, seen = self._forgotten.get(member_id, (frozenset(), None))
+        if seen is None or partition not in partitions:
+            return None
+        return replace(seen, subject=Subject(member=member_id, partition=partition))
 
     def is_held_by_name(
         self, shard: ShardView, ledger: GroupLedger, member_id: str, partition: TopicPartition
@@ -161,9 +185,12 @@ class ModelView:
         group = shard.coordinator.groups_of(ClassicGroup).get(self.group_id)
         return None if group is None or group.is_simple else group
 
-    def has_lost_unrevoked(self, member_id: str, partitions: set[TopicPartition]) -> bool:
-        """Whether the member lost all of these that way, and has got none of them back."""
-        return partitions <= self._lost_unrevoked.get(member_id, set())
+    def lost_unrevoked(
+        self, member_id: str, partitions: Iterable[TopicPartition]
+    ) -> tuple[Seen, ...]:
+        """How the member lost those of these that it lost that way and has not got back."""
+        lost = self._lost_unrevoked.get(member_id, {})
+        return tuple(lost[partition] for partition in sorted(partitions) if partition in lost)
 
     def is_unreported(self, member_id: str, stored: MemberEntry | None) -> bool:
         """Whether a member is to give up what its client has not been told of, and so has nothing
@@ -219,10 +246,12 @@ class ModelView:
         was_loaded = written is not None and written.end_offset == 0
         return reported < shard.leader_epoch and not was_loaded
 
-    def has_outlived(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether a classic client goes on with what it had under an id before this one."""
-        entries = self.classic_clients.values()
-        return any(e.member.member_id == member_id and partition in e.outlived for e in entries)
+    def outlived(self, member_id: str, partition: TopicPartition) -> Seen | None:
+        """Since when a classic client goes on with what it had under an id before this one."""
+        for entry in self.classic_clients.values():
+            if entry.member.member_id == member_id and partition in entry.outlived:
+                return entry.outlived[partition]
+        return None
 
     def waits_for_one_assignor(self) -> bool:
         """Whether the only member that could compute a target runs its assignor. How long that

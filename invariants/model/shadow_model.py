@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel, lacks_session
 from rebalance_sim.invariants.model.client_entry import ClientEntry
@@ -11,7 +14,9 @@ from rebalance_sim.invariants.model.failed_writes import FailedWrites
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
+from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, JoinGroupResponse
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -48,17 +53,20 @@ class ShadowModel(ModelView):
         self.contested: dict[TopicPartition, None] = {}
         self.has_lost_topics = False
         self.topics_changed_ms = -1
-        self.expelled_unreported_ms = -1
-        self.forgotten: dict[str, frozenset[TopicPartition]] = {}
-        self.readmitted: set[str] = set()
-        self.unparked: set[str] = set()
-        self.quiet_returns: set[int] = set()
+        self.step_index = 0
+        self.expelled_unreported: Seen | None = None
+        self.readmitted: dict[str, Seen] = {}
+        self.unparked: dict[str, Seen] = {}
+        self.quiet_returns: dict[int, list[QuietReturn]] = {}
+        self.upgrade: Seen | None = None
+        self.former_instances: dict[str, Seen] = {}
+        self._forgotten: dict[str, tuple[frozenset[TopicPartition], Seen]] = {}
         self._leader_epoch = -1
-        self._lost_unrevoked: dict[str, set[TopicPartition]] = {}
+        self._lost_unrevoked: dict[str, dict[TopicPartition, Seen]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
         self._topic_ids: dict[str, str] = {}
         self._partition_counts: dict[str, int] | None = None
-        self._recreated: set[str] = set()
+        self._recreated: dict[str, Seen] = {}
         """Ids of topics that have had a name one after another: classic members, which know topics
         by name, take them for the same."""
         self._answered_in_term: dict[tuple[str, int], int] = {}
@@ -105,7 +113,9 @@ class ShadowModel(ModelView):
             former = self._topic_ids.setdefault(topic.name, topic.topic_id)
             if former != topic.topic_id:
                 self._topic_ids[topic.name] = topic.topic_id
-                self._recreated |= {former, topic.topic_id}
+                seen = self.seen(THE_GROUP, f"topic {topic.name} was created anew")
+                for topic_id in (former, topic.topic_id):
+                    self._recreated.setdefault(topic_id, seen)
 
     def note_releases(self, change: Change, *, by_full_request: bool = False) -> None:
         """Remember what an owned list gave away by not naming it (coordinator D12).
@@ -122,17 +132,24 @@ class ShadowModel(ModelView):
                 and before.current
                 and (by_full_request or partition in before.current.assigned)
             ):
-                self._lost_unrevoked.setdefault(member_id, set()).add(partition)
+                self._lost_unrevoked.setdefault(member_id, {})[partition] = self.seen(
+                    Subject(member=member_id, partition=partition),
+                    f"an owned list of {self.who(member_id)} left out {self.name_of(partition)}, "
+                    "which was released without a revocation",
+                )
         if self._lost_unrevoked:
             for member_id, partition in change.gained:
                 if member_id in self._lost_unrevoked:
-                    self._lost_unrevoked[member_id].discard(partition)
+                    self._lost_unrevoked[member_id].pop(partition, None)
 
-    def note_expulsions(self, change: Change, at_ms: int) -> None:
+    def note_expulsions(self, change: Change) -> None:
         """A timer has removed members."""
         for member_id in change.removed():
             if self.is_unreported(member_id, change.members[member_id][0]):
-                self.expelled_unreported_ms = at_ms
+                self.expelled_unreported = self.seen(
+                    THE_GROUP,
+                    f"{self.who(member_id)} was removed for keeping what it was never told of",
+                )
 
     def note_append(self, step: Step, shard: ShardView) -> None:
         """A shard wrote records. Its offsets matter as soon as some are deleted."""
@@ -175,7 +192,7 @@ class ShadowModel(ModelView):
         for member_id in ledger.members:
             ledger.heard_ms[member_id] = heard_ms.get(member_id, at_ms)
             ledger.state_since_ms[member_id] = old.state_since_ms.get(member_id, at_ms)
-        self.failed_writes.note(shard, ledger)
+        self.failed_writes.note(shard, ledger, self.step_index, at_ms)
         self.computations.note_failed_write(shard.name)
 
     def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
@@ -212,9 +229,27 @@ class ShadowModel(ModelView):
         ):
             metadata = request.protocols[0].metadata
             if isinstance(metadata, Subscription) and metadata.owned_partitions:
-                self.readmitted.add(request.member_id)
+                self.readmitted[request.member_id] = self.seen(
+                    Subject(member=request.member_id),
+                    f"{request.member_id}, which was removed, was let in again under its id",
+                )
+        if change.ledger.instances or self.former_instances:
+            self._note_instances(change)
         if change.is_mixed:
             self._note_upgrade(shard, change)
+
+    def _note_instances(self, change: Change) -> None:
+        for member_id, (before, after) in change.members.items():
+            if (
+                before is not None
+                and after is not None
+                and before.instance_id is not None
+                and before.instance_id != after.instance_id
+            ):
+                self.former_instances[before.instance_id] = self.seen(
+                    Subject(instance_id=before.instance_id),
+                    f"{self.who(member_id)} gave up the instance id {before.instance_id}",
+                )
 
     def _note_upgrade(self, shard: ShardView, change: Change) -> None:
         """A batch may turn a classic group into a consumer group, which then does not know what
@@ -232,11 +267,19 @@ class ShadowModel(ModelView):
         ):
             return
         change.upgraded = classic_model.group
+        self.upgrade = self.seen(THE_GROUP, "the classic group was converted")
         for entry in self.classic_clients.values():
             member = entry.member
             if member.member_id in change.upgraded.members:
                 stored = change.ledger.members.get(member.member_id, MemberEntry())
-                self.forgotten[member.member_id] = frozenset(member.assigned) - stored.held()
+                self._forgotten[member.member_id] = (
+                    frozenset(member.assigned) - stored.held(),
+                    self.seen(
+                        Subject(member=member.member_id),
+                        f"{entry.name} was converted with partitions that the coordinator did "
+                        "not know of",
+                    ),
+                )
 
     def note_classic(self, look: ClassicLook) -> None:
         """A shard did something to a classic group."""
@@ -251,7 +294,36 @@ class ShadowModel(ModelView):
             and step.response is not None
             and step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
         ):
-            self.unparked.update(m for m in look.touched if lacks_session(group, look.shard, m))
+            for member_id in look.touched:
+                if lacks_session(group, look.shard, member_id):
+                    self.unparked[member_id] = self.seen(
+                        Subject(member=member_id),
+                        f"a refused conversion answered the parked request of {member_id}",
+                    )
+
+    def note_quiet_return(
+        self, request: JoinGroupRequest, group: ClassicGroup, records: Iterable[Record]
+    ) -> None:
+        """A static member came back to a Stable group, and nothing followed from that."""
+        subscriptions = (protocol.metadata for protocol in request.protocols)
+        topics = {n for s in subscriptions if isinstance(s, Subscription) for n in s.topics}
+        leader = group.members.get(group.leader_id or "")
+        self.quiet_returns.setdefault(group.generation_id, []).append(
+            QuietReturn(
+                topics=frozenset(topics),
+                is_leader=leader is not None
+                and leader.group_instance_id == request.group_instance_id,
+                is_conversion=any(
+                    isinstance(record, ConsumerGroupMetadata) and record.value is None
+                    for record in records
+                ),
+                seen=self.seen(
+                    THE_GROUP,
+                    f"the static member {request.group_instance_id} came back to generation "
+                    f"{group.generation_id} without a rebalance",
+                ),
+            )
+        )
 
     def note_classic_answer(self, step: Step, shard: ShardView) -> None:
         """An answer to a JoinGroup was let go."""

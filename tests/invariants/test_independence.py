@@ -70,6 +70,7 @@ class Several:
             Checker(view, properties=selection, stop_at_first=False) for selection in selections
         ]
         self.unexplained: list[Any] = []
+        self.known: list[Any] = []
         self.known_counts: dict[tuple[str, str], int] = {}
         self.bound_ms = 0
         self.liveness = self

@@ -8,7 +8,8 @@ import pytest
 from coordinator_world import CONFIG, CoordinatorWorld
 
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
-from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, known_issue
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES, explain
+from rebalance_sim.invariants.property import Finding
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 
@@ -91,17 +92,25 @@ def test_known_violations_are_counted_and_kept_once():
     assert len(world.checker.violations) == 1
 
 
+def explained(version: str, evidence: dict[str, object]) -> str | None:
+    """The known issue that explains a refusal with this evidence."""
+    found = explain(
+        SEMANTICS[version], "refusal.own_instance", Finding("refused", evidence), step=7, at_ms=70
+    )
+    return found and found.issue
+
+
 def test_another_code_at_the_same_property_is_not_known():
     """The signature is the defect's own; the property alone explains nothing."""
     evidence = {"code": "FENCED_INSTANCE_ID", "request_epoch": 4, "holder": "a", "member": "a"}
-    assert known_issue(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) is None
+    assert explained("kafka-4.3", evidence) is None
 
 
 def test_a_version_without_the_defect_has_no_excuse():
     """kip-848 is a text; of what brokers shipped with it knows nothing."""
     evidence = {"code": "UNRELEASED_INSTANCE_ID", "request_epoch": 0, "holder": "a", "member": "a"}
-    assert known_issue(SEMANTICS["kip-848"], "refusal.own_instance", evidence) is None
-    assert known_issue(SEMANTICS["kafka-4.3"], "refusal.own_instance", evidence) == "PR-23542"
+    assert explained("kip-848", evidence) is None
+    assert explained("kafka-4.3", evidence) == "PR-23542"
 
 
 def test_every_known_issue_belongs_to_a_property():

@@ -70,6 +70,7 @@ class Watcher:
     def __init__(self, view: WorldView) -> None:
         self.view = view
         self.unexplained: list[Violation] = []
+        self.known: list[tuple[Violation, int]] = []
         self.known_counts: Counter[tuple[str, str]] = Counter()
         self.at_step: dict[int, Callable[[Watcher, Step], Any]] = {}
         self.ending: Callable[[Watcher], Any] = lambda watcher: None

@@ -286,7 +286,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             if lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
-                    {"is_unparked": member_id in self.model.unparked},
+                    {"member": member_id, "is_unparked": self.model.unparked.get(member_id)},
                 )
         for member_id in sorted(group.pending_join):
             if session_key(group_id, member_id) not in armed:

@@ -178,7 +178,7 @@ class JoinShape(Property):
             return None
         return Finding(
             f"{entry.name} joins {', '.join(wrong)}",
-            {"client": entry.name, "took_late_answer": entry.took_late_answer},
+            {"client": entry.name, "took_late_answer": entry.late_answer},
         )
 
 

@@ -16,7 +16,9 @@ commits after its revoked callback (client §10.1).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -82,11 +84,11 @@ class _WithRetries(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._failed_ms: dict[str, int] = {}
+        self._failed: dict[str, Seen] = {}
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A new process has sent nothing."""
-        self._failed_ms.pop(entry.name, None)
+        self._failed.pop(entry.name, None)
         return None
 
     def _note(self, step: Step, entry: ClientEntry) -> None:
@@ -94,12 +96,14 @@ class _WithRetries(Property):
         if type(event) is CommitAnswered and not any(event.response.errors.values()):
             return
         if type(event) in _ENDS_OF_REQUESTS:
-            self._failed_ms[entry.name] = step.at_ms
+            what = f"a commit of {entry.name} was refused, or got lost"
+            self._failed[entry.name] = self.model.seen(Subject(client=entry.name), what)
 
-    def _may_repeat(self, step: Step, entry: ClientEntry) -> bool:
-        failed_ms = self._failed_ms.get(entry.name)
+    def _repeats(self, step: Step, entry: ClientEntry) -> Seen | None:
+        """The failure after which a commit of this step may be a repeated one."""
+        failed = self._failed.get(entry.name)
         limit_ms = entry.member.config.max_poll_interval_ms
-        return failed_ms is not None and step.at_ms - failed_ms <= limit_ms
+        return failed if failed is not None and step.at_ms - failed.at_ms <= limit_ms else None
 
 
 class CommitProcessed(_WithRetries):
@@ -135,7 +139,7 @@ class CommitProcessed(_WithRetries):
                         {
                             "client": entry.name,
                             "partition": partition,
-                            "is_repeated": self._may_repeat(step, entry),
+                            "is_repeated": self._repeats(step, entry),
                         },
                     )
         return None
@@ -213,7 +217,7 @@ class RevocationCommitted(_WithCommits):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._close_until_ms: dict[str, int] = {}
-        self._late: dict[str, set[TopicPartition]] = {}
+        self._late: dict[str, dict[TopicPartition, Seen]] = {}
         """Client -> partitions of which it handed records out while they were to be revoked."""
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -229,15 +233,19 @@ class RevocationCommitted(_WithCommits):
         elif type(step.event) is Close:
             self._close_until_ms[entry.name] = step.at_ms + step.event.timeout_ms
         elif type(step.event) is PositionsKnown:
-            late = self._late.get(entry.name, set())
+            late = self._late.get(entry.name, {})
             for partition in step.event.positions:
                 self._of(entry).forget(partition)
-                late.discard(partition)
+                late.pop(partition, None)
         elif type(step.event) is RecordsReturned:
             for partition in step.event.positions:
                 state = entry.member.assigned.get(partition)
                 if state is not None and state.pending_revocation:
-                    self._late.setdefault(entry.name, set()).add(partition)
+                    self._late.setdefault(entry.name, {})[partition] = self.model.seen(
+                        Subject(client=entry.name, partition=partition),
+                        f"{entry.name} handed out records of {self.model.name_of(partition)}, "
+                        "which was marked to be revoked",
+                    )
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -271,7 +279,7 @@ class RevocationCommitted(_WithCommits):
                     {
                         "client": entry.name,
                         "partition": partition,
-                        "was_late": partition in self._late.get(entry.name, ()),
+                        "was_late": self._late.get(entry.name, {}).get(partition),
                     },
                 )
         return None
@@ -297,7 +305,7 @@ class StartCommitted(_WithCommits):
         """Partition -> the highest offset that was acknowledged, and to whom."""
         self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
         """Client -> partition -> the highest offset that it has sent since it began there."""
-        self._overtaken: set[TopicPartition] = set()
+        self._overtaken: dict[TopicPartition, Seen] = {}
         """Partitions of which a client has sent a lower offset after that."""
 
     def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -313,7 +321,7 @@ class StartCommitted(_WithCommits):
                 if known is None or offset >= known[0] or entry.commits_itself:
                     self._committed[partition] = offset, entry.member.member_id
                     if self._of(entry).acknowledged(partition) == offset:
-                        self._overtaken.discard(partition)  # nothing was sent after this one
+                        self._overtaken.pop(partition, None)  # nothing was sent after this one
         elif type(step.event) is PositionsKnown:
             sent_up_to = self._sent_up_to.get(entry.name, {})
             for partition in step.event.positions:
@@ -327,7 +335,7 @@ class StartCommitted(_WithCommits):
                         {
                             "client": entry.name,
                             "partition": partition,
-                            "was_overtaken": partition in self._overtaken,
+                            "was_overtaken": self._overtaken.get(partition),
                         },
                     )
         return None
@@ -360,7 +368,11 @@ class StartCommitted(_WithCommits):
         sent_up_to = self._sent_up_to.setdefault(name, {})
         for partition, offset in effect.request.offsets.items():
             if offset < sent_up_to.get(partition, 0):
-                self._overtaken.add(partition)
+                self._overtaken[partition] = self.model.seen(
+                    Subject(partition=partition),
+                    f"{name} sent a commit of {offset} for {self.model.name_of(partition)}, "
+                    "after a higher one",
+                )
             else:
                 sent_up_to[partition] = offset
 
@@ -384,7 +396,7 @@ class StartProcessed(_WithRetries):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._reset: dict[str, set[TopicPartition]] = {}
-        self._repeated: dict[TopicPartition, int] = {}
+        self._repeated: dict[TopicPartition, tuple[int, Seen]] = {}
         """Partition -> the highest offset in a commit that was repeated."""
         self._let_off: dict[TopicPartition, int] = {}
         """Partition -> the highest offset that tells nothing about processing: a reset led to it,
@@ -410,8 +422,8 @@ class StartProcessed(_WithRetries):
             elif type(effect) is SendCommit:
                 if entry.member.kind == LIBRDKAFKA:
                     self._let_off.update(_raised(self._let_off, effect.request.offsets))
-                elif self._may_repeat(step, entry):
-                    self._repeated.update(_raised(self._repeated, effect.request.offsets))
+                elif (failed := self._repeats(step, entry)) is not None:
+                    self._note_repeated(effect.request.offsets, failed)
         return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -437,10 +449,21 @@ class StartProcessed(_WithRetries):
                     {
                         "client": entry.name,
                         "partition": partition,
-                        "is_repeated": position <= self._repeated.get(partition, -1),
+                        "is_repeated": self._repeated_up_to(partition, position),
                     },
                 )
         return None
+
+    def _note_repeated(self, offsets: Mapping[TopicPartition, int], failed: Seen) -> None:
+        for partition, offset in offsets.items():
+            if offset > self._repeated.get(partition, (-1, failed))[0]:
+                seen = replace(failed, subject=Subject(partition=partition))
+                self._repeated[partition] = offset, seen
+
+    def _repeated_up_to(self, partition: TopicPartition, position: int) -> Seen | None:
+        """The failure after which a commit was repeated that reaches this position."""
+        repeated = self._repeated.get(partition)
+        return repeated[1] if repeated is not None and position <= repeated[0] else None
 
 
 def _raised(

@@ -100,8 +100,8 @@ class _StateProperty(Property):
                 "client": name,
                 "state": member.state.value,
                 "epoch": member.member_epoch,
-                "has_failed_callback": entry is not None and entry.has_failed_callback,
-                "took_late_answer": entry is not None and entry.took_late_answer,
+                "has_failed_callback": None if entry is None else entry.failed_callback,
+                "took_late_answer": None if entry is None else entry.late_answer,
             },
         )
 

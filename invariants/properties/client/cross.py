@@ -5,6 +5,7 @@ Sources: client §11.3, §12, O1-O4; coordinator E1.
 
 from __future__ import annotations
 
+from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.property import Finding, Property
@@ -36,7 +37,7 @@ class ExclusiveConsumption(Property):
         "KAFKA-16258",
         "mut-client-rejoins-before-lost",
     )
-    relies_on = ("clients", "has_lost_unrevoked")
+    relies_on = ("clients", "lost_unrevoked")
 
     def on_ownership(self, step: Step) -> Finding | None:
         """Look at the partitions that more than one client may fetch."""
@@ -75,20 +76,24 @@ class ExclusiveConsumption(Property):
         return self._found(shared[0], fetchers[shared[0]]) if shared else None
 
     def _found(self, partition: TopicPartition, names: list[str]) -> Finding:
+        subjects = tuple(self._subject(name, partition) for name in names)
         return Finding(
             f"{self.model.name_of(partition)} is fetched by {' and '.join(names)}, and all of them "
             "are members in good standing",
             {
-                "partition": partition,
-                "clients": tuple(names),
-                "was_lost_unrevoked": self._all_but_one_lost_it(partition, names),
+                "subjects": subjects,
+                "was_lost_unrevoked": tuple(
+                    seen
+                    for subject in subjects
+                    for seen in self.model.lost_unrevoked(subject.member, {partition})
+                ),
             },
+            rightful=1,
         )
 
-    def _all_but_one_lost_it(self, partition: TopicPartition, names: list[str]) -> bool:
-        entries = [self.model.clients[name] for name in names if name in self.model.clients]
-        givers = [e for e in entries if self.model.has_lost_unrevoked(e.member_id, {partition})]
-        return len(givers) >= len(names) - 1
+    def _subject(self, name: str, partition: TopicPartition) -> Subject:
+        entry = self.model.clients.get(name)
+        return Subject(name, "" if entry is None else entry.member_id, partition)
 
 
 class OnlyZombiesShare(Property):
@@ -141,7 +146,7 @@ class AssignedIsHeld(Property):
         "mut-client-second-reconciliation",
         "test:early-release",
     )
-    relies_on = ("clients", "has_lost_unrevoked")
+    relies_on = ("clients", "lost_unrevoked")
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Judge the client that moved."""
@@ -193,11 +198,10 @@ class AssignedIsHeld(Property):
             f"{name} is assigned {self.model.names_of(extra)} at epoch {member.member_epoch}; the "
             "coordinator does not hold that for it",
             {
-                "client": name,
-                "partitions": frozenset(extra),
-                "was_lost_unrevoked": self.model.has_lost_unrevoked(member.member_id, extra),
-                "has_failed_callback": entry is not None and entry.has_failed_callback,
-                "took_late_answer": entry is not None and entry.took_late_answer,
+                "subjects": tuple(Subject(name, member.member_id, p) for p in sorted(extra)),
+                "was_lost_unrevoked": self.model.lost_unrevoked(member.member_id, extra),
+                "has_failed_callback": None if entry is None else entry.failed_callback,
+                "took_late_answer": None if entry is None else entry.late_answer,
                 "is_fetched": not extra.isdisjoint(member.fetchable),
             },
         )
@@ -236,12 +240,11 @@ class CurrentFitsTarget(Property):
                     f"{self.model.name_of(partition)}, which the target gives to "
                     f"{self.model.who(owner)}",
                     {
-                        "client": entry.name,
-                        "partition": partition,
-                        "was_lost_unrevoked": self.model.has_lost_unrevoked(
+                        "subjects": (Subject(entry.name, member.member_id, partition),),
+                        "was_lost_unrevoked": self.model.lost_unrevoked(
                             member.member_id, {partition}
                         ),
-                        "took_late_answer": entry.took_late_answer,
+                        "took_late_answer": entry.late_answer,
                     },
                 )
         return None

@@ -25,7 +25,7 @@ class StaticMembers(Property):
     sentence = "Each instance id is mapped to the one member that has it."
     clauses = ("coordinator C13", "defects S7")
     violated_by = ("test:corrupt-counts",)
-    relies_on = ("acting_ledger",)
+    relies_on = ("former_instances",)
     judges_mixed = True
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -40,9 +40,9 @@ class StaticMembers(Property):
             if entry is not None and entry.instance_id is not None
         }:
             if group.static_members.get(instance_id) != ledger.instances.get(instance_id):
-                return self._judge(group, ledger.instances, changed=ledger.has_instance_changed)
+                return self._judge(group, ledger.instances)
         if len(group.static_members) != len(ledger.instances):
-            return self._judge(group, ledger.instances, changed=ledger.has_instance_changed)
+            return self._judge(group, ledger.instances)
         return None
 
     def full(self, view: WorldView) -> Finding | None:
@@ -56,21 +56,16 @@ class StaticMembers(Property):
                 other = holders.setdefault(member.instance_id, member_id)
                 if other != member_id:
                     return Finding(f"{other} and {member_id} both have {member.instance_id}")
-        ledger = self.model.acting_ledger()
-        changed = ledger is not None and ledger.has_instance_changed
-        return self._judge(group, holders, changed=changed)
+        return self._judge(group, holders)
 
-    @staticmethod
-    def _judge(
-        group: ConsumerGroup, expected: Mapping[str, str], *, changed: bool
-    ) -> Finding | None:
+    def _judge(self, group: ConsumerGroup, expected: Mapping[str, str]) -> Finding | None:
         if group.static_members == expected:
             return None
         odd = min(i for i, _ in group.static_members.items() ^ expected.items())
         return Finding(
             f"instance id {odd} is mapped to {group.static_members.get(odd, 'nobody')}, "
             f"and {expected.get(odd, 'nobody')} has it",
-            {"instance_id": odd, "instance_changed": changed},
+            {"instance_id": odd, "instance_changed": self.model.former_instances.get(odd)},
         )
 
 

@@ -63,6 +63,7 @@ class GhostsGone(_OfMembers):
                     f"member {member_id}",
                     f"is registered at epoch {entry.epoch}, and no living client uses it",
                     since_ms=ledger.heard_ms.get(member_id) if ledger else None,
+                    evidence={"member": member_id},
                 )
 
 
@@ -91,6 +92,7 @@ class RevocationBounded(Property):
                     self.model.who(member_id),
                     f"must revoke {self.model.names_of(current.pending_revocation)}",
                     since_ms=since_ms,
+                    evidence={"member": member_id},
                 )
 
 
@@ -164,6 +166,7 @@ class Converges(_OfMembers):
                 self._why(entry, stored, ledger),
                 entry.name,
                 ledger.state_since_ms.get(member.member_id),
+                {"member": member.member_id},
             )
         if ledger.settled_count() >= len(ledger.members):
             return
@@ -175,6 +178,7 @@ class Converges(_OfMembers):
                     f"member {member_id}",
                     f"is {stored.state.name} at epoch {stored.epoch}; nobody uses it",
                     since_ms=ledger.state_since_ms.get(member_id),
+                    evidence={"member": member_id},
                 )
 
     def _why(self, entry: ClientEntry, stored: MemberEntry | None, ledger: GroupLedger) -> str:
@@ -253,7 +257,7 @@ class PartitionsOwned(_OfMembers):
                     f"{name}-{number}",
                     reason,
                     entry.name if entry else "",
-                    evidence={"is_in_no_target": holder is None},
+                    evidence={"member": holder or "", "partition": partition},
                 )
 
     def _why_unowned(self, partition: TopicPartition, ledger: GroupLedger) -> str | None:

@@ -6,7 +6,7 @@ Sources: coordinator §1.4, §2.5-§2.9, §2.11.
 from __future__ import annotations
 
 from rebalance_sim.invariants.formatting import listed
-from rebalance_sim.invariants.model.deleted_partitions import has_vanished_partition
+from rebalance_sim.invariants.model.deleted_partitions import vanished_partition
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.properties.consumer.epochs import explains_lost_response
 from rebalance_sim.invariants.property import Finding, Property
@@ -339,5 +339,5 @@ class ServerNeverFails(_Refusal):
             step,
             why,
             converts_classic_group=converts,
-            has_vanished_partition=has_vanished_partition(self.model, shard_of(step)),
+            has_vanished_partition=vanished_partition(self.model, shard_of(step)),
         )

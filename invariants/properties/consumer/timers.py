@@ -110,7 +110,7 @@ class TimersArmed(Property):
         return None
 
     def _evidence(self, shard: ShardView, member_id: str, kind: str) -> Mapping[str, object]:
-        is_lost = self.model.failed_writes.explains(shard, member_id, kind)
+        is_lost = self.model.failed_writes.lost(shard, member_id, kind)
         return {"member": member_id, "kind": kind, "lost_with_failed_write": is_lost}
 
 

@@ -224,13 +224,13 @@ class CommitOfTopic(Property):
                 return Finding(
                     f"a commit for {partition.topic_id}-{partition.partition} was stored for "
                     f"{where or 'nothing'}",
-                    {"goes_by_name": False},
+                    {"member": request.member_id, "partition": partition, "goes_by_name": False},
                 )
             topic = by_name.get(name)
             if topic is not None and partition.topic_id not in (topic.topic_id, name):
                 return Finding(
                     f"a commit of {self.model.who(request.member_id)} for {partition.topic_id} was "
                     f"stored for {topic.topic_id}, which has its name now",
-                    {"goes_by_name": True},
+                    {"member": request.member_id, "partition": partition, "goes_by_name": True},
                 )
         return None

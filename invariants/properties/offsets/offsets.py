@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
@@ -84,16 +85,24 @@ class CommitOfOwner(Property):
             f"a commit of {who(committer)} for {self.model.name_of(partition)} was stored; "
             f"{who(holder)} holds it",
             {
-                "partition": partition,
-                "members": (committer, holder),
-                "was_lost_unrevoked": self.model.has_lost_unrevoked(committer, {partition}),
-                "is_readmitted": committer in self.model.readmitted,
-                "has_outlived": self.model.has_outlived(committer, partition),
-                "is_forgotten": partition in self.model.forgotten.get(committer, ()),
-                "is_recreated": self.model.is_recreated(partition)
-                and committer not in self.model.by_member_id,
+                "subjects": (Subject(self._client_of(committer), committer, partition),),
+                "was_lost_unrevoked": self.model.lost_unrevoked(committer, {partition}),
+                "is_readmitted": self.model.readmitted.get(committer),
+                "has_outlived": self.model.outlived(committer, partition),
+                "is_forgotten": self.model.forgot(committer, partition),
+                "is_recreated": self.model.recreation(partition)
+                if committer not in self.model.by_member_id
+                else None,
             },
         )
+
+    def _client_of(self, member_id: str) -> str:
+        """The name of the client that uses a member id; empty if nobody does."""
+        entry = self.model.by_member_id.get(member_id)
+        if entry is not None:
+            return entry.name
+        classic = self.model.classic_clients.values()
+        return next((e.name for e in classic if e.member.member_id == member_id), "")
 
     def _as_stored(self, step: Step, partition: TopicPartition) -> TopicPartition:
         """The partition that the broker knows under the name of the request, by its id of now."""

@@ -1,0 +1,37 @@
+"""What known issues are called, and where one reads about them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
+from rebalance_sim.protocol.defects import DEFECTS
+
+_REPORTED = re.compile(r"(KAFKA|PR|KIP|librdkafka)-\d+")
+
+
+class IssuePage(NamedTuple):
+    """A line about an issue, and its place in the documentation, relative to the checkout."""
+
+    title: str
+    page: str
+
+
+def page_of(issue: str) -> IssuePage:
+    """Where an issue is described: what somebody has reported among the defects, what this
+    simulator has shown among the findings."""
+    defect = DEFECTS.get(issue)
+    if defect is None:
+        signatures = (entry.signature for entry in KNOWN_ISSUES if entry.issue == issue)
+        title = next(signatures, issue)
+    else:
+        title = defect.title
+    if defect is not None and _REPORTED.match(issue):
+        return IssuePage(title, f"docs/reference/defects.md#{_anchor(f'{issue}: {title}')}")
+    return IssuePage(title, f"docs/findings.md#{_anchor(issue)}")
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

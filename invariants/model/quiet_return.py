@@ -1,0 +1,17 @@
+"""A static member of a classic group that comes back without a rebalance (classic §2.5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rebalance_sim.invariants.explanation import Seen
+
+
+class QuietReturn(NamedTuple):
+    """What it may leave unnoticed: ``topics`` that it subscribes to by now, what grew while its
+    group had no leader (``is_leader``), and after a conversion everything (``is_conversion``)."""
+
+    topics: frozenset[str]
+    is_leader: bool
+    is_conversion: bool
+    seen: Seen
