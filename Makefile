@@ -16,7 +16,7 @@ SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:2000
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 
-.PHONY: help test test-slow lint format sweep sweep-smoke picture ci clean
+.PHONY: help test test-slow lint format sweep sweep-smoke picture failures ci clean
 
 help:
 	@echo "make test    the test suite (without the tests marked slow)"
@@ -52,6 +52,10 @@ sweep-smoke: $(INSTALLED)
 picture: $(INSTALLED)
 	$(BIN)/python docs/draw_rebalance.py
 	$(BIN)/python docs/draw_protocols.py
+
+# Shrinks five scenarios: two minutes.
+failures: $(INSTALLED)
+	$(BIN)/python docs/draw_failures.py
 
 ci: test lint test-slow sweep-smoke
 

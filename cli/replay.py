@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +13,18 @@ import typer
 from rebalance_sim.cli.conformance import Replayed, replay_trace
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
-from rebalance_sim.cli.output import say
+from rebalance_sim.cli.output import say, write_text
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
+    from rebalance_sim.scenarios.traces.run_trace import RunTrace, TraceStep
+    from rebalance_sim.scenarios.traces.story import Entry
+
+DEFAULT_CONTEXT = 20
+"""Steps, or lines of ``--diff``, on each side."""
+
+DIAGRAM_ENTRIES = 120
+"""More do not fit a page, and matplotlib takes its time."""
 
 # Fields of a step of a run's trace that its first line has room for, or that say little.
 _IN_HEADLINE = (
@@ -26,13 +33,61 @@ _IN_HEADLINE = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chosen:
+    """What of a run's trace to show, as the command line says it."""
+
+    around: str | None
+    context: int
+    clients: Sequence[str]
+    kinds: Sequence[str]
+    diff: bool
+    svg: Path | None
+
+    @property
+    def is_default(self) -> bool:
+        return not (self.around or self.clients or self.kinds or self.diff or self.svg)
+
+
 def replay(
     what: Annotated[str, typer.Argument(help="Name of a case study, or a trace file.")],
+    around: Annotated[
+        str | None,
+        typer.Option(help="Of a run: only what is near this step, or near the first violation."),
+    ] = None,
+    context: Annotated[
+        int, typer.Option(min=0, help="How much to show before and after --around.")
+    ] = DEFAULT_CONTEXT,
+    client: Annotated[
+        list[str] | None, typer.Option(help="Of a run: only this client; may be repeated.")
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option(help="Of a run: only these kinds of step, as in coordinator.request,fault."),
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Of a run: messages, and state as changes of it.")
+    ] = False,
+    svg: Annotated[
+        Path | None, typer.Option(help="Of a run: draw a sequence diagram into this file instead.")
+    ] = None,
 ) -> int:
     """Print a case study of KIP-848, a recorded trace, or a run's own trace, step by step."""
     path = Path(what)
+    chosen = _Chosen(
+        around=around,
+        context=context,
+        clients=client or (),
+        kinds=[kind.strip() for kind in (kinds or "").split(",") if kind.strip()],
+        diff=diff,
+        svg=svg,
+    )
     if path.name.endswith((".jsonl", ".jsonl.gz")):
-        return _say_all(_run_trace(path))
+        return _replay_run(path, chosen)
+    if not chosen.is_default:
+        raise BadInput(
+            f"replay: {what} is not the trace of a run (.jsonl), of which alone parts can be shown"
+        )
     if path.suffix == ".json":
         replayed = replay_trace(path)
         _say_all(_recorded_trace(replayed))
@@ -40,10 +95,9 @@ def replay(
     return _replay_case_study(what)
 
 
-def _say_all(lines: Iterable[str]) -> int:
+def _say_all(lines: Iterable[str]) -> None:
     for line in lines:
         say(line)
-    return OK
 
 
 # --- case studies --------------------------------------------------------------------------------
@@ -155,22 +209,71 @@ def _recorded_events(path: Path) -> Iterator[str]:
 # --- traces of our own runs ----------------------------------------------------------------------
 
 
-def _run_trace(path: Path) -> Iterator[str]:
-    try:
-        data = path.read_bytes()
-        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+def _replay_run(path: Path, chosen: _Chosen) -> int:
+    from rebalance_sim.scenarios.traces.run_trace import read_trace
+    from rebalance_sim.scenarios.traces.selection import Selection, step_named
+    from rebalance_sim.scenarios.traces.story import story_of
+
+    trace = read_trace(path)
+    selection = Selection(
+        around=None if chosen.around is None else step_named(trace, chosen.around),
+        context=chosen.context,
+        clients=chosen.clients,
+        kinds=chosen.kinds,
+    )
+    if chosen.svg is not None:
+        entries = selection.of(trace, story_of(trace), lambda entry: entry.step)
+        _write_diagram(entries, trace, chosen.svg)
+    elif chosen.diff:
+        entries = selection.of(trace, story_of(trace), lambda entry: entry.step)
+        _say_all(_story_line(entry) for entry in entries)
+    else:
+        for step in selection.of(trace, trace.steps, lambda step: step["step"]):
+            _say_all(_full_step(trace, step))
+    _say_all(_verdict(trace))
+    return OK
+
+
+def _write_diagram(entries: Sequence[Entry], trace: RunTrace, file: Path) -> None:
+    from rebalance_sim.scenarios.traces.sequence_diagram import plot_sequence, write_svg
+    from rebalance_sim.scenarios.traces.story import folded
+
+    shown = [line.entry for line in folded(entries)]
+    if len(shown) > DIAGRAM_ENTRIES:
         raise BadInput(
-            f"cannot read {path} ({problem}): give the file of run --trace, or one of a sweep"
-        ) from problem
-    for number, line in enumerate(lines, start=1):
-        try:
-            step = json.loads(line)
-            yield _headline(step["step"], step["at_ms"], f"{step['kind']} {_actor(step)}")
-        except (ValueError, KeyError, TypeError) as problem:
-            raise BadInput(f"{path}, line {number}: no step of a trace ({problem})") from problem
+            f"replay: a diagram of {len(shown)} entries is not readable: narrow it to "
+            f"{DIAGRAM_ENTRIES} by --around violation, --context or --client"
+        )
+    if not shown:
+        raise BadInput("replay: nothing that is selected can be drawn: widen the selection")
+    write_text(file, "")
+    title = trace.violations[0].property if trace.violations else ""
+    write_svg(plot_sequence(shown, title=title), file)
+
+
+def _story_line(entry: Entry) -> str:
+    mark = ">>" if entry.role.value == "violation" else "  "
+    return f"{mark}{_headline(entry.step, entry.at_ms, str(entry))}"
+
+
+def _full_step(trace: RunTrace, step: TraceStep) -> Iterator[str]:
+    try:
+        yield _headline(step["step"], step["at_ms"], f"{step['kind']} {_actor(step)}")
         yield from _details(step, skip=_IN_HEADLINE)
         yield from _records(step.get("records", ()))
+    except (KeyError, TypeError) as problem:
+        raise BadInput(f"step {step['step']} is no step of a trace ({problem})") from problem
+    for row in trace.violated_at(step["step"]):
+        yield f">>   VIOLATED  {row.property}: {row.detail}"
+
+
+def _verdict(trace: RunTrace) -> Iterator[str]:
+    if trace.outcome:
+        yield ""
+        yield trace.outcome if trace.outcome == "ok" else trace.outcome.upper()
+    for row in trace.violations:
+        yield f"  {row.property} at step {row.step}, {row.at_ms / 1000:,.3f} s: {row.detail}"
+        yield f"    {row.sentence}"
 
 
 def _actor(step: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rebalance_sim.sim.observe.sampling import MetricSample
 
 VIOLATIONS_SHOWN = 5
+STORY_LINES = 14
 PASSING = ("ok", "known")
 
 
@@ -51,7 +52,8 @@ def run(
     if json:
         print_json({name: value for name, value in asdict(result).items() if name != "samples"})
     else:
-        for line in describe(result, replay_command=replay_command(chosen.words)):
+        story = led_to(chosen.scenario, result)
+        for line in describe(result, replay_command=replay_command(chosen.words), story=story):
             say(line)
     return OK if result.outcome in PASSING else FOUND
 
@@ -60,6 +62,7 @@ def _run(
     scenario: Scenario, trace_file: Path | None, metrics_file: Path | None, interval_ms: int
 ) -> RunResult:
     from rebalance_sim.scenarios.runner import run as run_scenario
+    from rebalance_sim.scenarios.traces.run_trace import trace_lines
     from rebalance_sim.sim.trace import FullTrace
 
     for file in (trace_file, metrics_file):
@@ -72,7 +75,7 @@ def _run(
         metrics_interval_ms=None if metrics_file is None else interval_ms,
     )
     if trace_file is not None and trace is not None:
-        write_text(trace_file, "".join(line + "\n" for line in trace.lines))
+        write_text(trace_file, "".join(line + "\n" for line in trace_lines(trace, result)))
     if metrics_file is not None:
         write_text(metrics_file, _csv(result.samples))
     return result
@@ -93,8 +96,29 @@ def replay_command(words: str) -> str:
     return f"rebalance-sim run {words} --trace trace.jsonl"
 
 
-def describe(result: RunResult, *, replay_command: str) -> list[str]:
-    """What to tell about a run: one line if it passed, else everything to go on with."""
+def led_to(scenario: Scenario, result: RunResult) -> list[str]:
+    """The last that happened before the first violated property, and that one; nothing for a run
+    that violated none. Takes another run."""
+    from rebalance_sim.scenarios.runner import run as run_scenario
+    from rebalance_sim.scenarios.traces.run_trace import run_trace_of
+    from rebalance_sim.scenarios.traces.story import folded, story_of
+    from rebalance_sim.sim.trace import FullTrace
+
+    if not result.violations:
+        return []
+    trace = FullTrace()
+    run_trace = run_trace_of(trace, run_scenario(scenario, trace=trace))
+    last = result.violations[0].step
+    lines = folded(entry for entry in story_of(run_trace) if entry.step <= last)
+    return [
+        f"  {line.entry.step:>7}  {line.entry.at_ms / 1000:>10.3f} s  {line}"
+        for line in lines[-STORY_LINES:]
+    ]
+
+
+def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = ()) -> list[str]:
+    """What to tell about a run: one line if it passed, else everything to go on with. ``story`` are
+    lines about what led to it."""
     length = f"{result.steps:,} steps, {result.simulated_ms / 1000:,.1f} s simulated"
     who = f"seed {result.seed}" + (f", profile {result.profile}" if result.profile else "")
     if result.outcome in PASSING:
@@ -107,6 +131,8 @@ def describe(result: RunResult, *, replay_command: str) -> list[str]:
     left = len(result.violations) - VIOLATIONS_SHOWN
     if left > 0:
         lines += ["", f"  and {left} more (--json has them all)"]
+    if story:
+        lines += ["", "  what led to it, as replay --diff tells it:", *story]
     lines += [
         "",
         f"  run       {who}, {length}",

@@ -14,7 +14,7 @@ from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import OK
 from rebalance_sim.cli.output import say, stderr, write_text
-from rebalance_sim.cli.run import describe, replay_command
+from rebalance_sim.cli.run import describe, led_to, replay_command
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
@@ -37,10 +37,14 @@ def shrink(
         typer.Option("--property", help="Id of the property to keep violated; else the first."),
     ] = None,
     max_runs: Annotated[int, typer.Option(min=1, help="Runs to spend at most.")] = DEFAULT_MAX_RUNS,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the file of --out if there is one.")
+    ] = False,
 ) -> int:
     """Take away from a failing scenario whatever its failure does not need.
 
     The small scenario violates the same property, and goes to a file that can be run and edited.
+    It says only what differs from the defaults.
     """
     from rebalance_sim.scenarios.scenario import dump_scenario
     from rebalance_sim.scenarios.shrinking.shrink import shrink as shrink_scenario
@@ -48,22 +52,25 @@ def shrink(
     chosen = choose(
         "shrink", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
     )
-    _check_writable(out, scenario)
+    _check_writable(out, scenario, force=force)
     with _progress_bar(max_runs) as on_progress:
         small = shrink_scenario(
             chosen.scenario, property_id=property_id, max_runs=max_runs, on_progress=on_progress
         )
+    small_text = dump_scenario(small.scenario, defaults=False)
     about = f"# Made from {chosen.scenario.name} by shrinking; the run ends {small.failure.outcome}"
-    write_text(out, f"{about}: {small.failure.what}.\n{dump_scenario(small.scenario)}")
+    write_text(out, f"{about}: {small.failure.what}.\n{small_text}")
     for line in _describe(chosen.scenario, small, out):
         say(line)
     return OK
 
 
-def _check_writable(out: Path, source: Path | None) -> None:
+def _check_writable(out: Path, source: Path | None, *, force: bool) -> None:
     """Find out before a long search. Raises BadInput."""
     if source is not None and out.exists() and out.samefile(source):
         raise BadInput(f"shrink: --out {out} is the scenario itself: give another file")
+    if out.exists() and not force:
+        raise BadInput(f"shrink: --out {out} exists: give another file, or --force to replace it")
     if not out.exists():
         write_text(out, "")
         out.unlink()
@@ -80,7 +87,8 @@ def _describe(large: Scenario, small: Shrunk, out: Path) -> Iterator[str]:
     reported = ", ".join(f"{name} {old} -> {new}" for name, old, new in sizes)
     yield f"{out}: {reported} ({small.runs} runs)"
     yield ""
-    yield from describe(small.result, replay_command=replay_command(str(out)))
+    story = led_to(small.scenario, small.result)
+    yield from describe(small.result, replay_command=replay_command(str(out)), story=story)
 
 
 def _seconds(scenario: Scenario) -> str:

@@ -30,20 +30,24 @@ _NONE = "none"
 T = TypeVar("T")
 
 
-def encode(value: object) -> Any:
-    """Plain data for ``value``. Raises TypeError for something that plain data cannot say."""
+def encode(value: object, *, defaults: bool = True) -> Any:
+    """Plain data for ``value``. Raises TypeError for something that plain data cannot say.
+
+    Without ``defaults``, fields that have their default value are left out; ``decode`` gives back
+    an equal value as long as the defaults stay what they are.
+    """
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _encode_dataclass(value)
+        return _encode_dataclass(value, defaults)
     if isinstance(value, Mapping):
-        return {str(key): encode(value[key]) for key in value}
+        return {str(key): encode(value[key], defaults=defaults) for key in value}
     if isinstance(value, frozenset | set):
-        return sorted(encode(item) for item in value)
+        return sorted(encode(item, defaults=defaults) for item in value)
     if isinstance(value, tuple | list):
-        return [encode(item) for item in value]
+        return [encode(item, defaults=defaults) for item in value]
     raise TypeError(f"cannot write a {type(value).__name__} as plain data")
 
 
@@ -61,19 +65,27 @@ def kind_of(cls: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 
 
-def _encode_dataclass(value: Any) -> dict[str, Any]:
+def _encode_dataclass(value: Any, defaults: bool) -> dict[str, Any]:
     out: dict[str, Any] = {}
     cls: Any = type(value)
     hints = _hints(cls)
     for field in dataclasses.fields(value):
         item = getattr(value, field.name)
+        if not defaults and _is_default(field, item):
+            continue
         if item is None:
             if field.default is not None:
                 out[field.name] = _NONE
             continue
-        plain = encode(item)
+        plain = encode(item, defaults=defaults)
         out[field.name] = _tagged(hints[field.name], item, plain)
     return out
+
+
+def _is_default(field: dataclasses.Field[Any], item: object) -> bool:
+    if field.default_factory is not dataclasses.MISSING:
+        return bool(item == field.default_factory())
+    return field.default is not dataclasses.MISSING and bool(item == field.default)
 
 
 def _tagged(hint: Any, item: object, plain: Any) -> Any:

@@ -122,9 +122,12 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ScenarioError(f"is not valid TOML: {problem}") from problem
 
 
-def dump_scenario(scenario: Scenario) -> str:
-    """The whole scenario as TOML, defaults included; ``parse_scenario`` gives it back."""
-    return tomli_w.dumps(encode(scenario))
+def dump_scenario(scenario: Scenario, *, defaults: bool = True) -> str:
+    """The scenario as TOML; ``parse_scenario`` gives it back.
+
+    With ``defaults`` it is written whole; without, only what differs from them, for a reader.
+    """
+    return tomli_w.dumps(encode(scenario, defaults=defaults))
 
 
 def _check_topics(world: WorldSpec) -> None:

@@ -1,9 +1,9 @@
 """From a failing scenario to a small one that violates the same property.
 
-Faults, groups, clients and topics that are not needed go, what stays is made shorter and plainer,
-and the world ends as soon as the property is violated. Every attempt is a run, so attempts are
-remembered and their number is bounded. Because each concern of a world has a random stream of its
-own, taking one thing out leaves the others as they were.
+Faults, groups, clients and topics that are not needed go, what stays is made shorter and plainer
+and begins as early as it can, and the world ends as soon as the property is violated. Every attempt
+is a run, so attempts are remembered and their number is bounded. Because each concern of a world
+has a random stream of its own, taking one thing out leaves the others as they were.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from rebalance_sim.scenarios.runner import run as run_scenario
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.shrinking.delta_debugging import minimal_number, minimal_sublist
 from rebalance_sim.scenarios.shrinking.simplify import (
+    moments,
     plainer_changes,
+    pulled_forward,
     with_clients,
     with_fault_size,
     with_groups,
@@ -101,6 +103,7 @@ def shrink(
             _fewer_topics,
             _smaller_faults,
             _smaller_topics,
+            _earlier,
             _fewer_offsets_partitions,
             _plainer,
             _shorter_quiet_period,
@@ -224,6 +227,23 @@ def _smaller_faults(search: _Search) -> None:
     for index, fault in enumerate(search.world.faults):
         for name, least in fault.sizes():
             _narrow_fault(search, index, name, least)
+
+
+def _earlier(search: _Search) -> None:
+    """No time passes before the first fault, or between two, in which nothing has to happen."""
+    for number in range(len(moments(search.world))):
+        times = moments(search.world)
+        if number < len(times):  # Fewer than before, if two have come to be at the same time.
+            _close_gap(search, 0 if number == 0 else times[number - 1], times[number])
+
+
+def _close_gap(search: _Search, before_ms: int, at_ms: int) -> None:
+    world, gap_ms = search.world, at_ms - before_ms
+    minimal_number(
+        gap_ms,
+        0,
+        lambda ms: search.accepts(lambda: pulled_forward(world, at_ms, gap_ms - ms)),
+    )
 
 
 def _narrow_fault(search: _Search, index: int, name: str, least: int) -> None:

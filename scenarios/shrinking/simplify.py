@@ -7,9 +7,11 @@ Each function takes a world and returns another one that says less. Whether it s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import fields, replace
 from typing import Any
 
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_checks import default_assignors
 from rebalance_sim.sim.faults.fault import Fault
@@ -36,8 +38,19 @@ _CLIENT_SETTINGS = (
     "max_poll_records",
     "max_partition_fetch_records",
     "processing_records_per_second",
+    "max_poll_interval_ms",
+    "request_timeout_ms",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
 )
 """Settings of a client that are given their default if nothing is lost by it."""
+
+_WAITS = (
+    "group_consumer_assignment_interval_ms",
+    "group_coordinator_append_linger_ms",
+    "group_initial_rebalance_delay_ms",
+)
+"""Settings of a coordinator that make it wait; 0 is plainer than their default."""
 
 _AT_ONCE = DelaySpec(min_ms=0)
 _ONE_MS = DelaySpec(min_ms=1)
@@ -110,6 +123,26 @@ def with_fault_size(world: WorldSpec, index: int, name: str, value: int) -> Worl
     return replace(world, faults=tuple(faults))
 
 
+def moments(world: WorldSpec) -> tuple[int, ...]:
+    """When something begins, and the end, in ascending order."""
+    starts = {client.start_ms for client in world.clients}
+    return tuple(sorted(starts | {fault.at_ms for fault in world.faults} | {world.duration_ms}))
+
+
+def pulled_forward(world: WorldSpec, from_ms: int, by_ms: int) -> WorldSpec:
+    """Whatever begins at ``from_ms`` or later begins ``by_ms`` earlier, and so does the end."""
+    clients = tuple(
+        replace(client, start_ms=client.start_ms - by_ms) if client.start_ms >= from_ms else client
+        for client in world.clients
+    )
+    faults = tuple(
+        fault.changed(at_ms=fault.at_ms - by_ms) if fault.at_ms >= from_ms else fault
+        for fault in world.faults
+    )
+    duration_ms = world.duration_ms - by_ms
+    return replace(world, clients=clients, faults=faults, duration_ms=duration_ms)
+
+
 def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     """Fields to replace, for a world with one thing less to think about; most telling first."""
     clients, brokers = world.clients, world.brokers
@@ -121,12 +154,8 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     if any(client.group_id is not None for client in clients):
         yield {"clients": tuple(replace(c, group_id=None) for c in clients)}
     yield {"network": NetworkSpec(latency=_ONE_MS)}
-    if world.config.group_consumer_assignment_interval_ms:
-        yield {"config": replace(world.config, group_consumer_assignment_interval_ms=0)}
-    if world.config.group_coordinator_append_linger_ms:
-        yield {"config": replace(world.config, group_coordinator_append_linger_ms=0)}
-    if world.config.group_initial_rebalance_delay_ms:
-        yield {"config": replace(world.config, group_initial_rebalance_delay_ms=0)}
+    for config in _plainer_configs(world.config):
+        yield {"config": config}
     if world.data_plane:
         at_any_rate = tuple(replace(c, processing_records_per_second=None) for c in clients)
         yield {"data_plane": False, "clients": at_any_rate}
@@ -143,6 +172,23 @@ def plainer_changes(world: WorldSpec) -> Iterator[Mapping[str, Any]]:
     for index, fault in enumerate(world.faults):
         for simpler in fault.simpler(every_topic):
             yield {"faults": (*world.faults[:index], simpler, *world.faults[index + 1 :])}
+
+
+def _plainer_configs(config: CoordinatorConfig) -> Iterator[CoordinatorConfig]:
+    """Without what a reader has to wait for, and with the defaults elsewhere."""
+    for name in _WAITS:
+        if getattr(config, name):
+            at_once: dict[str, Any] = {name: 0}
+            yield replace(config, **at_once)
+    others = [field.name for field in fields(config) if field.name not in _WAITS]
+    usual = CoordinatorConfig()
+    changes = {name: getattr(usual, name) for name in others}
+    changes = {name: value for name, value in changes.items() if getattr(config, name) != value}
+    if changes:
+        yield replace(config, **changes)
+    for name, value in changes.items():
+        with suppress(ValueError):  # It may have to lie between two others.
+            yield replace(config, **{name: value})
 
 
 def _plainer_clients(client: ClientSpec) -> Iterator[ClientSpec]:

@@ -176,7 +176,7 @@ def test_a_file_that_is_no_trace_of_a_run_is_refused_with_the_line(
 ) -> None:
     file = tmp_path / "trace.jsonl"
     file.write_text(content + "\n")
-    assert_refused(call("replay", file), f"{file}, line 1")
+    assert_refused(call("replay", file), f"{file}: line 1: no step of a trace")
 
 
 def test_a_folder_without_traces_is_refused(call: Call, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,11 +83,12 @@ def test_json_has_the_whole_result(call: Call) -> None:
 def test_a_trace_has_every_step_and_can_be_read_along(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     result = json.loads(call("run", *SEED, "--json", "--trace", file).out)
-    assert len(file.read_text().splitlines()) == result["steps"]
+    *steps, verdict = file.read_text().splitlines()
+    assert len(steps) == result["steps"]
+    assert json.loads(verdict)["digest"] == result["digest"]
     code, out, _ = call("replay", file)
     assert code == 0
-    numbers = [int(line.split()[0]) for line in out.splitlines() if not line.startswith("     " * 2)
-               and line.split()[0].isdigit()]  # fmt: skip
+    numbers = [int(number) for number in re.findall(r"^ *(\d+) +[\d.]+ s  ", out, re.M)]
     assert numbers == sorted(numbers) and len(numbers) == result["steps"]
 
 

@@ -106,3 +106,27 @@ def test_a_file_that_cannot_be_written_is_found_out_first(
 
 def test_the_command_spends_as_many_runs_as_the_function_does() -> None:
     assert DEFAULT_MAX_RUNS == MAX_RUNS
+
+
+def test_a_file_is_replaced_only_by_force(call: Call, failing: Path, tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text("precious")
+    arguments = ("shrink", failing, "--out", file, "--max-runs", 2)
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert f"--out {file} exists: give another file, or --force to replace it" in err
+    assert file.read_text() == "precious"
+    assert call(*arguments, "--force").code == 0
+    assert load_scenario(file).name == "chaos-3-shrunk"
+
+
+def test_a_small_file_says_only_what_differs_from_the_defaults(
+    call: Call, failing: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "small.toml"
+    assert call("shrink", failing, "--out", file).code == 0
+    text = file.read_text()
+    assert load_scenario(file).world.defects == ("mut-early-grant",)
+    for default in ("max_steps", "enable_auto_commit", "poll_interval_ms = 100", "semantics"):
+        assert default not in text
+    assert len(text.splitlines()) < 60

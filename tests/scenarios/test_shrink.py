@@ -324,3 +324,31 @@ def test_a_list_of_assignors_becomes_the_default_of_the_clients_own_library() ->
 
     result = shrink(generate("librdkafka_classic", 5), run=_fails_if(lambda s: bool(theirs(s))))
     assert theirs(result.scenario) == [("range", "roundrobin")]
+
+
+def test_no_time_passes_in_which_nothing_has_to_happen() -> None:
+    """What fails needs the fault ten seconds after the client, and nothing else."""
+    scenario = parse_scenario(
+        """
+        name = "late"
+        [world]
+        seed = 1
+        duration_ms = 90_000
+        quiet_period_ms = 1_000
+        topics = [{ name = "orders", partition_count = 1 }]
+        faults = [{ kind = "client_pause", at_ms = 70_000, duration_ms = 5, client = "a" }]
+        [[world.clients]]
+        name = "a"
+        topics = ["orders"]
+        start_ms = 30_000
+        """
+    )
+
+    def needed(one: Scenario) -> bool:
+        faults = one.world.faults
+        return bool(faults) and faults[0].at_ms - one.world.clients[0].start_ms >= 10_000
+
+    world = shrink(scenario, run=_fails_if(needed)).scenario.world
+    assert world.clients[0].start_ms == 0
+    assert world.faults[0].at_ms == 10_000
+    assert world.duration_ms == 10_001

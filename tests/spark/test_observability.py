@@ -133,7 +133,7 @@ def test_a_few_of_the_runs_that_failed_are_kept_with_every_step(tmp_path: Path) 
     # The first of the one violated property, then by seed: 3 and 13 violated it, 9 is stuck.
     assert list(summary.traces) == [3, 9, 13]
     for file in summary.traces.values():
-        assert [step["detail"] for step in steps_in(file)] == ["fake"]
+        assert [step.get("detail") for step in steps_in(file)] == ["fake", None]
     page = summary.report.read_text()
     assert "`rebalance-sim replay traces/seed-13.jsonl.gz`" in page
     command = summary.trace_command(13)
@@ -179,8 +179,10 @@ def test_the_trace_of_a_sweep_is_that_of_the_run(tmp_path: Path) -> None:
     [file] = summary.traces.values()
     trace = rebalance_sim.FullTrace()
     result = rebalance_sim.run(rebalance_sim.defect_scenario("mut-early-grant"), trace=trace)
-    assert steps_in(file) == [json.loads(line) for line in trace.lines]
-    assert len(steps_in(file)) == result.steps
+    *steps, verdict = steps_in(file)
+    assert steps == [json.loads(line) for line in trace.lines]
+    assert len(steps) == result.steps
+    assert verdict["outcome"] == "violation" and verdict["digest"] == result.digest
 
 
 def test_the_fakes_fail_as_these_tests_expect() -> None:

@@ -1,0 +1,116 @@
+"""Make ``docs/failures.md``: five defects, shrunk, told and drawn.
+
+make failures
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from rebalance_sim.cli.run import describe, led_to
+from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
+from rebalance_sim.scenarios.shrinking.shrink import shrink
+from rebalance_sim.scenarios.traces.run_trace import run_trace_of
+from rebalance_sim.scenarios.traces.sequence_diagram import plot_sequence, write_svg
+from rebalance_sim.scenarios.traces.story import Entry, folded, story_of
+from rebalance_sim.sim.trace import FullTrace
+
+DOCS = Path(__file__).parent
+FOLDER = DOCS / "failures"
+MAX_RUNS = 250
+ENTRIES_DRAWN = 32
+
+
+class Told(NamedTuple):
+    """A defect, and what its failure shows to somebody who knows Kafka."""
+
+    defect: str
+    reading: str
+
+
+PAGES = (
+    Told(
+        "mut-early-grant",
+        "`b` joins, and the coordinator takes orders-1 out of the target of `a` and gives it to "
+        "`b` in the same step. Nobody has asked `a` to revoke it, let alone heard that it has: the "
+        "line at the violation has no message between the two.",
+    ),
+    Told(
+        "KAFKA-9801",
+        "The static member `b` sends its SyncGroup and crashes before the answer, whose record is "
+        "still being replicated. It comes back under a new member id. The group takes the new id "
+        "into the generation, and waits for its SyncGroup without a timer to give up by.",
+    ),
+    Told(
+        "KAFKA-18641",
+        "The automatic commit names offset 102, though the application is done with 90: it takes "
+        "the position of the fetcher. A crash now would lose twelve records.",
+    ),
+    Told(
+        "KAFKA-16185",
+        "At 6.8 s `a` is done with the revocation, and ought to acknowledge it by a heartbeat with "
+        "its owned list: none is sent. The coordinator waits until the rebalance timer of `a` runs "
+        "out, and removes it. It joins again, and is STABLE with the old one still open.",
+    ),
+    Told(
+        "KAFKA-19862",
+        "The coordinator moves to broker 1 while the log is compacted. The record by which one "
+        "member gave orders-1 up is compacted away before broker 1 reads it, the one that grants "
+        "orders-1 to another is not. The load fails, and every client asks in vain from then on.",
+    ),
+)
+
+HEAD = """\
+# Five failures
+
+<!-- Made by docs/draw_failures.py; edit that. -->
+
+What a failure looks like, from the first screen. Each of these is a scenario of
+`scenarios/defects/`, made small by `rebalance-sim shrink`; the small one stands in
+`docs/failures/`.
+
+In a story `a -> broker-0` is a message, `+orders-1` a partition gained and `-orders-1` one lost,
+`2 -> 3` what changed; steady heartbeats are left out, and what repeats itself is counted.
+The diagram is that of `rebalance-sim replay TRACE --around violation --svg FILE`.
+"""
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    page = HEAD
+    for told in PAGES:
+        small = shrink(defect_scenario(told.defect), max_runs=MAX_RUNS).scenario
+        file = FOLDER / f"{told.defect}.toml"
+        about = f"# {DEFECTS[told.defect].title}. Made from its scenario by shrinking.\n"
+        file.write_text(about + dump_scenario(small, defaults=False), encoding="utf-8")
+        page += _section(told, small, f"docs/failures/{file.name}")
+        print(file)
+    (DOCS / "failures.md").write_text(page, encoding="utf-8")
+
+
+def _section(told: Told, small: Scenario, file: str) -> str:
+    trace = FullTrace()
+    result = run(small, trace=trace)
+    entries = [line.entry for line in folded(story_of(run_trace_of(trace, result)))]
+    diagram = FOLDER / f"{told.defect}.svg"
+    write_svg(plot_sequence(_around(entries, result.violations[0].step)), diagram)
+    screen = describe(result, replay_command="...", story=led_to(small, result))
+    ends = next(n for n, line in enumerate(screen) if line.startswith("  run  "))
+    shown = "\n".join(screen[: ends - 1])
+    return (
+        f"\n## {told.defect}: {DEFECTS[told.defect].title}\n\n"
+        f"```console\n$ rebalance-sim run {file}   # exit 1\n{shown}\n...\n```\n\n"
+        f"{told.reading}\n\n![The last steps as a sequence diagram](failures/{diagram.name})\n"
+    )
+
+
+def _around(entries: list[Entry], violated: int) -> list[Entry]:
+    return [entry for entry in entries if entry.step <= violated][-ENTRIES_DRAWN:]
+
+
+if __name__ == "__main__":
+    main()
