@@ -21,7 +21,6 @@ from rebalance_sim.scenarios.traces.sequence_diagram import plot_sequence
 from rebalance_sim.scenarios.traces.story import Entry, Role, folded, story_of
 from rebalance_sim.sim.trace import FullTrace
 
-
 MEMBERS_ONLY = {
     "ConsumerGroupHeartbeatRequest",
     "HeartbeatRequest",
