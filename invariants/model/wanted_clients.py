@@ -30,3 +30,17 @@ def _has_nothing_to_join_for(model: ModelView, member: GroupMember) -> bool:
     if member.kind != LIBRDKAFKA_CLASSIC or member.assigned or shard is None:
         return False
     return shard.coordinator.image.by_name.keys().isdisjoint(member.subscribed_topic_names)
+
+
+def has_rivals(model: ModelView) -> bool:
+    """Whether two living clients have one instance id. Only one of them can be a member: they drive
+    each other out for as long as they are started again, and their group never comes to rest."""
+    members = [entry.member for entry in model.clients.values()]
+    members += [entry.member for entry in model.classic_clients.values()]
+    seats = [
+        member.config.group_instance_id
+        for member in members
+        if member.has_subscription and not member.is_closed
+    ]
+    taken = [seat for seat in seats if seat is not None]
+    return len(set(taken)) < len(taken)

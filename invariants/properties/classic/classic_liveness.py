@@ -5,17 +5,18 @@ Source: classic §1.5, §6, §10, C13, H11.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.wanted_clients import wanted_classic
+from rebalance_sim.invariants.model.wanted_clients import has_rivals, wanted_classic
 from rebalance_sim.invariants.property import Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -27,10 +28,11 @@ class ClassicSettles(Property):
 
     id = "liveness.classic_settles"
     sentence = (
-        "Once faults stop, a classic group becomes Stable with every subscribed, polling classic "
-        "client in it, but one of librdkafka for whose topics there are none; in a consumer group "
-        "such a client reaches the target epoch, if the migration policy lets it in; join phase "
-        "and sync phase are bounded by the rebalance timeouts."
+        "Once faults stop, and if no two clients have one instance id, a classic group becomes "
+        "Stable with every subscribed, polling classic client in it that has an assignor in common "
+        "with the others, but one of librdkafka for whose topics there are none; in a consumer "
+        "group such a client reaches the target epoch, if the migration policy lets it in; join "
+        "phase and sync phase are bounded by the rebalance timeouts."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
     violated_by = (
@@ -44,10 +46,14 @@ class ClassicSettles(Property):
         """The group, if it is a classic one, and each classic client that should be in it."""
         model = self.model
         shard = model.acting_shard()
-        if shard is None:
+        if shard is None or has_rivals(model):
             return
         group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
-        wanted = list(wanted_classic(model))
+        wanted = [
+            (name, member)
+            for name, member in wanted_classic(model)
+            if _has_assignor_of_all(member, group, model.group_in(shard))
+        ]
         if group is not None and group.members and group.state is not ClassicGroupState.STABLE:
             yield Late("the classic group", _why_unstable(group))
             return
@@ -80,7 +86,8 @@ class ClassicPartitionsOwned(Property):
 
     id = "liveness.classic_partitions_owned"
     sentence = (
-        "Once faults stop, every partition that the members of a classic group subscribe to is "
+        "Once faults stop, and if no two clients have one instance id, "
+        "every partition that the members of a classic group subscribe to is "
         "worked on by one of them."
     )
     clauses = ("classic C13", "classic §6", "defects L2")
@@ -95,7 +102,7 @@ class ClassicPartitionsOwned(Property):
         """Partitions of what classic members subscribe to that nobody works on."""
         model = self.model
         shard = model.acting_shard()
-        if shard is None or model.ledger_of(shard).members:
+        if shard is None or model.ledger_of(shard).members or has_rivals(model):
             return  # Of consumer groups, the ledger knows.
         names = {
             name for _, member in wanted_classic(model) for name in member.subscribed_topic_names
@@ -130,6 +137,26 @@ def _why_unstable(group: ClassicGroup) -> str:
     )
     waiting = ", ".join([*waits_for, *sorted(group.pending_join)]) or "its leader"
     return f"is {group.state.value} at generation {group.generation_id} and waits for {waiting}"
+
+
+def _has_assignor_of_all(
+    member: GroupMember, classic: ClassicGroup | None, mixed: ConsumerGroup | None
+) -> bool:
+    """Whether it has an assignor that all classic members have, or is one of them. Any other client
+    is not let in: Java's gives up, librdkafka's asks again every second."""
+    members: Collection[str]
+    if mixed is not None and mixed.members:
+        members, counts = mixed.members.keys(), mixed.classic_protocols
+        wanted_by = mixed.classic_member_count
+    elif classic is not None:
+        members, counts = classic.members.keys(), classic.supported_protocols
+        wanted_by = len(classic.members)
+    else:
+        return True
+    if not wanted_by or member.member_id in members:
+        return True
+    offered = getattr(member.config, "assignors", ())
+    return any(counts.get(assignor.name, 0) == wanted_by for assignor in offered)
 
 
 def _why_outside(

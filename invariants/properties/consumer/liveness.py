@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import is_fit
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.wanted_clients import wanted_classic
+from rebalance_sim.invariants.model.wanted_clients import has_rivals, wanted_classic
 from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.wire.records import MemberState
@@ -128,7 +128,8 @@ class Converges(_OfMembers):
 
     id = "liveness.converges"
     sentence = (
-        "Once faults stop, every subscribed, polling client that has not failed for good reaches "
+        "Once faults stop, and if no two clients have one instance id, "
+        "every subscribed, polling client that has not failed for good reaches "
         "the group epoch and is stable, and so does the group."
     )
     clauses = (
@@ -150,6 +151,8 @@ class Converges(_OfMembers):
         """Clients that are not stable at the group epoch, and members without a client."""
         ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
         if ledger is None or (shard is not None and not self.model.can_upgrade(shard)):
+            return
+        if has_rivals(self.model):
             return
         for entry in self._wanted():
             member = entry.member
@@ -216,7 +219,10 @@ class PartitionsOwned(_OfMembers):
     """coordinator L3."""
 
     id = "liveness.partitions_owned"
-    sentence = "Once faults stop, every partition of a subscribed topic is worked on by a member."
+    sentence = (
+        "Once faults stop, and if no two clients have one instance id, every partition of a "
+        "subscribed topic is worked on by a member."
+    )
     clauses = ("coordinator L3", "client O5", "defects L2")
     violated_by = (
         "KAFKA-16198",
@@ -235,7 +241,7 @@ class PartitionsOwned(_OfMembers):
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Every partition that nobody fetches."""
         ledger, shard = self.model.acting_ledger(), self.model.acting_shard()
-        if ledger is None or shard is None:
+        if ledger is None or shard is None or has_rivals(self.model):
             return
         if any(self._wanted()):
             if not self.model.can_upgrade(shard):
