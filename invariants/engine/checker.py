@@ -8,7 +8,7 @@ at all, because everything that could be wrong with them was right the last time
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
@@ -16,7 +16,7 @@ from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
 from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.invariants.engine.listeners import Listener, Listeners
+from rebalance_sim.invariants.engine.listeners import Found, Listener, Listeners, gather
 from rebalance_sim.invariants.engine.liveness import Liveness
 from rebalance_sim.invariants.known.known_issues import explain
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
@@ -36,14 +36,25 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
     ListGroupsRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+)
 from rebalance_sim.protocol.wire.records import MemberState
 
 _STABLE = MemberState.STABLE
 _READS = (ConsumerGroupDescribeRequest, ListGroupsRequest)
+_OFFSET_REQUESTS = (
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetDeleteRequest,
+    DeleteGroupsRequest,
+)
 
 FULL_STEPS_PER_ENTRY = 4
 """Spreads the cost of a full check, so that its share of a step does not grow with the group."""
@@ -184,6 +195,12 @@ class Checker:
         if ledger is None:
             ledger = self.model.open_ledger(shard, without_last=len(step.records))
         request, response = step.request, step.response
+        found: Sequence[Found] = ()
+        if type(request) in CLASSIC_REQUESTS:
+            found = self._classic.before_request(step, shard, ledger)
+        elif type(request) in _OFFSET_REQUESTS and response is not None:
+            classic_model = self.model.classic.get(shard.name)
+            found = gather(self._on["before_offsets"], step, ledger, classic_model)
         if step.records:
             self._append(step, shard)
         if (
@@ -220,6 +237,7 @@ class Checker:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)
+        self._report_all(step, found)
 
     def _commit(self, step: Step, errors: Mapping[tuple[str, int], ErrorCode]) -> None:
         stored = [partition for partition, code in errors.items() if not code]
@@ -243,14 +261,19 @@ class Checker:
         return (
             current is not None
             and current.state is _STABLE
+            and current.member_epoch == ledger.target_epoch == ledger.group_epoch
             and request.member_epoch == current.member_epoch
             and response.member_epoch == current.member_epoch
             and response.assignment is None
             and response.member_id == request.member_id
             and request.rebalance_timeout_ms == UNCHANGED_TIMEOUT_MS
+            and request.subscribed_topic_names is None
+            and request.subscribed_topic_regex is None
+            and request.server_assignor is None
             and len(timers) == 1
             and type(timers[0]) is ScheduleTimer
             and timers[0].key.kind == "session"
+            and timers[0].key.member_id == request.member_id
             and timers[0].at_ms - step.at_ms == ledger.session_timeout_ms
             and response.heartbeat_interval_ms == ledger.heartbeat_interval_ms
         )
@@ -265,6 +288,9 @@ class Checker:
     ) -> None:
         sender = request.member_id or response.member_id or ""
         before: MemberEntry | None = ledger.members.get(sender)
+        on = self._on_mixed if ledger.classic_count else self._on
+        case = self.model.case_of(step, shard, ledger)
+        found = gather(on["before_heartbeat"], step, case)
         is_refused = response.error_code is not ErrorCode.NONE
         if not is_refused and request.member_epoch >= JOIN_EPOCH:
             ledger.heard_ms[sender] = step.at_ms
@@ -278,6 +304,7 @@ class Checker:
             self.model.computations.note_chosen(shard.name, sender, ledger, step.at_ms)
         if step.timers:
             self._ask(on["on_timers"], step)
+        self._report_all(step, found)
 
     def _append(self, step: Step, shard: ShardView) -> None:
         self.model.note_append(step, shard)
@@ -383,6 +410,12 @@ class Checker:
             finding = listener(*args)
             if finding is not None:
                 self._found(args[0], listener, finding)
+
+    def _report_all(self, step: Step, found: Sequence[Found]) -> None:
+        """What was found before the step was entered comes last: the other properties say what is
+        wrong about the group, these only that it is not what the request comes to."""
+        for listener, finding in found:
+            self._found(step, listener, finding)
 
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
         self._report(step, self._listeners.owner_of(listener), finding)

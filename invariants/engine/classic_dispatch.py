@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from rebalance_sim.invariants.engine.listeners import Listener
+from rebalance_sim.invariants.engine.listeners import Found, Listener, gather
 from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
+from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -33,6 +34,15 @@ class ClassicWatch:
         self._model = model
         self._on = on
         self._ask = ask
+
+    def before_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> Sequence[Found]:
+        """A shard handled a classic request, of which nothing has been entered yet."""
+        listeners = self._on["before_classic"]
+        if not listeners:
+            return ()
+        return gather(
+            listeners, step, ledger, self._model.classic.get(shard.name) or ClassicModel()
+        )
 
     def on_request(self, step: Step, shard: ShardView) -> None:
         """A shard handled a request about the group, classic or not."""

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
+
+Found = tuple[Listener, Finding]
+"""Who has found what."""
+
+
+def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
+    """What these find; nothing is reported yet."""
+    found: list[Found] | None = None
+    for listener in listeners:
+        finding = listener(*args)
+        if finding is not None:
+            found = [*(found or ()), (listener, finding)]
+    return found or ()
 
 
 class Listeners:

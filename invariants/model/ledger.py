@@ -279,6 +279,7 @@ class GroupLedger:
                 case ConsumerGroupMemberMetadata():
                     entry = self.members.get(record.member_id)
                     if record.value is not None:
+                        self.has_group = True
                         after = (entry or MemberEntry())._replace(metadata=record.value)
                         self._put(record.member_id, entry, after, change)
                     elif entry is not None:

@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
 from rebalance_sim.invariants.model.config_history import ConfigHistory
 from rebalance_sim.invariants.model.failed_writes import FailedWrites
+from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
@@ -93,6 +94,18 @@ class ShadowModel(ModelView):
             first_offset=shard.log_end_offset - len(records),
         )
         return offset_model
+
+    def case_of(self, step: Step, shard: ShardView, ledger: GroupLedger) -> HeartbeatCase:
+        """What a heartbeat met, whose records have not been entered."""
+        classic_model = self.classic.get(shard.name)
+        had_members = classic_model is not None and bool(classic_model.members)
+        return HeartbeatCase(
+            step,
+            shard,
+            ledger,
+            had_classic_members=had_members,
+            has_ambiguous_instances=bool(self.former_instances),
+        )
 
     def note_configs(self, shard: ShardView, ledger: GroupLedger) -> None:
         """Other settings are in force at a shard, or its ledger is new."""

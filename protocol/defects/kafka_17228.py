@@ -17,5 +17,4 @@ DEFECT = Defect(
     versions="3.8 - 3.9 (preview); fixed in 4.0",
     rules=(HoldsClassicInstance,),
     properties=("defects L5", "defects L1"),
-    measured="unowned_partition_ms",
 )

@@ -15,5 +15,4 @@ DEFECT = Defect(
     versions="3.9 and earlier; fixed in 4.0",
     rules=(RefusesUnassignedMembers,),
     properties=("defects L5", "defects L1"),
-    measured="settling_ms",
 )

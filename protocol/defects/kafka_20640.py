@@ -16,5 +16,4 @@ DEFECT = Defect(
     versions="4.0 - 4.3; fixed on the 4.0 - 4.4 lines",
     rules=(AdmitsUnderDisabledPolicy,),
     properties=("defects L5",),
-    measured="rebalances",
 )

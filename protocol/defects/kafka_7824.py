@@ -17,5 +17,4 @@ DEFECT = Defect(
     versions="up to 2.1; fixed in 2.2.0 (KIP-394; KAFKA-7610 is the earlier mitigation)",
     rules=(AdmitsAtFirstJoin,),
     properties=("defects S7", "defects L1"),
-    measured="unowned_partition_ms",
 )

@@ -18,5 +18,4 @@ DEFECT = Defect(
     versions="3.8.0 candidate line; fixed in 3.8.0",
     rules=(OneErrorForAll,),
     properties=("defects S9",),
-    measured="overlap_partition_ms",
 )

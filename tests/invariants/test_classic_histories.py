@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
 from coordinator_world import GROUP
-from falsified_records import FALSIFIED
+from falsified_requests import FALSIFIED
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import re
 from functools import cache
 
 import pytest
-from falsified_records import FALSIFIED
+from falsified_requests import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS

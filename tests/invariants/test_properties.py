@@ -9,7 +9,7 @@ from pathlib import Path
 
 import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
-from falsified_records import FALSIFIED
+from falsified_requests import FALSIFIED
 
 from rebalance_sim.invariants.engine.discovery import (
     INVARIANTS,
@@ -79,7 +79,7 @@ def test_every_invariant_listens_to_something_and_every_trigger_has_a_listener()
     """A trigger that is misspelt would be a property that nobody checks."""
     received = set()
     for kind in INVARIANTS:
-        methods = {name for name in dir(kind) if name.startswith("on_")}
+        methods = {name for name in dir(kind) if name.startswith(("on_", "before_"))}
         assert methods
         assert methods <= set(TRIGGERS), kind.id
         received |= methods

@@ -1,0 +1,417 @@
+"""Mutants of what requests come to that exist in these tests only: effects, refusals, offsets.
+
+Each returns a world in which a group had come to rest without a breach before one request was
+handled wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from classic_world import ClassicWorld, refused
+from coordinator_world import GROUP, ORDERS, CoordinatorWorld, orders
+from falsified_classic import world as classic_world
+from falsified_coordinator import answering, epoch_record, mutant, refusing, settled
+from falsified_hybrid import mixed, recorded
+from falsified_records import FALSIFIED
+
+from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, ScheduleTimer
+from rebalance_sim.protocol.wire.classic_messages import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+    SyncGroupResponse,
+)
+from rebalance_sim.protocol.wire.consumer_messages import (
+    ConsumerGroupHeartbeatResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupCurrentMemberAssignment,
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
+    OffsetCommit,
+    TargetMetadataValue,
+)
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+__all__ = ["FALSIFIED"]
+
+Change = Callable[[Outcome], Outcome]
+FIRST = TopicPartition(ORDERS.topic_id, 0)
+
+
+def without(*kinds: type) -> Change:
+    """An outcome that lacks records of these types."""
+    return recorded(lambda record: None if type(record) in kinds else record)
+
+
+def with_records(*more: Any) -> Change:
+    """An outcome with more records."""
+    return lambda outcome: replace(outcome, records=(*outcome.records, *more))
+
+
+# -- heartbeats: refusals --------------------------------------------------------------------
+
+
+@mutant
+def refuses_without_cause() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 3, change=refusing(ErrorCode.GROUP_MAX_SIZE_REACHED))
+    return world
+
+
+@mutant
+def accepts_unknown_assignor() -> CoordinatorWorld:
+    """A preference that nobody can serve is taken note of nowhere, and not refused."""
+    world = settled()
+    reported = ConsumerGroupHeartbeatResponse(
+        member_id="a", member_epoch=3, heartbeat_interval_ms=5_000
+    )
+    timer = ScheduleTimer(session_key(GROUP, "a"), world.now_ms + 45_000)
+    world.heartbeat(
+        "a", 3, server_assignor="best", change=lambda outcome: Outcome(reported, (), (timer,))
+    )
+    return world
+
+
+# -- heartbeats: effects ---------------------------------------------------------------------
+
+
+@mutant
+def forgets_timeout() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat(
+        "a", 3, rebalance_timeout_ms=10_000, change=without(ConsumerGroupMemberMetadata)
+    )
+    return world
+
+
+@mutant
+def rewrites_metadata() -> CoordinatorWorld:
+    world = settled()
+    value = world.group.members["a"].metadata()
+    world.heartbeat("a", 3, change=with_records(ConsumerGroupMemberMetadata(GROUP, "a", value)))
+    return world
+
+
+@mutant
+def idle_bump() -> CoordinatorWorld:
+    world = settled()
+    target = ConsumerGroupTargetAssignmentMetadata(
+        GROUP, TargetMetadataValue(assignment_epoch=4, assignment_timestamp=world.now_ms)
+    )
+    world.heartbeat("a", 3, change=with_records(epoch_record(4, world.group.metadata_hash), target))
+    return world
+
+
+@mutant
+def bump_forgotten() -> CoordinatorWorld:
+    world = settled()
+    kinds = (
+        ConsumerGroupMetadata,
+        ConsumerGroupTargetAssignmentMember,
+        ConsumerGroupTargetAssignmentMetadata,
+        ConsumerGroupCurrentMemberAssignment,
+    )
+    world.heartbeat(
+        "a",
+        3,
+        subscribed_topic_names=("orders", "payments"),
+        change=lambda outcome: answering(assignment=None, member_epoch=3)(without(*kinds)(outcome)),
+    )
+    return world
+
+
+@mutant
+def target_late() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("b", -1)
+    kinds = (
+        ConsumerGroupTargetAssignmentMember,
+        ConsumerGroupTargetAssignmentMetadata,
+        ConsumerGroupCurrentMemberAssignment,
+    )
+    world.heartbeat(
+        "a",
+        3,
+        change=lambda outcome: answering(assignment=None, member_epoch=3)(without(*kinds)(outcome)),
+    )
+    return world
+
+
+@mutant
+def target_for_nothing() -> CoordinatorWorld:
+    world = settled()
+    value = TargetMetadataValue(assignment_epoch=3, assignment_timestamp=world.now_ms)
+    world.heartbeat(
+        "a", 3, change=with_records(ConsumerGroupTargetAssignmentMetadata(GROUP, value))
+    )
+    return world
+
+
+def targets(change: Callable[[list[Any]], Iterable[Any]]) -> Change:
+    """An outcome with other records of the target's shares."""
+
+    def falsify(outcome: Outcome) -> Outcome:
+        kind = ConsumerGroupTargetAssignmentMember
+        shares = [r for r in outcome.records if type(r) is kind]
+        first = outcome.records.index(shares[0])
+        rest = [r for r in outcome.records[first:] if type(r) is not kind]
+        return replace(outcome, records=(*outcome.records[:first], *change(shares), *rest))
+
+    return falsify
+
+
+@mutant
+def writes_all_targets() -> CoordinatorWorld:
+    world = settled()
+    world.join("c", change=targets(lambda shares: (*shares, shares[-1])))
+    return world
+
+
+@mutant
+def member_without_target() -> CoordinatorWorld:
+    """A newcomer gets nothing, and so is left out altogether."""
+    world = settled()
+    world.join("c", "no-such-topic", change=targets(lambda shares: ()))
+    return world
+
+
+@mutant
+def tells_every_time() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", 3, change=answering(assignment=orders(0, 1)))
+    return world
+
+
+@mutant
+def session_of_another() -> CoordinatorWorld:
+    world = settled()
+
+    def mistake(outcome: Outcome) -> Outcome:
+        (timer,) = outcome.timers
+        assert isinstance(timer, ScheduleTimer)
+        return replace(outcome, timers=(timer._replace(key=session_key(GROUP, "b")),))
+
+    world.heartbeat("a", 3, change=mistake)
+    return world
+
+
+@mutant
+def refusal_renews_session() -> CoordinatorWorld:
+    world = settled()
+    timer = ScheduleTimer(session_key(GROUP, "a"), world.now_ms + 45_000)
+    world.heartbeat("a", 99, change=lambda outcome: replace(outcome, timers=(timer,)))
+    return world
+
+
+def current_of(member_id: str, **fields: Any) -> Change:
+    """Another current assignment of a member."""
+
+    def change(record: Any) -> Any:
+        if type(record) is ConsumerGroupCurrentMemberAssignment and record.member_id == member_id:
+            return replace(record, value=replace(record.value, **fields))
+        return record
+
+    return recorded(change)
+
+
+@mutant
+def leaver_loses_partitions() -> CoordinatorWorld:
+    world = settled()
+    world.join("s", instance_id="i")
+    world.settle("a", "b", "s")
+    world.heartbeat("s", -2, instance_id="i", change=current_of("s", assigned={}))
+    return world
+
+
+@mutant
+def previous_epoch_lost() -> CoordinatorWorld:
+    """The epoch before is the one of now: a lost answer would fence the member."""
+    world = settled()
+    world.heartbeat("b", -1)
+    world.heartbeat("a", 3, change=current_of("a", previous_member_epoch=4))
+    return world
+
+
+@mutant
+def epochs_of_kept_renewed() -> CoordinatorWorld:
+    """A member is said to have got everything anew."""
+    world = settled()
+    world.heartbeat("b", -1)
+    world.heartbeat("a", 3, change=current_of("a", assigned=dict.fromkeys(orders(0, 1, 2, 3), 4)))
+    return world
+
+
+# -- offsets ---------------------------------------------------------------------------------
+
+
+def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
+    """A commit of the first partition."""
+    return OffsetCommitRequest(
+        group_id=GROUP,
+        member_id=member_id,
+        generation_id_or_member_epoch=epoch,
+        offsets={FIRST: 5},
+    )
+
+
+@mutant
+def commit_refused_for_nothing() -> CoordinatorWorld:
+    world = settled()
+    response = OffsetCommitResponse(errors={FIRST: ErrorCode.FENCED_MEMBER_EPOCH})
+    world.request(commit_of("a", 2), change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def classic_commit_refused_for_nothing() -> CoordinatorWorld:
+    bench = classic_world()
+    response = OffsetCommitResponse(errors={FIRST: ErrorCode.ILLEGAL_GENERATION})
+    bench.commit_offset("A", bench.generation, change=lambda outcome: Outcome(response))
+    return bench
+
+
+@mutant
+def fetch_refused_for_nothing() -> CoordinatorWorld:
+    world = settled()
+    request = OffsetFetchRequest(
+        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
+    )
+    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
+    world.request(request, change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def delete_of_subscribed_offset() -> CoordinatorWorld:
+    world = settled()
+    request = OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({FIRST}))
+    response = OffsetDeleteResponse(errors={FIRST: ErrorCode.NONE})
+    world.request(request, change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def empty_group_stays() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("a", -1)
+    world.heartbeat("b", -1)
+    response = DeleteGroupsResponse(group_id=GROUP, error_code=ErrorCode.NON_EMPTY_GROUP)
+    world.request(DeleteGroupsRequest(group_id=GROUP), change=lambda outcome: Outcome(response))
+    return world
+
+
+@mutant
+def stores_another_offset() -> CoordinatorWorld:
+    world = settled()
+
+    def change(record: Any) -> Any:
+        assert type(record) is OffsetCommit
+        assert record.value is not None
+        return OffsetCommit(*record[:3], record.value._replace(offset=6))
+
+    world.request(commit_of("a", 3), change=recorded(change))
+    return world
+
+
+@mutant
+def accepted_and_not_stored() -> CoordinatorWorld:
+    world = settled()
+    world.request(commit_of("a", 3), change=without(OffsetCommit))
+    return world
+
+
+# -- classic requests ------------------------------------------------------------------------
+
+
+def sync_refused(code: ErrorCode) -> Change:
+    """The parked SyncGroup is answered at once."""
+    return lambda outcome: replace(
+        outcome,
+        completions=tuple(
+            Completion(token, SyncGroupResponse(error_code=code))
+            for token, _ in outcome.completions
+        ),
+    )
+
+
+@mutant
+def classic_refuses_right_protocol() -> ClassicWorld:
+    """A SyncGroup to a stable group that names the right assignor."""
+    bench = classic_world()
+    bench.sync_group("B", change=sync_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    return bench
+
+
+@mutant
+def classic_refuses_present_generation() -> ClassicWorld:
+    bench = classic_world()
+    bench.beat("B", change=refused(ErrorCode.ILLEGAL_GENERATION))
+    return bench
+
+
+@mutant
+def classic_parked_for_nothing() -> ClassicWorld:
+    """Somebody who waits for the leader is sent back, and nothing has happened."""
+    bench = classic_world()
+    bench.leave_group("B")
+    bench.enter("C")
+    bench.join_group("A")
+    bench.sync_group("C")
+    response = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    waiting = Completion(bench._operations, response)
+    bench.beat("A", change=lambda outcome: replace(outcome, completions=(waiting,)))
+    return bench
+
+
+@mutant
+def classic_leave_refused() -> ClassicWorld:
+    bench = classic_world()
+    member_id = bench.ids["B"]
+    row = MemberResponse(member_id, None, ErrorCode.UNKNOWN_MEMBER_ID)
+    bench.request(
+        LeaveGroupRequest(group_id=GROUP, members=(MemberIdentity(member_id),)),
+        change=lambda outcome: Outcome(LeaveGroupResponse(members=(row,))),
+    )
+    return bench
+
+
+@mutant
+def hybrid_not_called_back() -> ClassicWorld:
+    bench = mixed()
+    bench.join("Y")
+    bench.beat("A", generation=3, change=refused(ErrorCode.NONE))
+    return bench
+
+
+@mutant
+def hybrid_called_back_for_nothing() -> ClassicWorld:
+    bench = mixed()
+    bench.beat("A", generation=3, change=refused(ErrorCode.REBALANCE_IN_PROGRESS))
+    return bench
+
+
+@mutant
+def hybrid_sync_refused() -> ClassicWorld:
+    bench = mixed()
+    response = SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    bench.sync_group("A", generation=3, change=lambda outcome: Outcome(response))
+    return bench
