@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +14,13 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.expectations import Expect, FailOn, expectation
 from rebalance_sim.cli.output import print_json, say, write_text
+from rebalance_sim.scenarios.result import VERDICTS
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
-    from rebalance_sim.scenarios.result import RunResult, ViolationRow
+    from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
     from rebalance_sim.scenarios.scenario import Scenario
     from rebalance_sim.sim.observe.sampling import MetricSample
 
@@ -42,20 +44,27 @@ def run(
     metrics_interval_ms: Annotated[
         int, typer.Option(min=1, help="How often they are sampled, in simulated ms.")
     ] = DEFAULT_INTERVAL_MS,
+    expect: Expect = None,
+    fail_on: FailOn = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     """Run one scenario and check every property after every step."""
     chosen = choose(
         "run", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
     )
+    expected = expectation(expect, fail_on)
     result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)
+    objections = expected.objections(result.known, result.unproven)
     if json:
-        print_json({name: value for name, value in asdict(result).items() if name != "samples"})
+        values = {name: value for name, value in asdict(result).items() if name != "samples"}
+        print_json({**values, "unexpected": objections})
     else:
         story = led_to(chosen.scenario, result)
         for line in describe(result, replay_command=replay_command(chosen.words), story=story):
             say(line)
-    return OK if result.outcome in PASSING else FOUND
+        for line in objections:
+            say(line)
+    return OK if result.outcome in PASSING and not objections else FOUND
 
 
 def _run(
@@ -124,7 +133,8 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
-        return [f"{result.outcome}: {who}: {length}, digest {result.digest}{known}"]
+        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}"
+        return [headline, *_describe_known(result)]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]
     for violation in result.violations[:VIOLATIONS_SHOWN]:
         lines += _describe_violation(violation)
@@ -142,6 +152,28 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
         f"  replay    {replay_command}",
     ]
     return lines
+
+
+def _describe_known(result: RunResult) -> Iterator[str]:
+    """Each known issue once: what it is, and where it showed first."""
+    first: dict[str, KnownRow] = {}
+    for row in result.known_issues:
+        first.setdefault(row.issue, row)
+    for issue, row in first.items():
+        verdicts = {one.verdict for one in result.known_issues if one.issue == issue}
+        yield ""
+        yield f"  {issue}: {row.title}"
+        yield f"    violates  {row.property} at step {row.step}, after {_seconds(row.at_ms)}"
+        yield f"    whose     {row.subject}" + (f", in {row.group_id}" if row.group_id else "")
+        yield f"    seen      {row.detail}"
+        yield f"    since     step {row.cause_step}, {_seconds(row.cause_at_ms)}: {row.cause}"
+        for verdict in sorted(filter(None, verdicts)):
+            yield f"    {verdict:<8}  {VERDICTS[verdict]}"
+        yield f"    see       {row.page}"
+
+
+def _seconds(at_ms: int) -> str:
+    return f"{at_ms / 1000:,.3f} s simulated"
 
 
 def _describe_violation(violation: ViolationRow) -> list[str]:

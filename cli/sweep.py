@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +12,14 @@ import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.expectations import Expect, FailOn, expectation
 from rebalance_sim.cli.output import say, stderr
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits, SweepOptions
 
 if TYPE_CHECKING:
     from rebalance_sim.spark import Progress, SweepSummary
+    from rebalance_sim.spark.reports.report import Finding, KnownFinding
 
 FINDINGS_SHOWN = 10
 FAILURES_SHOWN = 5
@@ -46,6 +48,8 @@ def sweep(
     no_metrics: Annotated[
         bool, typer.Option("--no-metrics", help="Keep no series: the same as --metrics-seeds 0.")
     ] = False,
+    expect: Expect = None,
+    fail_on: FailOn = None,
     traces: Annotated[
         int, typer.Option(min=0, help="So many runs that failed are kept with every step.")
     ] = TRACES,
@@ -60,6 +64,7 @@ def sweep(
 
     if runner != DEFAULT_RUNNER:
         sys.path.insert(0, os.getcwd())  # where a user's own runner usually is
+    expected = expectation(expect, fail_on)
     options = SweepOptions(
         backend=backend,
         master=master,
@@ -81,7 +86,10 @@ def sweep(
         )
     for line in _describe(summary):
         say(line)
-    return OK if summary.passed else FOUND
+    objections = expected.objections((issue.name for issue in summary.known), summary.unproven)
+    for line in objections:
+        say(line)
+    return OK if summary.passed and not objections else FOUND
 
 
 @contextmanager
@@ -120,12 +128,15 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
             f"{throughput.seeds_per_s:,.1f} seeds/s, start-up included; "
             f"{throughput.run_ms_mean:,.1f} ms a run"
         )
-    for title, findings in (("violated", summary.violations), ("known", summary.known)):
-        for finding in findings[:FINDINGS_SHOWN]:
-            yield f"{title:<8} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
-            yield from _commands(summary, finding.first_seed)
-        if len(findings) > FINDINGS_SHOWN:
-            yield f"         and {len(findings) - FINDINGS_SHOWN} more: see the report"
+    for finding in summary.violations[:FINDINGS_SHOWN]:
+        yield _headline("violated", finding)
+        yield from _commands(summary, finding.first_seed)
+    yield from _more(summary.violations)
+    for issue in summary.known[:FINDINGS_SHOWN]:
+        yield _headline("known", issue)
+        yield from _about(issue)
+        yield from _commands(summary, issue.first_seed)
+    yield from _more(summary.known)
     others = [row for row in summary.failures if row[1] != "violation"]
     for seed, outcome, reason in others[:FAILURES_SHOWN]:
         yield f"{outcome:<8} {reason}"
@@ -135,6 +146,21 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
     if summary.missed:
         yield f"never    {len(summary.missed)} situations that a sweep should visit: see the report"
     yield f"report: {os.path.relpath(summary.report)}"
+
+
+def _headline(title: str, finding: Finding) -> str:
+    return f"{title:<8} {finding.name} in {finding.runs:,} runs  {finding.sentence}".rstrip()
+
+
+def _more(findings: Sequence[Finding]) -> Iterator[str]:
+    if len(findings) > FINDINGS_SHOWN:
+        yield f"         and {len(findings) - FINDINGS_SHOWN} more: see the report"
+
+
+def _about(finding: KnownFinding) -> Iterator[str]:
+    if finding.page:
+        yield f"         first at step {finding.step}, {finding.subject}: {finding.detail}"
+        yield f"         {finding.proof}; {finding.page}"
 
 
 def _commands(summary: SweepSummary, seed: int) -> Iterator[str]:

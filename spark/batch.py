@@ -16,6 +16,7 @@ from rebalance_sim.spark.runner import Runner, load_runner, takes
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import (
     failure_row,
+    known_rows,
     metrics_table,
     run_row,
     timing_row,
@@ -30,6 +31,7 @@ class SeedRows(NamedTuple):
 
     run: dict[str, Any]
     violations: list[dict[str, Any]]
+    known_issues: list[dict[str, Any]]
     samples: tuple[MetricSample, ...] = ()
 
 
@@ -37,16 +39,18 @@ def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
     _prepare_process()
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    runs, violations, timing, metrics = [], [], [], []
+    runs, violations, known_issues, timing, metrics = [], [], [], [], []
     for attempt in _attempts(index, plan):
         rows = _rows_of(attempt)
         runs.append(rows.run)
         violations += rows.violations
+        known_issues += rows.known_issues
         if rows.samples:
             metrics.append(metrics_table(rows.run, rows.samples))
         timing.append(timing_row(attempt.unit, batch=index, wall_ms=attempt.wall_ms, worker=worker))
     folder = ResultFolder(out)
     folder.write("violations", index, to_table("violations", violations))
+    folder.write("known_issues", index, to_table("known_issues", known_issues))
     folder.write("timing", index, to_table("timing", timing))
     if metrics:
         folder.write("metrics", index, *metrics)
@@ -77,7 +81,7 @@ def seed_body(
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         elif result.outcome == "error" and result.reason.startswith("MemoryError"):
             run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
-        return SeedRows(run, violation_rows(unit, result), result.samples)
+        return SeedRows(run, violation_rows(unit, result), known_rows(unit, result), result.samples)
 
     return body
 
@@ -91,7 +95,9 @@ def _rows_of(attempt: Attempt) -> SeedRows:
     if not attempt.failure:
         rows: SeedRows = attempt.result
         return rows
-    return SeedRows(failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason), [])
+    return SeedRows(
+        failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason), [], []
+    )
 
 
 _is_prepared = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
+from rebalance_sim.invariants.known.known_issues import COMMON_ISSUES, KNOWN_ISSUES
 from rebalance_sim.protocol.defects import DEFECTS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
 _REPORTED = re.compile(r"(KAFKA|PR|KIP|librdkafka)-\d+")
 
@@ -30,6 +31,12 @@ def page_of(issue: str) -> IssuePage:
     if defect is not None and _REPORTED.match(issue):
         return IssuePage(title, f"docs/reference/defects.md#{_anchor(f'{issue}: {title}')}")
     return IssuePage(title, f"docs/findings.md#{_anchor(issue)}")
+
+
+def every_issue() -> frozenset[str]:
+    """Ids of all known issues, of whatever version."""
+    shipped = (issue for version in SEMANTICS.values() for issue in version.shipped_defects)
+    return frozenset((*COMMON_ISSUES, *shipped))
 
 
 def _anchor(heading: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
+from rebalance_sim.scenarios.result import UNPROVEN
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.markdown import section
 from rebalance_sim.spark.reports.plots import SERIES, draw_plots
@@ -35,6 +36,25 @@ class Finding:
     runs: int
     count: int
     first_seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFinding(Finding):
+    """A known issue; ``step``, ``subject`` and ``detail`` are those of the first seed that showed
+    it. ``verdicts``: what runs without it say -> of how many of its rows. ``page`` is empty where a
+    runner of its own gave no more than the name."""
+
+    page: str = ""
+    step: int = 0
+    subject: str = ""
+    detail: str = ""
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def proof(self) -> str:
+        """The verdicts in words."""
+        counts = (f"{count:,} {name}" for name, count in sorted(self.verdicts.items()) if name)
+        return ", ".join(counts) or "not held against a run without it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +93,7 @@ class SweepSummary:
     report: Path
     outcomes: dict[str, int]
     violations: tuple[Finding, ...]
-    known: tuple[Finding, ...]
+    known: tuple[KnownFinding, ...]
     coverage: tuple[Finding, ...]
     missed: tuple[tuple[str, str], ...]  # id and sentence of what never happened and should have
     metrics: tuple[MetricSummary, ...]
@@ -87,6 +107,11 @@ class SweepSummary:
     def passed(self) -> bool:
         """Whether every run gave a verdict and no run found anything new."""
         return set(self.outcomes) <= PASSING
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """Known issues that some run showed, and no run without them has proven."""
+        return tuple(issue.name for issue in self.known if issue.verdicts.get(UNPROVEN))
 
     def replay_command(self, seed: int) -> str:
         """What to type to see that seed again."""
@@ -110,7 +135,7 @@ def summarise(path: Path, *, seeds_run: int = 0, elapsed_s: float = 0.0) -> Swee
         report=path / REPORT_FILE,
         outcomes=_outcomes(runs),
         violations=tuple(_violations(read_table(path, "violations"))),
-        known=tuple(_findings(runs, "known")),
+        known=tuple(_known(runs, read_table(path, "known_issues"))),
         coverage=coverage,
         missed=_missed(coverage) if plan.runner == DEFAULT_RUNNER else (),
         metrics=tuple(_metrics(runs)),
@@ -173,6 +198,24 @@ def _findings(runs: pa.Table, column: str) -> Iterator[Finding]:
             count=int(rows["value"].sum()),
             first_seed=int(rows["seed"].min()),
         )
+
+
+def _known(runs: pa.Table, known_issues: pa.Table) -> Iterator[KnownFinding]:
+    rows = known_issues.to_pandas()
+    for finding in _findings(runs, "known"):
+        mine = rows[rows["issue"] == finding.name].sort_values(["seed", "step"], kind="stable")
+        found = asdict(finding)
+        if len(mine):
+            first = mine.iloc[0]
+            found |= {
+                "sentence": first["title"],
+                "page": first["page"],
+                "step": int(first["step"]),
+                "subject": first["subject"],
+                "detail": first["detail"],
+                "verdicts": {str(k): int(n) for k, n in mine["verdict"].value_counts().items()},
+            }
+        yield KnownFinding(**found)
 
 
 def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
@@ -249,7 +292,7 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
         )
     yield from section("Outcomes", _outcome_rows(summary), plots.get("outcomes"))
     yield from section("Violated properties", _finding_rows(summary, summary.violations))
-    yield from section("Known issues", _finding_rows(summary, summary.known))
+    yield from section("Known issues", _known_rows(summary))
     yield from section("Runs to look at", _failure_rows(summary))
     yield from section("Metrics", _metric_rows(summary), plots.get("metrics"))
     if "series" in plots:
@@ -286,6 +329,25 @@ def _finding_rows(summary: SweepSummary, findings: tuple[Finding, ...]) -> list[
         name = f"`{finding.name}` {finding.sentence}".strip()
         command = f"`{summary.replay_command(finding.first_seed)}`"
         rows.append([name, f"{finding.runs:,}", f"{finding.count:,}", command])
+    return rows
+
+
+def _known_rows(summary: SweepSummary) -> list[list[str]]:
+    header = ["name", "runs", "times", "held against runs without it", "first seen", "see it"]
+    rows = [header]
+    for issue in summary.known:
+        first = f"step {issue.step}, {issue.subject}: {issue.detail}" if issue.page else ""
+        name = f"`{issue.name}` {issue.sentence}".strip()
+        rows.append(
+            [
+                f"{name} (`{issue.page}`)" if issue.page else name,
+                f"{issue.runs:,}",
+                f"{issue.count:,}",
+                issue.proof,
+                first,
+                f"`{summary.replay_command(issue.first_seed)}`",
+            ]
+        )
     return rows
 
 

@@ -4,6 +4,7 @@
 
     plan.json
     violations/b000123.parquet
+    known_issues/b000123.parquet
     timing/b000123.parquet
     metrics/b000123.parquet     only where the batch has seeds that are sampled
     runs/b000123.parquet        written last: where it exists, the batch is done

@@ -68,6 +68,10 @@ RUNS = pa.schema(
         _verdict_column("digest", pa.string(), "hex digest of the trace"),
         _verdict_column("ties", pa.int64(), "events of one instant that the seed put in order"),
         _column("known", _COUNTS, "known issue -> how often it showed"),
+        _column("repaired", pa.list_(pa.string()), "known issues that a second run was without"),
+        _verdict_column("repaired_outcome", pa.string(), "outcome of that second run, if any"),
+        _verdict_column("repaired_reason", pa.string(), "why that is not `ok`"),
+        _verdict_column("repaired_digest", pa.string(), "hex digest of that run's trace"),
         _column("violations", pa.int64(), "rows of this seed in `violations`"),
         _column("metrics", _VALUES, "metric -> value, with its unit in the name"),
         _column("coverage", _COUNTS, "situation -> how often the run visited it"),
@@ -87,6 +91,27 @@ VIOLATIONS = pa.schema(
         _column("open_faults", pa.list_(pa.string()), "faults that were open then, since when"),
     ],
     metadata={"doc": "one row per violated property, by seed and step"},
+)
+
+KNOWN_ISSUES = pa.schema(
+    [
+        *_IDENTITY,
+        _column("issue", pa.string(), "id of the known issue"),
+        _column("title", pa.string(), "the issue in words"),
+        _column("page", pa.string(), "where it is described"),
+        _column("property", pa.string(), "id of the property that was violated"),
+        _column("group_id", pa.string(), "group in which it was violated"),
+        _column("subject", pa.string(), "who or what is concerned: client, member, partition"),
+        _column("step", pa.int64(), "index of the first step that violated it so"),
+        _column("at_ms", pa.int64(), "simulated time of that step, ms"),
+        _column("detail", pa.string(), "what was seen"),
+        _column("cause_step", pa.int64(), "index of the step that caused it"),
+        _column("cause_at_ms", pa.int64(), "simulated time of that step, ms"),
+        _column("cause", pa.string(), "what was seen of the issue there"),
+        _column("times", pa.int64(), "how often the property was violated so"),
+        _column("verdict", pa.string(), "what a run without the issue says, if any"),
+    ],
+    metadata={"doc": "one row per known issue, property and subject, by seed and step"},
 )
 
 TIMING = pa.schema(
@@ -139,6 +164,7 @@ COMPARISON = pa.schema(
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": RUNS,
     "violations": VIOLATIONS,
+    "known_issues": KNOWN_ISSUES,
     "timing": TIMING,
     "metrics": METRICS,
 }
@@ -155,6 +181,7 @@ def run_row(unit: Unit, result: RunResult) -> dict[str, Any]:
         "digest": result.digest,
         "ties": result.ties,
         "known": sorted(result.known.items()),
+        **_repaired(result),
         "violations": len(result.violations),
         "metrics": sorted(result.metrics.items()),
         "coverage": sorted(result.coverage.items()),
@@ -165,7 +192,17 @@ def failure_row(unit: Unit, *, outcome: str, reason: str) -> dict[str, Any]:
     """The row of ``runs`` for a run that ended without a result."""
     values: dict[str, Any] = dict.fromkeys(RUNS.names)
     values |= {**_identity(unit), "outcome": outcome, "reason": reason}
-    return values | {"known": [], "violations": 0, "metrics": [], "coverage": []}
+    return values | {"known": [], "repaired": [], "violations": 0, "metrics": [], "coverage": []}
+
+
+def _repaired(result: RunResult) -> dict[str, Any]:
+    repaired = result.repaired
+    return {
+        "repaired": list(repaired.repairs) if repaired else [],
+        "repaired_outcome": repaired and repaired.outcome,
+        "repaired_reason": repaired and repaired.reason,
+        "repaired_digest": repaired and repaired.digest,
+    }
 
 
 def timing_row(unit: Unit, *, batch: int, wall_ms: float, worker: str) -> dict[str, Any]:
@@ -193,6 +230,15 @@ def violation_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
             "open_faults": list(violation.open_faults),
         }
         for violation in result.violations
+    ]
+
+
+def known_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
+    """The rows of ``known_issues`` for one run, in the order in which they happened."""
+    names = KNOWN_ISSUES.names[len(_IDENTITY) :]
+    return [
+        {**_identity(unit, result), **{name: getattr(row, name) for name in names}}
+        for row in result.known_issues
     ]
 
 

@@ -99,6 +99,15 @@ def run_defect(variant: Variant, seed: int, *, trace: FullTrace | None = None) -
     return dataclasses.replace(result, seed=seed, profile=str(variant))
 
 
+def run_shipped(variant: Variant, seed: int) -> RunResult:
+    """The simulator, with what the client of 4.1 is known for in every other seed."""
+    scenario = defect_scenario("KAFKA-20332", with_defect=False)
+    semantics = "kafka-4.1" if seed % 2 else "kafka-4.3"
+    world = dataclasses.replace(scenario.world, semantics=semantics)
+    result = run(dataclasses.replace(scenario, world=world))
+    return dataclasses.replace(result, seed=seed, profile=str(variant))
+
+
 def _mixed(seed: int) -> dict[str, Any]:
     if seed % 10 == 3:
         violated = ViolationRow(

@@ -1,0 +1,80 @@
+"""Which known issues a command expects, and what it says of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.scenarios.errors import did_you_mean
+
+KNOWN = "known"
+UNPROVEN = "unproven"
+_FAIL_ON = (KNOWN, UNPROVEN)
+
+FailOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-on",
+        help="Exit code 1 also if a known issue shows (known), or one that is not proven by a run "
+        "without it (unproven).",
+    ),
+]
+Expect = Annotated[
+    str | None,
+    typer.Option(
+        help="Known issues that are no news, as in known:KAFKA-20601,PR-23542; others make the "
+        "exit code 1. Without it, those of the simulated version."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """``issues``: the known issues that may show; None: all that the simulated version has."""
+
+    issues: frozenset[str] | None = None
+    fails_on: frozenset[str] = frozenset()
+
+    def objections(self, known: Iterable[str], unproven: Iterable[str]) -> list[str]:
+        """A line for each thing that makes known issues a failure; empty: they are expected."""
+        shown, not_proven = sorted(set(known)), sorted(set(unproven))
+        lines = []
+        if self.issues is not None and not self.issues.issuperset(shown):
+            news = ", ".join(issue for issue in shown if issue not in self.issues)
+            lines.append(f"unexpected: {news} (expected: {', '.join(sorted(self.issues))})")
+        if KNOWN in self.fails_on and shown:
+            lines.append(f"failed on known: {', '.join(shown)}")
+        if UNPROVEN in self.fails_on and not_proven:
+            lines.append(f"failed on unproven: {', '.join(not_proven)}")
+        return lines
+
+
+def expectation(expect: str | None, fail_on: list[str] | None) -> Expectation:
+    """What ``--expect`` and ``--fail-on`` say. Raises BadInput for a word or an issue that there
+    is not."""
+    for word in fail_on or ():
+        if word not in _FAIL_ON:
+            raise BadInput(f"--fail-on {word!r}: no such thing; {did_you_mean(word, _FAIL_ON)}")
+    return Expectation(
+        issues=None if expect is None else _issues(expect), fails_on=frozenset(fail_on or ())
+    )
+
+
+def _issues(expect: str) -> frozenset[str]:
+    from rebalance_sim.invariants.known.catalogue import every_issue
+
+    kind, colon, text = expect.partition(":")
+    issues = [name.strip() for name in text.split(",")]
+    if kind != KNOWN or not colon or not all(issues):
+        raise BadInput(f"--expect {expect!r}: write known:ISSUE,ISSUE, as in known:KAFKA-20601")
+    known = every_issue()
+    for issue in issues:
+        if issue not in known:
+            raise BadInput(
+                f"--expect {expect!r}: no known issue {issue!r}; {did_you_mean(issue, known)}"
+            )
+    return frozenset(issues)
