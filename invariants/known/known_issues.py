@@ -107,17 +107,7 @@ def _is_not_fetched(evidence: Evidence) -> bool:
     return not evidence.get("is_fetched")
 
 
-COMMON_ISSUES = (
-    "D12",
-    "D13",
-    "D14",
-    "sim-failed-callback",
-    "sim-late-answer",
-    "sim-outlived-membership",
-    "sim-overtaken-commit",
-    "sim-repeated-ack",
-    "sim-retried-commit",
-)
+COMMON_ISSUES: tuple[str, ...] = ()
 """What every version has and nothing repairs yet (those that can be repaired stand in
 ``protocol/versions/every_version.py``): known issues of the protocol itself (coordinator §15), and
 defects of clients, each of which has one version only (docs/findings.md)."""

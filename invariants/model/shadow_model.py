@@ -18,6 +18,8 @@ from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, JoinGroupResponse
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -40,7 +42,12 @@ class ShadowModel(ModelView):
         self.view = view
         self.group_id = view.group_id
         self.config = view.config
-        self.rules = view.semantics.as_released.coordinator
+        released = view.semantics.as_released
+        self.rules = released.coordinator
+        self.omits_unfinished = {
+            JAVA: released.member.omits_unfinished_from_full_request,
+            LIBRDKAFKA: released.rules(LibrdkafkaRules).omits_unfinished_from_full_request,
+        }
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)

@@ -20,6 +20,10 @@ class BrokerRules:
     """Memory goes back to where it was before a batch that could not be written
     (coordinator §9.4)."""
 
+    keeps_timers_of_failed_batches = False
+    """Timers stay as an operation has left them whose records could not be written
+    (coordinator D14)."""
+
     unload_delay_ms = 0
     """How long after a resignation a shard is unloaded, whatever has happened meanwhile."""
 

@@ -310,17 +310,20 @@ class Shard:
             self.journal.publish()
 
     def _write(self, outcome: Outcome, *, is_atomic: bool = True) -> Failure | None:
-        """Take an outcome's timers, and write its records; or return why that could not be done.
+        """Write an outcome's records, and take its timers; or return why that could not be done.
 
-        The timers stay so even then (coordinator §15, D14).
+        The timers are as before then, but those of what need not be atomic.
         """
-        if outcome.timers:
-            self.timers.apply(outcome.timers)
-        if not outcome.records:
+        records, timers = outcome.records, outcome.timers
+        is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
+        if timers and not (records and is_undone):
+            self.timers.apply(timers)
+        if not records:
             return None
-        failure = self._writer.add(
-            self.coordinator, outcome.records, self._now_ms, is_atomic=is_atomic
-        )
+        failure = self._writer.add(self.coordinator, records, self._now_ms, is_atomic=is_atomic)
+        if timers and is_undone and failure is None:
+            self._writer.note_changes(self.timers.changes_by(timers))
+            self.timers.apply(timers)
         if failure is None and self.rules.reads_newest:
             self.coordinator.commit_to(self._writer.end_offset)
         return failure
@@ -358,6 +361,7 @@ class Shard:
         """Nothing of a batch was written: memory goes back, and all that was in it has failed."""
         if self.rules.reverts_failed_batches:
             self.coordinator.revert_to(lost.offset)
+        self.timers.undo(lost.changes, self._now_ms)
         self._listener.reverted(lost.offset, self._now_ms)
         for timer in lost.timers:
             self._retry(timer)

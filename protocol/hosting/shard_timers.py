@@ -21,6 +21,14 @@ class TimerWake(NamedTuple):
     generation: int
 
 
+class TimerChange(NamedTuple):
+    """What was armed under a key, and what is since; None: nothing."""
+
+    key: TimerKey
+    before: ScheduleTimer | None
+    after: ScheduleTimer | None
+
+
 class ShardTimers:
     """``armed``: timers by key, in the order of arming."""
 
@@ -41,6 +49,29 @@ class ShardTimers:
                 wake_ms = wakes.get(key)
                 if wake_ms is None or wake_ms > command.at_ms:
                     self._wake_at(key, command.at_ms)
+
+    def changes_by(self, commands: Sequence[TimerCommand]) -> list[TimerChange]:
+        """What ``apply`` would change."""
+        now_armed: dict[TimerKey, ScheduleTimer | None] = {}
+        changes = []
+        for command in commands:
+            key = command.key
+            after = command if type(command) is ScheduleTimer else None
+            changes.append(TimerChange(key, now_armed.get(key, self.armed.get(key)), after))
+            now_armed[key] = after
+        return changes
+
+    def undo(self, changes: Sequence[TimerChange], now_ms: int) -> None:
+        """Arm again what was armed before, unless more has come to a key since."""
+        for key, before, after in reversed(changes):
+            if self.armed.get(key) is not after:
+                continue
+            self.armed.pop(key, None)
+            if before is not None:
+                self.armed[key] = before
+                wake_ms = self._wakes.get(key)
+                if wake_ms is None or wake_ms > max(before.at_ms, now_ms):
+                    self._wake_at(key, max(before.at_ms, now_ms))
 
     def due(self, wake: TimerWake, now_ms: int) -> ScheduleTimer | None:
         """The timer that a wake-up finds due; it is not armed any more."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import Alarms, Escape, Failure, Journal
 from rebalance_sim.protocol.hosting.record_size import batch_bytes, record_bytes
+from rebalance_sim.protocol.hosting.shard_timers import TimerChange
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -32,11 +33,13 @@ class BatchWake(NamedTuple):
 
 
 class LostBatch(NamedTuple):
-    """A batch that could not be written: its first offset, why, and the timers that wrote in it."""
+    """A batch that could not be written: its first offset, why, the timers that wrote in it, and
+    what its operations have changed in timers."""
 
     offset: int
     error: WriteError
     timers: tuple[ScheduleTimer, ...]
+    changes: tuple[TimerChange, ...]
 
 
 class WritePath:
@@ -64,6 +67,7 @@ class WritePath:
         self._on_lost = on_lost
         self._batch: list[Record] = []
         self._timers: list[ScheduleTimer] = []
+        self._changes: list[TimerChange] = []
         self._bytes = 0
         self._batch_count = 0
         self.own_end = 0
@@ -133,16 +137,21 @@ class WritePath:
         if self._batch:
             self._timers.append(timer)
 
+    def note_changes(self, changes: Sequence[TimerChange]) -> None:
+        """The operation whose records were added last has changed these timers."""
+        if self._batch:
+            self._changes += changes
+
     def flush(self) -> WriteError | None:
         """Write the open batch now, as one; or return why that failed."""
         if not self._batch:
             return None
-        batch, timers = self._close()
+        batch, timers, changes = self._close()
         error = self._journal.append(batch)
         if error is not None:
             end = self._journal.end_offset
             self.own_end = min(self.own_end, end)
-            self._on_lost(LostBatch(end, error, timers))
+            self._on_lost(LostBatch(end, error, timers, changes))
         return error
 
     def on_wake(self, wake: BatchWake) -> None:
@@ -152,14 +161,15 @@ class WritePath:
 
     def drop(self) -> int:
         """Forget the open batch, as the shard is given up; how many records it had."""
-        batch, _ = self._close()
+        batch, _, _ = self._close()
         self.own_end = 0
         return len(batch)
 
-    def _close(self) -> tuple[list[Record], tuple[ScheduleTimer, ...]]:
-        batch, timers = self._batch, tuple(self._timers)
+    def _close(self) -> tuple[list[Record], tuple[ScheduleTimer, ...], tuple[TimerChange, ...]]:
+        batch, timers, changes = self._batch, tuple(self._timers), tuple(self._changes)
         self._batch = []
         self._timers.clear()
+        self._changes.clear()
         self._bytes = 0
         self._batch_count += 1
-        return batch, timers
+        return batch, timers, changes

@@ -4,6 +4,9 @@ of each of which there is one version only (docs/findings.md)."""
 from __future__ import annotations
 
 EVERY_VERSION: tuple[str, ...] = (
+    "D12",
+    "D13",
+    "D14",
     "classic-early-sync",
     "classic-forgotten-owners",
     "classic-quiet-return",
@@ -14,6 +17,12 @@ EVERY_VERSION: tuple[str, ...] = (
     "classic-unseen-subscription",
     "classic-unwatched-join",
     "classic-vanished-partition",
+    "sim-failed-callback",
+    "sim-late-answer",
+    "sim-outlived-membership",
+    "sim-overtaken-commit",
+    "sim-repeated-ack",
+    "sim-retried-commit",
 )
 """Ids of ``protocol/defects/``. A version ships with these beside its own; the one without shipped
 defects, such as ``kafka-4.3-clean``, is without them too."""

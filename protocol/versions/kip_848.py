@@ -5,8 +5,9 @@ joins are not reconciled at once, responses name pending partitions, a member wi
 removed.
 
 The KIP's case studies describe two moments at which a released partition passes to its next owner.
-This version promotes the receiver at the release; with ``LazyPromotion`` the partition passes at
-the receiver's next heartbeat.
+This version promotes the receiver at the release, which is a known issue of its own
+(``sim-unheard-grant``); with ``LazyPromotion`` the partition passes at the receiver's next
+heartbeat.
 """
 
 from __future__ import annotations
@@ -41,8 +42,12 @@ class Kip848(MigrationRules):
     reports_pending = True
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
+<<<<<<< HEAD
     promotes_on_release = True
     answers_parked_if_converted = False
+=======
+    converts_in_first_join_phase = True
+>>>>>>> 685eb1d (defects: issues of every version are defects, with the repair as the clean rule)
     rejoins_at_group_epoch = False
     tolerates_older_commits = False
     has_client_assignors = True
@@ -152,6 +157,5 @@ VERSION = Version(
     name="kip-848",
     about="what the text of KIP-848 says, where it differs from the code",
     changes=(Kafka41, Kip848),
-    # A consequence of promoting receivers at the release, and no switch (docs/findings.md).
-    known_issues=("sim-unheard-grant",),
+    shipped_defects=("sim-unheard-grant",),
 )

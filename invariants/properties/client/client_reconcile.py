@@ -23,7 +23,11 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
 )
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
-from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+)
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 220
@@ -136,22 +140,63 @@ class AckIsApplied(Property):
     """client C10."""
 
     id = "client.ack.is_applied"
-    sentence = "An owned list is exactly the last assignment that was fully reconciled."
+    sentence = (
+        "An owned list is exactly the last assignment that was fully reconciled, in a full request "
+        "together with what the member was given since, and what it has not given up yet."
+    )
     clauses = ("client C10", "client §3", "coordinator E2")
     violated_by = ("mut-client-reports-target", "mut-client-rejoins-before-lost")
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._given: dict[str, set[TopicPartition]] = {}
+        """Client -> what it was given while the reconciliation that still runs did so, or since."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process was given nothing."""
+        self._given.pop(entry.name, None)
+        return None
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Remember the targets that a reconciliation outlives."""
+        if self.model.omits_unfinished[entry.kind]:
+            return None
+        if not entry.member.is_reconciling:
+            self._given.pop(entry.name, None)
+        elif entry.target is not entry.member.target:
+            given = self._given.setdefault(entry.name, set())
+            given.update(entry.target.partitions, entry.member.target.partitions)
+        return None
 
     def on_sent_owned(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
     ) -> Finding | None:
         """Compare with the current assignment before or after the event."""
         owned = request.topic_partitions
-        if owned is None or owned in (entry.member.current.partitions, entry.current.partitions):
+        member = entry.member
+        if owned is None or owned in (member.current.partitions, entry.current.partitions):
             return None
+        if not self.model.omits_unfinished[entry.kind] and _is_full(request):
+            missing = (member.current.partitions & entry.current.partitions) - owned
+            in_hand = member.current.partitions.union(
+                entry.current.partitions,
+                member.target.partitions,
+                entry.target.partitions,
+                member.assigned,
+                entry.assigned,
+                self._given.get(entry.name, ()),
+            )
+            if not missing and owned <= in_hand:
+                return None
         return Finding(
             f"{entry.name} reports {self.model.names_of(owned)} and has reconciled "
             f"{self.model.names_of(entry.member.current.partitions)}",
             {"client": entry.name},
         )
+
+
+def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
+    return request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
 
 
 class FetchSubset(Property):

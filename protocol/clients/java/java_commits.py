@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import RequestPacer
 from rebalance_sim.protocol.clients.common.commit_queue import CommitQueue, Offsets, OnDone
+from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import SendCommit
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
@@ -25,11 +26,18 @@ from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, Off
 class Commit:
     """A commit from its creation to its end. ``deadline_ms`` None: never tried twice."""
 
-    __slots__ = ("_on_done", "deadline_ms", "is_over", "offsets", "pacer")
+    __slots__ = ("_on_done", "deadline_ms", "is_over", "number", "offsets", "pacer")
 
     def __init__(
-        self, core: MemberCore, offsets: Offsets, on_done: OnDone, *, deadline_ms: int | None
+        self,
+        core: MemberCore,
+        offsets: Offsets,
+        on_done: OnDone,
+        *,
+        number: int,
+        deadline_ms: int | None,
     ) -> None:
+        self.number = number
         self.offsets = offsets
         self.pacer = RequestPacer(core.config, core.jitter)
         self.deadline_ms = deadline_ms
@@ -56,8 +64,11 @@ class JavaCommits(CommitQueue, Generic[_C]):
         application: Application,
         search: CoordinatorSearch,
         wire_topics: WireTopics,
+        *,
+        rules: CommitRules,
     ) -> None:
         super().__init__(core, application)
+        self._rules = rules
         self._search = search
         self._wire_topics = wire_topics
         self.waiting: list[_C] = []
@@ -85,7 +96,7 @@ class JavaCommits(CommitQueue, Generic[_C]):
             elif core.coordinator_id is None or not self._may_send(commit):
                 kept.append(commit)
             else:
-                self._send(commit)
+                self._send_newest(commit)
         # What a finished commit led to comes first: retries queue behind fresh commits.
         self.waiting.extend(kept)
 
@@ -98,6 +109,15 @@ class JavaCommits(CommitQueue, Generic[_C]):
     def _may_send(self, commit: _C) -> bool:
         return commit.pacer.may_send(self._core.now_ms)
 
+    def _send_newest(self, commit: _C) -> None:
+        """Send a commit but for what a younger one has said of the same partitions."""
+        if not self._rules.repeats_overtaken_commits:
+            commit.offsets = self._not_overtaken(commit.number, commit.offsets)
+            if not commit.offsets:
+                commit.finish(None)
+                return
+        self._send(commit)
+
     def _send(self, commit: _C) -> None:
         """Sign the commit and send it, unless it has become pointless."""
         raise NotImplementedError
@@ -105,6 +125,8 @@ class JavaCommits(CommitQueue, Generic[_C]):
     def _transmit(self, commit: _C, request: OffsetCommitRequest, signed: Any = None) -> None:
         """Send a signed commit; ``_fail`` gets ``signed`` back."""
         commit.pacer.on_sent()
+        if not self._rules.repeats_overtaken_commits:
+            self._note_sent(commit.number, commit.offsets)
         self._core.requests.send(
             SendCommit,
             request=request,

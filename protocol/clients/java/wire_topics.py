@@ -3,7 +3,8 @@
 What kafka-clients 4.3.1 was seen to do, with a topic deleted, and one created anew under its name,
 beneath a running consumer: positions belong to topic *names*. A request is of version 10, with ids,
 if the client's newest metadata have an id for each name, and of version 9, with names, if not. So
-what was reached in a topic that is gone can be committed for the one that has its name by now.
+what was reached in a topic that is gone can be committed for the one that has its name by now
+(coordinator D13), unless a commit has the id of the topic that was consumed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.wire.offset_messages import (
@@ -30,13 +32,15 @@ class Wire(NamedTuple):
 
 
 _AS_THEY_ARE = Wire(_VERSION_WITH_NAMES, {})
+_BY_ID = Wire(FIRST_VERSION_WITH_TOPIC_IDS, {})
 
 
 class WireTopics:
     """What one consumer writes, by its setting ``uses_topic_ids``."""
 
-    def __init__(self, core: MemberCore, topic_names: TopicNames) -> None:
+    def __init__(self, core: MemberCore, topic_names: TopicNames, *, rules: CommitRules) -> None:
         self._core = core
+        self._rules = rules
         self._topic_names = topic_names
 
     def refresh(self) -> None:
@@ -52,7 +56,7 @@ class WireTopics:
         instance_id: str | None,
     ) -> OffsetCommitRequest:
         """A commit under this identity; a classic member has a generation for an epoch."""
-        api_version, wire_topics = self.of(offsets)
+        api_version, wire_topics = self._of_commit(offsets)
         return OffsetCommitRequest(
             group_id=self._core.config.group_id,
             member_id=member_id,
@@ -63,8 +67,13 @@ class WireTopics:
             wire_topics=wire_topics,
         )
 
+    def _of_commit(self, offsets: Mapping[TopicPartition, int]) -> Wire:
+        if self._rules.names_topics_of_commits:
+            return self.of(offsets)
+        return _BY_ID if self._core.config.uses_topic_ids else _AS_THEY_ARE
+
     def of(self, partitions: Iterable[TopicPartition]) -> Wire:
-        """How a request for these partitions goes out."""
+        """How a request for these partitions goes out, if it goes by what names stand for."""
         uses_topic_ids = self._core.config.uses_topic_ids
         if uses_topic_ids is None:
             return _AS_THEY_ARE

@@ -8,6 +8,7 @@ commit is open no offsets are looked up and no unassignment is complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
@@ -42,6 +43,7 @@ class _Commit:
     __slots__ = (
         "give_up_ms",
         "is_manual",
+        "number",
         "offsets",
         "on_done",
         "request",
@@ -54,8 +56,10 @@ class _Commit:
         offsets: Offsets,
         on_done: OnDone,
         *,
+        number: int,
         is_manual: bool,
     ) -> None:
+        self.number = number
         self.offsets = offsets
         self.on_done = on_done
         self.is_manual = is_manual
@@ -127,7 +131,7 @@ class Commits(CommitQueue):
     def commit_removed(self, offsets: Offsets) -> None:
         """Auto-commit of what has just been unassigned."""
         if offsets and self._core.config.enable_auto_commit:
-            self._add(_Commit(offsets, nobody_listens, is_manual=False))
+            self._add(offsets, nobody_listens, is_manual=False)
 
     def _all_consumed(self) -> Offsets:
         """Of what has been consumed, librdkafka commits what has moved."""
@@ -137,7 +141,7 @@ class Commits(CommitQueue):
         self, offsets: Offsets, on_done: OnDone, deadline_ms: int | None
     ) -> None:
         """librdkafka does not look at the time of its application: attempts are counted."""
-        self._add(_Commit(offsets, on_done, is_manual=True))
+        self._add(offsets, on_done, is_manual=True)
 
     def _run_interval(self) -> None:
         """The interval commit; a tick that meets a rebalance is skipped."""
@@ -151,9 +155,10 @@ class Commits(CommitQueue):
             return
         offsets = self._moved()
         if offsets:
-            self._add(_Commit(offsets, nobody_listens, is_manual=False))
+            self._add(offsets, nobody_listens, is_manual=False)
 
-    def _add(self, commit: _Commit) -> None:
+    def _add(self, offsets: Offsets, on_done: OnDone, *, is_manual: bool) -> None:
+        commit = _Commit(offsets, on_done, number=self._next_number(), is_manual=is_manual)
         self._open_count += 1
         self._send_or_defer(commit)
 
@@ -205,13 +210,23 @@ class Commits(CommitQueue):
             ),
             group_instance_id=core.config.group_instance_id,
             offsets=commit.offsets,
-            wire_topics=core.wire_topics_of(commit.offsets),
+            wire_topics=(
+                core.wire_topics_of(commit.offsets) if core.rules.names_topics_of_commits else {}
+            ),
         )
         commit.retries = 0
         self._transmit(commit)
 
     def _transmit(self, commit: _Commit) -> None:
         assert commit.request is not None
+        if not self._core.rules.repeats_overtaken_commits:
+            offsets = self._not_overtaken(commit.number, commit.request.offsets)
+            if not offsets:
+                self._finish(commit, None)
+                return
+            if offsets is not commit.request.offsets:
+                commit.request = replace(commit.request, offsets=offsets)
+            self._note_sent(commit.number, offsets)
         self._core.requests.send(
             SendCommit,
             request=commit.request,

@@ -13,6 +13,7 @@ from rebalance_sim.protocol.clients.common.effects import OwnStateChanged
 from rebalance_sim.protocol.clients.common.member_config import MemberConfig
 from rebalance_sim.protocol.clients.common.member_core import MemberCore
 from rebalance_sim.protocol.clients.common.member_states import ClientState
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     LEGAL_JOIN_TRANSITIONS,
     CoordinatorState,
@@ -40,10 +41,12 @@ class LibrdkafkaCore(MemberCore):
         *,
         config: MemberConfig,
         member_id: str,
+        rules: LibrdkafkaRules,
         jitter: Callable[[], float],
         now_ms: int,
     ) -> None:
         super().__init__(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
+        self.rules = rules
         self.later: deque[Callable[[], None]] = deque()
         self.change_count = 0
         self.topic_names: dict[str, str] = {}

@@ -29,6 +29,7 @@ from rebalance_sim.protocol.clients.librdkafka.late_answers import GROUP_REQUEST
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_commits import Commits
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rebalance import Rebalance
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.clients.librdkafka.poll_timer import PollWatch
 from rebalance_sim.protocol.wire.errors import ProtocolBug
@@ -78,11 +79,15 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
         *,
         config: MemberConfig,
         member_id: str,
+        rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
         jitter: Callable[[], float] = lambda: 0.0,
         retry_jitter: Callable[[], float] | None = None,
         now_ms: int,
     ) -> None:
-        super().__init__(config=config, member_id=member_id, jitter=jitter, now_ms=now_ms)
+        rules = rules() if isinstance(rules, type) else rules
+        super().__init__(
+            config=config, member_id=member_id, rules=rules, jitter=jitter, now_ms=now_ms
+        )
         self._application = Application(
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
         )

@@ -53,11 +53,12 @@ class ClassicCommits(JavaCommits[Commit]):
     def _commit_for_application(
         self, offsets: Offsets, on_done: OnDone, deadline_ms: int | None
     ) -> None:
-        commit = Commit(self._core, offsets, on_done, deadline_ms=deadline_ms)
+        number = self._next_number()
+        commit = Commit(self._core, offsets, on_done, number=number, deadline_ms=deadline_ms)
         if self._core.coordinator_id is None:
             self.waiting.append(commit)
         else:
-            self._send(commit)
+            self._send_newest(commit)
 
     # --- sending ----------------------------------------------------------------------------------
 

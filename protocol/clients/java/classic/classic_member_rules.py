@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 
-class ClassicMemberRules:
+
+class ClassicMemberRules(CommitRules):
     """The decisions of the Java consumer with ``group.protocol=classic``."""
 
     keeps_member_id_on_retriable_error = True

@@ -92,9 +92,11 @@ class ClassicConsumer(ClassicCore, JavaMember):
         )
         self._search = ClassicCoordinatorSearch(self, self._application)
         topic_names = TopicNames(self)
-        wire_topics = WireTopics(self, topic_names)
+        wire_topics = WireTopics(self, topic_names, rules=rules)
         self._catalogue = TopicCatalogue(topic_names)
-        self._commits = ClassicCommits(self, self._application, self._search, wire_topics)
+        self._commits = ClassicCommits(
+            self, self._application, self._search, wire_topics, rules=rules
+        )
         self._lookup = OffsetLookup(
             self, self._application, self._search, wire_topics, is_signed=False
         )

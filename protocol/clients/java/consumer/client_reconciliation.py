@@ -61,12 +61,18 @@ class Reconciler:
         self._commits = commits
         self._running: list[Reconciliation] = []
         self._waits_for_names = False  # and therefore not for a poll; never so in 4.3.1
+        self._has_overtaken_current = False  # what is assigned was taken over, and never finished
         self.topic_names = topic_names
 
     @property
     def running_count(self) -> int:
         """Reconciliations in client R3-R9; more than one only with a defect."""
         return len(self._running)
+
+    @property
+    def being_taken_over(self) -> frozenset[TopicPartition]:
+        """What the member will have when the reconciliation that runs is done."""
+        return frozenset().union(*(one.resolved.partitions for one in self._running))
 
     @property
     def waits_for_poll(self) -> bool:
@@ -93,6 +99,7 @@ class Reconciler:
         """The member joins again: what runs is obsolete, and what was known is forgotten."""
         for reconciliation in self._running:
             reconciliation.is_obsolete = True
+        self._has_overtaken_current = False
         self.topic_names.forget()
 
     # --- client R0-R3 -----------------------------------------------------------------------------
@@ -105,7 +112,11 @@ class Reconciler:
         if self._running and not self._may_begin_another():
             return
         resolved = LocalAssignment(core.target.local_epoch, self._resolve_target())
-        if core.current != NO_ASSIGNMENT and resolved.partitions == core.current.partitions:
+        if (
+            core.current != NO_ASSIGNMENT
+            and resolved.partitions == core.current.partitions
+            and not self._has_overtaken_current
+        ):
             self._waits_for_names = (
                 self.topic_names.is_missing and not core.rules.acknowledges_unresolved_target
             )
@@ -235,6 +246,7 @@ class Reconciler:
         core = self._core
         if failed:
             self._running.remove(reconciliation)
+            self._has_overtaken_current = not core.rules.trusts_current_after_failed_callback
             return
         core.subscription.on_assigned_callback_done(
             None if core.rules.clears_flag_of_all_assigned else reconciliation.added
@@ -248,6 +260,7 @@ class Reconciler:
         self._running.remove(reconciliation)
         if not self._is_aborted(reconciliation):
             core.current = reconciliation.resolved
+            self._has_overtaken_current = False
             self._commits.restart_interval()
             if core.state is ClientState.RECONCILING:
                 core.change_state(ClientState.ACKNOWLEDGING)

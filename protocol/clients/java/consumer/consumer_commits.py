@@ -32,10 +32,11 @@ class _Commit(Commit):
         offsets: Offsets,
         on_done: OnDone,
         *,
+        number: int,
         deadline_ms: int | None,
         is_before_revocation: bool,
     ) -> None:
-        super().__init__(core, offsets, on_done, deadline_ms=deadline_ms)
+        super().__init__(core, offsets, on_done, number=number, deadline_ms=deadline_ms)
         self.identity_at_creation = core.commit_identity
         self.is_before_revocation = is_before_revocation
 
@@ -52,7 +53,7 @@ class Commits(JavaCommits[_Commit]):
         search: CoordinatorSearch,
         wire_topics: WireTopics,
     ) -> None:
-        super().__init__(core, application, search, wire_topics)
+        super().__init__(core, application, search, wire_topics, rules=core.rules)
         self._interval_commit_is_open = False
         self._is_closing = False
 
@@ -109,6 +110,7 @@ class Commits(JavaCommits[_Commit]):
                 self._core,
                 offsets,
                 on_done,
+                number=self._next_number(),
                 deadline_ms=deadline_ms,
                 is_before_revocation=is_before_revocation,
             )
@@ -136,7 +138,10 @@ class Commits(JavaCommits[_Commit]):
     def _send(self, commit: _Commit) -> None:
         core = self._core
         if commit.is_before_revocation and commit.pacer.attempts > 0:
-            commit.offsets = core.subscription.consumed()
+            consumed = core.subscription.consumed()
+            if not core.rules.retakes_positions_of_retries:
+                consumed = {p: at for p, at in commit.offsets.items() if p in consumed}
+            commit.offsets = consumed
             if not commit.offsets:
                 # The member has lost everything meanwhile: nothing is left to commit, and it must
                 # not sign its former partitions with a new epoch.
@@ -160,7 +165,11 @@ class Commits(JavaCommits[_Commit]):
     def _fail(self, commit: _Commit, error_code: ErrorCode, signed: None) -> None:
         if error_code in _COORDINATOR_LOST:
             self._search.mark_unknown()
-        if error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and commit.is_before_revocation:
+        is_gone = error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (
+            error_code is ErrorCode.UNKNOWN_TOPIC_ID
+            and not self._core.rules.names_topics_of_commits
+        )
+        if is_gone and commit.is_before_revocation:
             commit.finish(error_code)
         elif error_code in _RETRIABLE or (
             error_code is ErrorCode.STALE_MEMBER_EPOCH

@@ -97,6 +97,7 @@ class Heartbeats:
         self._interval_deadline_ms = core.now_ms
         self._last_response_ms: int | None = None
         self._sent_since_response = 0
+        self._sent_count = 0
         self.interval_ms = 0
 
     # --- when -------------------------------------------------------------------------------------
@@ -177,10 +178,12 @@ class Heartbeats:
     def _send(self, *, is_handled: bool) -> None:
         core = self._core
         request = self._build()
+        self._sent_count += 1
+        on_answered = partial(self._on_answered, self._sent_count, self._membership.join_count)
         core.requests.send(
             SendHeartbeat,
             request=request,
-            on_answered=self._on_answered if is_handled else nobody_listens,
+            on_answered=on_answered if is_handled else nobody_listens,
             on_lost=partial(self._on_lost, is_handled=is_handled),
         )
         self.handled_count += is_handled
@@ -257,6 +260,13 @@ class Heartbeats:
         if core.client_assignors and (is_join or core.client_assignors != sent.client_assignors):
             client_assignors = core.client_assignors
         has_partitions = is_join or owned != sent.assignment
+        reported = owned.partitions
+        if (
+            sent.assignment is None
+            and not is_join
+            and not core.rules.omits_unfinished_from_full_request
+        ):
+            reported |= self._membership.partitions_in_hand
         sent.has_timeout = True
         sent.topic_names = subscription.topic_names
         sent.regex = subscription.topic_regex
@@ -275,7 +285,7 @@ class Heartbeats:
             subscribed_topic_names=names,
             subscribed_topic_regex=regex,
             server_assignor=assignor,
-            topic_partitions=owned.partitions if has_partitions else None,
+            topic_partitions=reported if has_partitions else None,
             api_version=core.rules.heartbeat_version,
             client_assignors=client_assignors,
         )
@@ -286,8 +296,17 @@ class Heartbeats:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def _on_answered(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _on_answered(
+        self, number: int, join_count: int, response: ConsumerGroupHeartbeatResponse
+    ) -> None:
+        """Heartbeat ``number``, of the membership that the ``join_count``-th join began."""
         self.handled_count -= 1
+        if (
+            join_count != self._membership.join_count
+            and not self._core.rules.takes_answers_of_former_memberships
+        ):
+            self._on_answered_late(number, response)
+            return
         now_ms = self._core.now_ms
         self._last_response_ms = now_ms
         self._sent_since_response = 0
@@ -301,6 +320,19 @@ class Heartbeats:
         self._membership.on_heartbeat_success(response)
         if self._core.client_assignors:
             self._sent.is_admitted = self._core.state is _JOINING
+
+    def _on_answered_late(self, number: int, response: ConsumerGroupHeartbeatResponse) -> None:
+        """The membership is over: what the answer says is not about the present one."""
+        is_good = response.error_code is ErrorCode.NONE
+        if number == self._sent_count:  # Nothing has been sent since, and nothing is in flight.
+            if is_good:
+                self._pacer.on_success(self._core.now_ms)
+            else:
+                self._on_failure()
+        if is_good:
+            self._membership.on_late_success(response)
+        elif classify_error(response.error_code) is ErrorClass.COORDINATOR_LOST:
+            self._search.mark_unknown()
 
     def _on_lost(self, loss: Loss, *, is_handled: bool) -> None:
         if loss is Loss.TRANSPORT and self._core.rules.disconnect_loses_coordinator:

@@ -1,12 +1,14 @@
 """Every decision of a member in which versions or defects differ: one small method each.
 
-``MemberRules`` decides as kafka-clients 4.3.1 does. What a version or a defect changes is in
+``MemberRules`` decides as kafka-clients 4.3.1 does, without its defects. What a version or a defect
+changes is in
 ``protocol/versions`` and ``protocol/defects``; nothing else in the member asks which version runs.
 """
 
 from __future__ import annotations
 
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.commit_rules import CommitRules
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import (
@@ -21,8 +23,9 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
-class MemberRules:
-    """The decisions of the Java asynchronous consumer, kafka-clients 4.3.1."""
+class MemberRules(CommitRules):
+    """The decisions of the Java asynchronous consumer, kafka-clients 4.3.1, without its known
+    issues."""
 
     # --- identity (client §5) ---------------------------------------------------------------------
 
@@ -84,6 +87,13 @@ class MemberRules:
         """TopicPartitions is the last finished reconciliation."""
         return current
 
+    omits_unfinished_from_full_request = False
+    """Whether a full request, too, has nothing but the last finished reconciliation for owned, and
+    not what is being taken over, or given up (coordinator D12)."""
+
+    takes_answers_of_former_memberships = False
+    """Whether the answer to a heartbeat from before the last join counts."""
+
     def accepts_answers_in(self, state: ClientState) -> bool:
         """Whether epoch and assignment of a good answer count in ``state`` (client §1.3, rows 20,
         30 and 36)."""
@@ -114,6 +124,10 @@ class MemberRules:
 
     acknowledges_unresolved_target = True
     """The ack storm: an unresolved target is acknowledged in part, again and again (App. A)."""
+
+    trusts_current_after_failed_callback = False
+    """Whether a target equal to the last finished assignment is acknowledged although a later one
+    was taken over, whose assigned callback failed."""
 
     starts_second_reconciliation = False
     """Whether a reconciliation may begin while another runs."""
@@ -166,6 +180,10 @@ class MemberRules:
 
     takes_stale_epoch_for_no_offset = False
     """Whether STALE_MEMBER_EPOCH on an offset fetch counts as "nothing committed"."""
+
+    retakes_positions_of_retries = False
+    """Whether a commit before a revocation has the positions of each attempt, and not those of its
+    first."""
 
     def offset_to_commit(self, partition: PartitionState) -> int:
         """The position: behind the last record that was handed out."""

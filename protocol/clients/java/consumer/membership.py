@@ -41,6 +41,7 @@ class Membership:
         self.subscription_changed = False
         self.leave_is_pending = False  # unsubscribe or close waits for the answer to the leave
         self.operation = MembershipOperation.DEFAULT
+        self.join_count = 0
 
     # --- joining ----------------------------------------------------------------------------------
 
@@ -50,6 +51,15 @@ class Membership:
         state = self._core.state
         return (state is _S.UNSUBSCRIBED and self.subscription_changed) or (
             state is _S.STALE and self._is_released
+        )
+
+    @property
+    def partitions_in_hand(self) -> frozenset[TopicPartition]:
+        """All that the member works on, or is about to: what it was given last, what it is taking
+        over, and what is not given up yet."""
+        core = self._core
+        return core.target.partitions.union(
+            core.subscription.assigned, self._reconciler.being_taken_over
         )
 
     def on_poll(self) -> None:
@@ -65,6 +75,7 @@ class Membership:
     def _join(self) -> None:
         """Rows 1, 17, 33: joining begins from nothing, with the same member id."""
         core = self._core
+        self.join_count += 1
         self._reconciler.on_rejoin()
         core.adopt_epoch(core.rules.epoch_to_join_with(core.member_epoch))
         core.target = NO_ASSIGNMENT
@@ -89,6 +100,12 @@ class Membership:
         core.adopt_epoch(response.member_epoch)
         if response.assignment is not None and state.takes_assignments:
             self._on_assignment(response.assignment)
+
+    def on_late_success(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        """A heartbeat from before the last join was answered: all that counts is that a leave is
+        over."""
+        if not self._core.rules.accepts_epoch(response.member_epoch):
+            self._complete_leave()
 
     def _on_assignment(self, received: frozenset[TopicPartition]) -> None:
         core = self._core

@@ -17,6 +17,7 @@ from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupP
 from rebalance_sim.protocol.clients.librdkafka.classic.librdkafka_classic import (
     LibrdkafkaClassicMember,
 )
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 
 __all__ = ["KIND", "LibrdkafkaClassicMember"]
 
@@ -24,7 +25,12 @@ __all__ = ["KIND", "LibrdkafkaClassicMember"]
 def _make(new: NewMember) -> LibrdkafkaClassicMember:
     """Its member id comes from the coordinator."""
     assert isinstance(new.config, ClassicConsumerConfig)
-    return LibrdkafkaClassicMember(config=new.config, jitter=new.jitter, now_ms=new.now_ms)
+    return LibrdkafkaClassicMember(
+        config=new.config,
+        rules=new.rules or LibrdkafkaRules,
+        jitter=new.jitter,
+        now_ms=new.now_ms,
+    )
 
 
 KIND = ClientKind(
@@ -36,5 +42,6 @@ KIND = ClientKind(
     assignors=LIBRDKAFKA_ASSIGNORS,
     default_assignors=("range", "roundrobin"),
     mixes_assignors=False,
+    rules=LibrdkafkaRules,
     knows_topic_ids=False,
 )

@@ -17,6 +17,7 @@ from rebalance_sim.protocol.clients.common.values import (
     LocalAssignment,
 )
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import (
     LEGAL_CLASSIC_JOIN_TRANSITIONS,
     CoordinatorState,
@@ -46,6 +47,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         self,
         *,
         config: ClassicConsumerConfig,
+        rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
         jitter: Callable[[], float] = lambda: 0.0,
         retry_jitter: Callable[[], float] | None = None,
         now_ms: int,
@@ -57,7 +59,12 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         self.join_due_ms = now_ms  # the next JoinGroup leaves no earlier
         self.session_due_ms: int | None = None  # without a good answer until then, all is lost
         super().__init__(
-            config=config, member_id="", jitter=jitter, retry_jitter=retry_jitter, now_ms=now_ms
+            config=config,
+            member_id="",
+            rules=rules,
+            jitter=jitter,
+            retry_jitter=retry_jitter,
+            now_ms=now_ms,
         )
         self.heartbeat_interval_ms = config.heartbeat_interval_ms
 

@@ -249,9 +249,11 @@ class Joining:
             return
         elif error_code not in _PASSING:
             self._application.queue_error(error_code, "JoinGroup failed")
-        # With UNKNOWN_MEMBER_ID it asks for another id first, and is then refused for the lack of
-        # one; who has an instance id is not (docs/findings.md, sim-outlived-membership).
-        if self._rebalance.owned and error_code in _GENERATION_LOST:
+        is_lost = error_code in _GENERATION_LOST or (
+            error_code is ErrorCode.UNKNOWN_MEMBER_ID
+            and core.rules.loses_partitions_of_unknown_member
+        )
+        if self._rebalance.owned and is_lost:
             self._rebalance.lose_and_join_again()
         else:
             core.set_join_state(_J.INIT)

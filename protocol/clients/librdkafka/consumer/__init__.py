@@ -6,6 +6,7 @@ from __future__ import annotations
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, GroupProtocol, NewMember
 from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.consumer.librdkafka_consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 
 __all__ = ["KIND", "LibrdkafkaMember"]
 
@@ -13,7 +14,11 @@ __all__ = ["KIND", "LibrdkafkaMember"]
 def _make(new: NewMember) -> LibrdkafkaMember:
     assert isinstance(new.config, ConsumerConfig)
     return LibrdkafkaMember(
-        config=new.config, member_id=new.member_id, jitter=new.jitter, now_ms=new.now_ms
+        config=new.config,
+        member_id=new.member_id,
+        rules=new.rules or LibrdkafkaRules,
+        jitter=new.jitter,
+        now_ms=new.now_ms,
     )
 
 
@@ -23,5 +28,6 @@ KIND = ClientKind(
     protocol=GroupProtocol.CONSUMER,
     config=ConsumerConfig,
     make=_make,
+    rules=LibrdkafkaRules,
     knows_topic_ids=False,
 )

@@ -12,6 +12,7 @@ from rebalance_sim.protocol.clients.common.consumer_config import ConsumerConfig
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT, LocalAssignment
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_machine import LibrdkafkaMachine
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -32,6 +33,7 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         *,
         config: ConsumerConfig,
         member_id: str,
+        rules: LibrdkafkaRules | type[LibrdkafkaRules] = LibrdkafkaRules,
         jitter: Callable[[], float] = lambda: 0.0,
         retry_jitter: Callable[[], float] | None = None,
         now_ms: int,
@@ -55,6 +57,7 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
         super().__init__(
             config=config,
             member_id=member_id,
+            rules=rules,
             jitter=jitter,
             retry_jitter=retry_jitter,
             now_ms=now_ms,
@@ -100,6 +103,12 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
     def handled(self) -> LocalAssignment:
         """What a newly received assignment is compared with."""
         return self.acked if self.reconciling is None else self.reconciling
+
+    @property
+    def partitions_in_hand(self) -> frozenset[TopicPartition]:
+        """All that the member works on, or is about to: what it is taking over, and what is not
+        given up yet."""
+        return self.handled.partitions.union(self.current.partitions, self.subscription.assigned)
 
     def receive(self, partitions: frozenset[TopicPartition]) -> None:
         """The coordinator has sent an assignment: only one that is not in hand is news."""

@@ -29,6 +29,7 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _FIRST_TIMEOUT_MS = 45_000
 """``session.timeout.ms``: how long an answer may take while no interval is known."""
@@ -168,8 +169,15 @@ class Heartbeats:
             subscribed_topic_names=names,
             subscribed_topic_regex=regex,
             server_assignor=config.group_remote_assignor if is_full else None,
-            topic_partitions=core.current.partitions if is_full or is_ack else None,
+            topic_partitions=self._owned(is_full=is_full, is_ack=is_ack),
         )
+
+    def _owned(self, *, is_full: bool, is_ack: bool) -> frozenset[TopicPartition] | None:
+        """What the request says that the member owns, if it says so."""
+        core = self._core
+        if is_full and not core.rules.omits_unfinished_from_full_request:
+            return core.partitions_in_hand
+        return core.current.partitions if is_full or is_ack else None
 
     def send_leave(self) -> None:
         """Leave: nothing but the id, and a static member's instance. Without a coordinator, and
@@ -203,11 +211,12 @@ class Heartbeats:
         self._rebalance.on_left()
 
     def _on_lost(self, loss: Loss, *, is_leave: bool) -> None:
-        """After an answer that was late the next heartbeat is due by now, and goes out over the
-        next connection; it is full only if it would be anyway."""
+        """After an answer that was late the next heartbeat is due by now, goes out over the next
+        connection, and is full."""
         request = self._request
         if loss is Loss.CUT:
             self._request = self._retry_due_ms = None
+            self._core.sends_full_request |= self._core.rules.says_everything_after_late_answer
         if is_leave:
             self._rebalance.on_left()
         elif loss is not Loss.CUT:

@@ -1,0 +1,22 @@
+"""sim-outlived-membership: Found by this simulator, confirmed with librdkafka 2.16.0.
+
+A static member that is told, while it joins, that its id is unknown keeps what it owned, and joins
+anew (docs/findings.md).
+"""
+
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
+from rebalance_sim.protocol.defects.defect import Defect
+
+
+class KeepsPartitionsOfUnknownMember(LibrdkafkaRules):
+    loses_partitions_of_unknown_member = False
+
+
+DEFECT = Defect(
+    id="sim-outlived-membership",
+    title="A static member goes on with what others own",
+    source="docs/findings.md",
+    versions="librdkafka 2.16.0",
+    rules=(KeepsPartitionsOfUnknownMember,),
+    properties=("defects S1",),
+)
