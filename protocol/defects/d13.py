@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.1.2, 4.3.1; librdkafka 2.16.0",
     rules=(CommitsByName,),
-    properties=("defects S4",),
+    properties=("coordinator D13",),
 )

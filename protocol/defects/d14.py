@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.1.2, 4.3.1",
     rules=(KeepsTimersOfFailedBatches,),
-    properties=("defects S5",),
+    properties=("defects L3",),
 )

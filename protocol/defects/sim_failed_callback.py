@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.3.1",
     rules=(TrustsCurrent,),
-    properties=("defects S2",),
+    properties=("client C7",),
 )

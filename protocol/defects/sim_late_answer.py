@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.3.1",
     rules=(TakesFormerAnswers,),
-    properties=("client C2",),
+    properties=("defects S1",),
 )

@@ -19,5 +19,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="librdkafka 2.16.0; kafka-clients 4.3.1",
     rules=(RepeatsOvertaken,),
-    properties=("client C7",),
+    properties=("defects S4",),
 )

@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="librdkafka 2.16.0",
     rules=(RepeatsBareAcknowledgement,),
-    properties=("defects L1",),
+    properties=("defects L2",),
 )

@@ -18,5 +18,5 @@ DEFECT = Defect(
     source="docs/findings.md",
     versions="4.3.1",
     rules=(RetakesPositions,),
-    properties=("client C7",),
+    properties=("defects S4",),
 )
