@@ -43,7 +43,12 @@ from rebalance_sim.protocol.clients import (
     SendSyncGroup,
     SyncGroupAnswered,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicConsumer, ClassicConsumerConfig
+from rebalance_sim.protocol.clients.java.classic import (
+    ClassicConsumer,
+    ClassicConsumerConfig,
+    ClassicMemberRules,
+)
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 _ANSWERS: Mapping[str, tuple[Callable[..., Event], Callable[[Mapping[str, Any]], Any]]] = {
     "JoinGroup": (JoinGroupAnswered, join_response),
@@ -93,7 +98,11 @@ class ClassicHost(ClassicAnswers):
         """See ``ReplayHost``."""
         config = self.process.config
         assert isinstance(config, ClassicConsumerConfig)
-        return ClassicConsumer(config=config, now_ms=self.now_ms)
+        return ClassicConsumer(
+            config=config,
+            rules=DEFAULT_SEMANTICS.rules(ClassicMemberRules),
+            now_ms=self.now_ms,
+        )
 
     def search_body(self) -> Mapping[str, Any]:
         """See ``ReplayHost``."""

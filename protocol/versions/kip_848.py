@@ -42,12 +42,7 @@ class Kip848(MigrationRules):
     reports_pending = True
     refuses_non_positive_rebalance_timeout = True
     notices_topics_itself = True
-<<<<<<< HEAD
-    promotes_on_release = True
     answers_parked_if_converted = False
-=======
-    converts_in_first_join_phase = True
->>>>>>> 685eb1d (defects: issues of every version are defects, with the repair as the clean rule)
     rejoins_at_group_epoch = False
     tolerates_older_commits = False
     has_client_assignors = True

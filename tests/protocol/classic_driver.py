@@ -93,6 +93,10 @@ class _Process:
         self.poll_at_ms: int | None = None
 
 
+SHIPPED_RULES = DEFAULT_SEMANTICS.rules(ClassicMemberRules)
+"""Of the Java client as it was recorded."""
+
+
 class ClassicStory:
     """See the module. ``topics``: name -> partition count; topic ids are made of the names."""
 
@@ -104,7 +108,7 @@ class ClassicStory:
         topics: Mapping[str, int] | None = None,
         assignors: Iterable[str | ClassicAssignor] = ("range",),
         semantics: Semantics = DEFAULT_SEMANTICS,
-        rules: type[ClassicMemberRules] = ClassicMemberRules,
+        rules: type[ClassicMemberRules] = SHIPPED_RULES,
         initial_rebalance_delay_ms: int = 0,
         **settings: Any,
     ) -> None:

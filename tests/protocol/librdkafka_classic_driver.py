@@ -15,6 +15,8 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 
 __all__ = ["LibrdkafkaClassicStory"]
 
@@ -26,7 +28,9 @@ class LibrdkafkaClassicStory(ClassicStory):
 
     def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
         """See ``ClassicStory``."""
-        return LibrdkafkaClassicMember(config=config, now_ms=self.now_ms)
+        return LibrdkafkaClassicMember(
+            config=config, rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules), now_ms=self.now_ms
+        )
 
     def _carry_out(self, process: Any, name: str, effect: Any) -> None:
         if type(effect) is ConnectCoordinator:

@@ -24,7 +24,9 @@ from rebalance_sim.protocol.clients import (
     SendOffsetFetch,
 )
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -45,7 +47,12 @@ class LibrdkafkaStory(Story):
 
     def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> LibrdkafkaMember:
         """See ``Story``."""
-        return LibrdkafkaMember(config=config, member_id="m1", now_ms=0)
+        return LibrdkafkaMember(
+            config=config,
+            member_id="m1",
+            rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules),
+            now_ms=0,
+        )
 
     def handle(self, event: Event) -> list[Effect]:
         """See ``Story``; connect at once, and poll if the application is there."""

@@ -35,6 +35,7 @@ from rebalance_sim.protocol.clients import (
     Tick,
 )
 from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -60,7 +61,7 @@ class Story:
     def __init__(
         self,
         *,
-        rules: type[MemberRules] = MemberRules,
+        rules: type[MemberRules] = DEFAULT_SEMANTICS.member,
         metadata: Mapping[str, str] = ALL_TOPICS,
         **settings: Any,
     ) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import test_classic_defects
 import test_client_side_defects
+import test_kip848_rules
 from coordinator_builders import GROUP_ID, Bench, compacted, load, parts
 
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -342,9 +343,15 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
 
 
 def test_every_defect_of_a_coordinator_has_its_history() -> None:
-    """Those of classic groups, migration and client-side assignors stand in tables of their own;
-    known issues of classic groups are shown by their scenarios, with and without the repair."""
-    tables = (HISTORIES, test_classic_defects.HISTORIES, test_client_side_defects.HISTORIES)
+    """Those of classic groups, migration, the KIP's text and client-side assignors stand in tables
+    of their own; known issues of classic groups are shown by their scenarios, with and without the
+    repair."""
+    tables = (
+        HISTORIES,
+        test_classic_defects.HISTORIES,
+        test_client_side_defects.HISTORIES,
+        test_kip848_rules.HISTORIES,
+    )
     assert {name for table in tables for name in table} == {
         defect.id
         for defect in DEFECTS.values()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from coordinator_builders import Bench, FailingAssignor, assert_accepted, assert_refused, parts
 
 from rebalance_sim.protocol.assignors.server import UniformAssignor
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
 from rebalance_sim.protocol.versions.kip_848 import LazyPromotion
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.versions.semantics import SEMANTICS, Semantics
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 
 EAGER = SEMANTICS["kip-848"]
@@ -267,3 +270,31 @@ def test_a_group_settles(semantics: object) -> None:
         bench.settle()
     assert bench.state == "Stable"
     assert {m: len(bench.member(m).assigned) for m in "ABC"} == dict.fromkeys("ABC", 1)
+
+
+# -- what the text says, and a known issue -----------------------------------------------------
+
+
+def held_when_its_owner_has_released_it(semantics: Semantics) -> str:
+    """B, which has sent nothing since A gave foo-2 up."""
+    bench = waiting(semantics)
+    bench.beat("A", owned="foo[0,1]")
+    return bench.view("B")
+
+
+HISTORIES: dict[str, tuple[Callable[[Semantics], Any], Any, Any]] = {
+    "sim-unheard-grant": (
+        held_when_its_owner_has_released_it,
+        "2/0 UNRELEASED -",
+        "2/0 STABLE foo-2",
+    ),
+}
+"""Name -> history, what comes of it by the clean rules, what comes of it with the defect."""
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_the_defect_shows_with_its_switch_and_not_without(name: str) -> None:
+    history, right, wrong = HISTORIES[name]
+    clean = SEMANTICS["kip-848-clean"]
+    assert history(clean) == right
+    assert history(clean.with_defects(name)) == wrong

@@ -21,7 +21,9 @@ from rebalance_sim.protocol.clients import (
 )
 from rebalance_sim.protocol.clients.java.classic import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.librdkafka.classic import LibrdkafkaClassicMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchResponse
@@ -43,7 +45,9 @@ class LibrdkafkaDriver(Driver):
     assignors_by_name = LIBRDKAFKA_ASSIGNORS
 
     def make_member(self, config: ClassicConsumerConfig) -> LibrdkafkaClassicMember:
-        return LibrdkafkaClassicMember(config=config, now_ms=0)
+        return LibrdkafkaClassicMember(
+            config=config, rules=DEFAULT_SEMANTICS.rules(LibrdkafkaRules), now_ms=0
+        )
 
     def find(self, node_id: int = 0) -> None:
         super().find(node_id)
