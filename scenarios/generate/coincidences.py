@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.generate import member_recipes, operation_recipes
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
@@ -194,6 +195,26 @@ def _other_topics(
 
 
 COINCIDENCES: Mapping[str, Recipe] = {
+    **{
+        recipe.__name__: recipe
+        for recipe in (
+            member_recipes.brief_visit,
+            member_recipes.lost_answers,
+            member_recipes.lost_leave,
+            member_recipes.removed_while_joining,
+            member_recipes.silent_in_rebalance,
+            member_recipes.successor,
+            member_recipes.timer_race,
+            member_recipes.wrong_setting,
+            operation_recipes.away_and_altered,
+            operation_recipes.change_and_load,
+            operation_recipes.conversion_and_load,
+            operation_recipes.late_topic,
+            operation_recipes.settings_back,
+            operation_recipes.topic_again,
+            operation_recipes.writes_fail_at_joins,
+        )
+    },
     "changes_within_interval": _changes_within_interval,
     "leave_after_pause": _leave_after_pause,
     "cut_off_while_reconciling": _cut_off_while_reconciling,

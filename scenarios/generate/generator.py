@@ -211,7 +211,7 @@ class _Drawing:
         if "full_group" not in self.features:
             return config
         largest = max(Counter(client.group_id for client in clients).values())
-        return replace(config, group_consumer_max_size=largest)
+        return replace(config, group_consumer_max_size=largest, group_max_size=largest)
 
     def brokers(self) -> BrokerSpec:
         """How many, and how fast they replicate."""

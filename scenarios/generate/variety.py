@@ -16,15 +16,15 @@ from rebalance_sim.sim.spec import ClientSpec
 from rebalance_sim.sim.streams import Streams
 
 _SHARE = 0.5
-_MAX_POLL_INTERVALS_MS = (5_000, 8_000, 15_000, 30_000)
-_REQUEST_TIMEOUTS_MS = (2_000, 4_000, 10_000, 20_000)
+_MAX_POLL_INTERVALS_MS = (5_000, 8_000, 12_000)
+_REQUEST_TIMEOUTS_MS = (2_000, 4_000, 8_000)
 _POLL_INTERVALS_MS = (20, 50, 200, 500, 1_000)
-_AUTO_COMMIT_INTERVALS_MS = (200, 500, 1_000, 2_500, 5_000)
+_AUTO_COMMIT_INTERVALS_MS = (500, 2_000, 5_000, 10_000)
 _CLOSE_TIMEOUTS_MS = (0, 1_000, 30_000)
-_METADATA_AGES_MS = (1_000, 5_000, 10_000)
+_METADATA_AGES_MS = (2_000, 5_000, 10_000)
 _RACKS = ("", "rack-a", "rack-b")
-_MANUAL_COMMIT_INTERVALS_MS = (300, 1_000, 3_000)
-_MANUAL_COMMIT_SHARE = 0.6
+_MANUAL_COMMIT_INTERVALS_MS = (1_000, 4_000, 10_000)
+_MANUAL_COMMIT_SHARE = 0.5
 
 
 def vary(
@@ -54,7 +54,7 @@ def _settings(draw: Draw, client: ClientSpec) -> dict[str, Any]:
         "metadata_max_age_ms": draw.pick(_METADATA_AGES_MS),
         "rack": draw.pick(_RACKS),
         "session_timeout_ms": draw.pick((session_ms, max(6_000, session_ms // 2))),
-        "heartbeat_interval_ms": draw.pick((500, 1_000, 1_500)),
+        "heartbeat_interval_ms": draw.pick((1_000, 1_500, 2_500)),
     }
     chosen = {name: value for name, value in drawn.items() if draw.chance(_SHARE)}
     if client.kind not in CLASSIC_KINDS:

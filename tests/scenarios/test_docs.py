@@ -45,5 +45,8 @@ def test_a_part_of_a_scenario_fits_into_the_example(part: str) -> None:
 def test_every_metric_is_explained() -> None:
     explained = re.findall(r"^\| `(\w+)` \| ", RESULTS.split("## Metrics of a run")[1], re.M)
     # A mean, or the longest of several, is left out where there is none; over some seeds, all are.
-    measured = {name for seed in range(4) for name in run(generate("faulty", seed)).metrics}
+    # Worlds with a data plane have more of them, which are explained elsewhere.
+    drawn = [generate("faulty", seed) for seed in range(12)]
+    plain = [scenario for scenario in drawn if not scenario.world.data_plane]
+    measured = {name for scenario in plain[:5] for name in run(scenario).metrics}
     assert sorted(explained) == sorted(measured)

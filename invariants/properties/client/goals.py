@@ -1,9 +1,12 @@
-"""The state changes of clients that a large sweep must have visited."""
+"""The state changes of clients, and what applications do, that a large sweep must have visited."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rebalance_sim.invariants.property import goal
 from rebalance_sim.protocol.clients import LEGAL_TRANSITIONS, ClientState
+from rebalance_sim.protocol.clients import ClientState as _S
 
 ORDER = 410
 
@@ -27,7 +30,24 @@ def _is_expected(source: ClientState, target: ClientState) -> bool:
     return target is not ClientState.FATAL or source is ClientState.JOINING
 
 
-GOALS = tuple(
+_OF_APPLICATIONS: Mapping[str, tuple[str, ...]] = {
+    "A client came back with other settings.": ("redeployed", "fault.client_redeploy"),
+    "An application committed by itself.": (
+        "commits",
+        *(f"client.{state.value}.CommitOffsets" for state in (_S.STABLE, _S.RECONCILING)),
+    ),
+    "An application committed by itself while the client had something to take over.": (
+        "commits_while_reconciling",
+        f"client.{_S.RECONCILING.value}.CommitOffsets",
+    ),
+    "An application changed its subscription while the client had something to take over.": (
+        "subscribes_while_reconciling",
+        f"client.{_S.RECONCILING.value}.Subscribe",
+    ),
+}
+"""What happened -> the end of the id, and the counters."""
+
+_OF_TRANSITIONS = tuple(
     goal(
         f"sometimes.client.{source.value.lower()}.{target.value.lower()}",
         f"A client went from {source.value} to {target.value}.",
@@ -36,4 +56,12 @@ GOALS = tuple(
     for source in sorted(LEGAL_TRANSITIONS, key=lambda state: state.value)
     for target in sorted(LEGAL_TRANSITIONS[source], key=lambda state: state.value)
     if _is_expected(source, target)
+)
+
+GOALS = (
+    *_OF_TRANSITIONS,
+    *(
+        goal(f"sometimes.application.{name}", sentence, *counters)
+        for sentence, (name, *counters) in _OF_APPLICATIONS.items()
+    ),
 )
