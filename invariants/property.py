@@ -149,7 +149,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_sent_owned": "a client sent a heartbeat with an owned list",
         "on_joining": "a client sent a heartbeat at epoch 0",
         "on_leaving": "a client sent a heartbeat at epoch -1 or -2",
-        "on_event": "a client takes an event that is neither a tick, a poll nor an answer",
+        "on_event": "a client takes an event that is neither a tick, a poll nor a good heartbeat",
         "on_handled": "a client is done with such an event, or with an answer out of the ordinary",
         "on_client_started": "a client process started",
         "on_client_gone": "a client process ended",

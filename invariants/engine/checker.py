@@ -27,7 +27,7 @@ from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -111,11 +111,12 @@ class Checker:
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
         self._ledgers = self.model.ledgers
-        self._classic = ClassicWatch(self.model, self._on, self._ask)
+        of_kinds = {kind: self._listeners.about(kind) for kind in EVERY_KIND}
+        self._classic = ClassicWatch(self.model, of_kinds, self._on, self._ask)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
-            {kind: self._listeners.about(kind) for kind in CLIENT_KINDS},
+            of_kinds,
             self._on,
             self._classic,
             self._ask,

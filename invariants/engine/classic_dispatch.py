@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rebalance_sim.invariants.engine.listeners import Found, Listener, gather
+from rebalance_sim.invariants.engine.listeners import Found, Listener, Listeners, gather
 from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
@@ -12,7 +12,12 @@ from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients import JoinGroupAnswered
+from rebalance_sim.protocol.clients import (
+    ClassicHeartbeatAnswered,
+    JoinGroupAnswered,
+    Poll,
+    Tick,
+)
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupRequest,
@@ -26,12 +31,17 @@ Ask = Callable[..., None]
 
 class ClassicWatch:
     """Keeps the shadow model of classic groups for a checker; a group that never was one costs
-    nothing."""
+    nothing. ``listeners`` by kind of client."""
 
     def __init__(
-        self, model: ShadowModel, on: Mapping[str, tuple[Listener, ...]], ask: Ask
+        self,
+        model: ShadowModel,
+        listeners: Mapping[str, Listeners],
+        on: Mapping[str, tuple[Listener, ...]],
+        ask: Ask,
     ) -> None:
         self._model = model
+        self._listeners = listeners
         self._on = on
         self._ask = ask
 
@@ -97,13 +107,22 @@ class ClassicWatch:
 
     # -- clients ---------------------------------------------------------------------------
 
-    def on_client_started(self, client: ClientView) -> None:
+    def on_client_started(self, step: Step, client: ClientView) -> ClassicClientEntry:
         """A process of the classic protocol has started."""
-        self.on_client_gone(client.name)
-        self._model.classic_clients[client.name] = ClassicClientEntry(client)
+        self.forget(client.name)
+        entry = self._model.classic_clients[client.name] = ClassicClientEntry(client, step.at_ms)
+        self._ask(self._listeners[entry.kind].of["on_client_started"], step, entry)
+        return entry
 
-    def on_client_gone(self, name: str) -> None:
-        """A process has ended, if it was one of the classic protocol."""
+    def on_client_gone(self, step: Step, name: str) -> None:
+        """A process has crashed, if it was one of the classic protocol."""
+        entry = self._model.classic_clients.get(name)
+        if entry is not None:
+            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """A process has ended, or there is another one, if it was one of the classic protocol."""
         entry = self._model.classic_clients.pop(name, None)
         if entry is not None:
             self._model.refresh_fetchers(entry, frozenset())
@@ -113,9 +132,17 @@ class ClassicWatch:
         model = self._model
         entry = model.classic_clients.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
-            self.on_client_started(client)
-            entry = model.classic_clients[client.name]
+            entry = self.on_client_started(step, client)
         member = client.member
+        listeners = self._listeners[entry.kind]
+        kind = type(step.event)
+        if not (kind is Tick or kind is Poll or _is_routine(step)):
+            entry.note_event(step.event)
+            self._ask(listeners.interested("on_event", (kind,)), step, entry)
+        if step.effects:
+            entry.note_effects(step)
+            kinds = tuple(map(type, step.effects))
+            self._ask(listeners.interested("on_effects", kinds), step, entry)
         if member.ownership_version != entry.version:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:
@@ -136,6 +163,7 @@ class ClassicWatch:
                 for partition in member.assigned
             }
         self._ask(self._on["on_classic_client"], step, entry)
+        entry.catch_up()
         if model.contested:
             self._ask(self._on["on_ownership"], step)
 
@@ -147,3 +175,9 @@ class ClassicWatch:
         stored = [p for p, code in step.response.errors.items() if not code]
         if stored and classic_model is not None:
             self._ask(self._on["on_classic_commit"], step, stored, classic_model)
+
+
+def _is_routine(step: Step) -> bool:
+    """Whether a heartbeat was granted."""
+    event = step.event
+    return type(event) is ClassicHeartbeatAnswered and not event.response.error_code

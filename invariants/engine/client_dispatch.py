@@ -26,6 +26,7 @@ from rebalance_sim.protocol.clients import (
     Poll,
     RequestExpired,
     RunCallback,
+    SendCommit,
     SendHeartbeat,
     StateChanged,
     Tick,
@@ -70,7 +71,10 @@ class ClientWatch:
         is_routine = kind is Tick or kind is Poll
         if kind is HeartbeatAnswered:
             entry.note_answer(step.event.correlation_id, step.event.response, step)
-            is_routine = not step.effects and not step.event.response.error_code
+            is_refused = bool(step.event.response.error_code)
+            is_routine = not step.effects and not is_refused
+            if is_refused:
+                self._ask(self._listeners[entry.kind].interested("on_event", (kind,)), step, entry)
         elif not is_routine:
             self._note_event(step, entry, kind)
             self._ask(self._listeners[entry.kind].interested("on_event", (kind,)), step, entry)
@@ -88,12 +92,12 @@ class ClientWatch:
             # A process that comes back in the quiet period, as a supervisor sees to after a fatal
             # error, has all the time that a rebalance may take.
             self._quiet.note_disturbance(step.at_ms)
-            self._classic.on_client_gone(step.client.name)
+            self._classic.forget(step.client.name)
             if step.client.member.kind in CLIENT_KINDS:
                 self._open_client(step, step.client)
             else:
                 self._close_client(step.client.name)
-                self._classic.on_client_started(step.client)
+                self._classic.on_client_started(step, step.client)
 
     def on_crashed(self, step: Step) -> None:
         """A process is gone."""
@@ -103,7 +107,7 @@ class ClientWatch:
         if entry is not None:
             self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
-        self._classic.on_client_gone(step.client.name)
+        self._classic.on_client_gone(step, step.client.name)
 
     def _note_event(self, step: Step, entry: ClientEntry, kind: type) -> None:
         """Enter what happened before anything is judged."""
@@ -127,6 +131,9 @@ class ClientWatch:
                 self._sent(step, entry, effect, state)
             elif type(effect) is StateChanged:
                 state = effect.to_state
+                entry.state_since_ms = step.at_ms
+            elif type(effect) is SendCommit:
+                entry.committed_ms = step.at_ms
             elif type(effect) is RunCallback:
                 entry.callback_kind = effect.kind
             elif type(effect) is CommitReturned:
@@ -152,6 +159,7 @@ class ClientWatch:
             and request.member_epoch == member.member_epoch
             and step.at_ms - entry.last_sent_ms >= member.heartbeat_interval_ms
             and member.is_polling
+            and not entry.has_new_subscription
         )
         if not is_repeated:
             self._judge_sent(step, entry, request, state)

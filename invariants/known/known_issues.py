@@ -156,6 +156,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         sign="was_late",
     ),
     KnownIssue(
+        issue="KAFKA-19813",
+        property_ids=("client.hb.backoff",),
+        signature="a heartbeat follows on a failed one before any backoff of 4.3.1 is over",
+        recognises=_shows("is_early"),
+    ),
+    KnownIssue(
         issue="classic-recreated-topic",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a classic member goes on with a topic that was created anew under its name",

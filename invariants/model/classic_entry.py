@@ -2,21 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rebalance_sim.invariants.explanation import Seen
-from rebalance_sim.invariants.step import ClientView
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.step import ClientView, Step
+from rebalance_sim.protocol.clients import CommitOffsets, SendCommit, StateChanged
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
 class ClassicClientEntry:
     """A classic client as it was after its last event. ``outlived``: what it has gone on with since
-    the coordinator told its JoinGroup that the group does not know it."""
+    the coordinator told its JoinGroup that the group does not know it. ``commits_itself``: the
+    application has committed what it liked. ``committed_ms``: when a commit was sent last;
+    ``state_since_ms``: since when it is in its state."""
 
-    __slots__ = ("fetchable", "incarnation", "member", "name", "outlived", "version")
+    __slots__ = (
+        "commits_itself",
+        "committed_ms",
+        "fetchable",
+        "incarnation",
+        "kind",
+        "member",
+        "member_epoch",
+        "member_id",
+        "name",
+        "outlived",
+        "state",
+        "state_since_ms",
+        "version",
+    )
 
-    def __init__(self, client: ClientView) -> None:
+    def __init__(self, client: ClientView, at_ms: int) -> None:
         self.name = client.name
         self.incarnation = client.incarnation
         self.member = client.member
+        self.kind = client.member.kind
+        self.catch_up()
         self.fetchable: frozenset[TopicPartition] = frozenset()
         self.outlived: dict[TopicPartition, Seen] = {}
+        self.commits_itself = False
+        self.committed_ms = -1
+        self.state_since_ms = at_ms
         self.version = -1
+
+    def catch_up(self) -> None:
+        """Remember the machine as it is now."""
+        member = self.member
+        self.state = member.state
+        self.member_id = member.member_id
+        self.member_epoch = member.member_epoch
+
+    def note_event(self, event: Any) -> None:
+        """An event out of the ordinary was taken."""
+        if type(event) is CommitOffsets:
+            self.commits_itself = True
+
+    def note_effects(self, step: Step) -> None:
+        """An event led to something."""
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self.committed_ms = step.at_ms
+            elif type(effect) is StateChanged:
+                self.state_since_ms = step.at_ms
+
+
+AnyClientEntry = ClientEntry | ClassicClientEntry
+"""A client of whatever protocol; of the consumer protocol, more is remembered."""

@@ -31,6 +31,7 @@ class ClientEntry:
         "assigned",
         "callback_kind",
         "commits_itself",
+        "committed_ms",
         "current",
         "failed_callback",
         "fetchable",
@@ -43,6 +44,7 @@ class ClientEntry:
         "interval_ms",
         "joined_by",
         "kind",
+        "known_topics",
         "last_request",
         "last_sent_ms",
         "late_answer",
@@ -54,8 +56,10 @@ class ClientEntry:
         "sent",
         "started_ms",
         "state",
+        "state_since_ms",
         "sync_commits",
         "target",
+        "told_interval_ms",
         "unhandled",
         "version",
     )
@@ -79,6 +83,10 @@ class ClientEntry:
         self.last_request: ConsumerGroupHeartbeatRequest | None = None
         self.last_sent_ms = -1
         self.interval_ms = 0
+        self.known_topics: tuple[frozenset[str], str | None] = frozenset(), None
+        """What it subscribed to, and by which pattern, at its last heartbeat."""
+        self.told_interval_ms = 0
+        """The interval in the last good answer that the client has looked at."""
         self.has_failed = False
         """A heartbeat has failed, and none was sent since."""
         self.has_left = False
@@ -95,6 +103,10 @@ class ClientEntry:
         """An answer from before the last join came after it, and was not refused."""
         self.commits_itself = False
         """The application has committed what it liked."""
+        self.committed_ms = -1
+        """When a commit was sent last."""
+        self.state_since_ms = at_ms
+        """Since when it is in its state."""
         self.sync_commits: set[int] = set()
         """Commits in which the application is blocked."""
         self.state: ClientState
@@ -146,6 +158,9 @@ class ClientEntry:
             self.failed_callback = None
             self.received_epochs.clear()
             self.had_assigned.clear()
+        if request is not self.last_request:
+            member = self.member
+            self.known_topics = member.subscribed_topic_names, member.subscribed_topic_regex
         self.last_request = request
         self.last_sent_ms = at_ms
         self.interval_ms = self.member.heartbeat_interval_ms
@@ -158,12 +173,25 @@ class ClientEntry:
         is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
             self.has_failed = self.has_failed or is_handled
-        elif response.member_epoch > 0:
+            return
+        if is_handled:
+            self.told_interval_ms = response.heartbeat_interval_ms
+        if response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)
             if is_handled and correlation_id < self.joined_by:
                 self.late_answer = self._seen(
                     step, "took an answer from before its last join, after that join"
                 )
+
+    @property
+    def has_new_subscription(self) -> bool:
+        """Whether the client subscribes to something else than at its last heartbeat."""
+        topics, regex = self.known_topics
+        member = self.member
+        return (
+            member.subscribed_topic_names is not topics
+            or member.subscribed_topic_regex is not regex
+        )
 
     def note_callback_end(self, step: Step, *, failed: bool) -> None:
         """The running callback has returned, or thrown."""

@@ -31,7 +31,7 @@ def findings(name: str, *, with_defect: bool = True) -> tuple[tuple[str, str], .
 
         def watch(view):
             checkers.append(Checker(view, stop_at_first=False))
-            return checkers[0]
+            return checkers[-1]
 
         result = run(defect_scenario(name, with_defect=with_defect), make_watcher=watch)
         late = checkers[0].liveness.verdict(result.simulated_ms)

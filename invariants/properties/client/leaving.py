@@ -1,28 +1,60 @@
-"""The end of a membership, as the application sees it. Source: client C28."""
+"""The end of a membership: it is told, and the application goes on.
+
+Sources: client C28, §6.2, §10.1; classic §4.5.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.property import Deadline, Kind, Late, Property
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CallReturned,
+    ClassicHeartbeatAnswered,
+    Close,
+    CloseConnection,
+    CommitAnswered,
+    Disconnected,
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    MembershipOperation,
+    SendHeartbeat,
+    SendLeaveGroup,
+    SyncGroupAnswered,
+    Unsubscribe,
+)
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, LIBRDKAFKA_KINDS
 
 ORDER = 330
+
+_REFUSALS = (
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    SyncGroupAnswered,
+    ClassicHeartbeatAnswered,
+    CommitAnswered,
+)
+"""Answers by which a client may learn that it is no member any more."""
 
 
 class LeaveCompletes(Property):
     """client C28."""
 
     id = "client.leave.completes"
-    sentence = "unsubscribe and close return within their timeouts."
-    clauses = ("client C28",)
+    sentence = "unsubscribe and close of clients of either protocol return within their timeouts."
+    clauses = ("client C28", "classic §4.5")
     violated_by = ("mut-client-leave-needs-success",)
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Clients that still wait."""
-        for name, entry in sorted(self.model.clients.items()):
+        entries = {**self.model.clients, **self.model.classic_clients}
+        for name, entry in sorted(entries.items()):
             member = entry.member
             if (
                 member.leave_is_pending
@@ -30,3 +62,75 @@ class LeaveCompletes(Property):
                 and member.running_callback is None
             ):
                 yield Late(name, f"still waits for its leave in {member.state.value}")
+
+
+class LeaveSent(Property):
+    """client §6.2, classic §4.5: a member that goes in good order says so. Without a coordinator
+    there is nobody to tell; a static member of the classic protocol says nothing."""
+
+    id = "client.leave.sent"
+    sentence = (
+        "unsubscribe and close of a member of either protocol that knows its coordinator, and is "
+        "refused nothing meanwhile, do not return before a leave was sent, unless it is a classic "
+        "member that stays; but unsubscribe of librdkafka returns at once."
+    )
+    clauses = ("client §6.2", "client §1.3", "client §10.1", "classic §4.5")
+    violated_by = ("test:goes-without-a-word",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(
+        events=(Close, Unsubscribe, Disconnected, *_REFUSALS),
+        effects=(SendHeartbeat, SendLeaveGroup, CallReturned, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._owes: set[str] = set()
+        """Clients that have to send a leave before a call returns."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process is in no group."""
+        self._owes.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is there somebody to tell, and something?"""
+        member = entry.member
+        kind = type(step.event)
+        is_told = (
+            (kind is Close or (kind is Unsubscribe and entry.kind not in LIBRDKAFKA_KINDS))
+            and entry.state.is_in_group
+            and entry.member_epoch > 0
+            and member.coordinator_id is not None
+            and not (entry.kind in CLASSIC_KINDS and self._goes_silently(step.event, entry))
+        )
+        if is_told:
+            self._owes.add(entry.name)
+        else:
+            self._owes.discard(entry.name)
+        return None
+
+    @staticmethod
+    def _goes_silently(event: Close | Unsubscribe, entry: AnyClientEntry) -> bool:
+        if type(event) is Close and event.operation is not MembershipOperation.DEFAULT:
+            return event.operation is MembershipOperation.REMAIN_IN_GROUP
+        return entry.member.config.group_instance_id is not None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has it been told when the call returns?"""
+        if entry.name not in self._owes:
+            return None
+        for effect in step.effects:
+            if type(effect) is CallReturned:
+                self._owes.discard(entry.name)
+                return Finding(
+                    f"{effect.call.value} of {entry.name} returns, and no leave was sent",
+                    {"client": entry.name},
+                )
+            if type(effect) in (SendLeaveGroup, CloseConnection) or (
+                type(effect) is SendHeartbeat and effect.request.member_epoch < 0
+            ):
+                self._owes.discard(entry.name)
+        if entry.member.coordinator_id is None:
+            self._owes.discard(entry.name)
+        return None

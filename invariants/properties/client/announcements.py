@@ -1,0 +1,85 @@
+"""What the application is told of its partitions. Sources: client §4.2, §10.1; classic §3.3."""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
+    CallbackKind,
+    ClientState,
+    RunCallback,
+    StateChanged,
+    Subscribe,
+)
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+ORDER = 222
+
+
+class CallbacksComplete(Property):
+    """client §4.2, classic §3.3: no partition comes or goes without a word. A callback that failed
+    may have said anything."""
+
+    id = "client.callback.complete"
+    sentence = (
+        "When a client of either protocol is stable, its application has been told of exactly the "
+        "partitions that it is assigned, by callbacks."
+    )
+    clauses = ("client §4.2", "client §10.1", "classic §3.3")
+    violated_by = ("test:assigns-without-a-word",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(events=(CallbackCompleted, Subscribe), effects=(RunCallback, StateChanged))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._told: dict[str, set[TopicPartition]] = {}
+        """Client -> what its application has; absent: it has no listener, or one has failed."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new application has nothing."""
+        self._told[entry.name] = set()
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A callback that fails is not to be relied on, nor an application without any."""
+        event = step.event
+        if event.failed if type(event) is CallbackCompleted else not event.has_listener:
+            self._told.pop(entry.name, None)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Follow callbacks; compare when the client comes to rest."""
+        told = self._told.get(entry.name)
+        if told is None:
+            return None
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                if effect.kind is CallbackKind.ASSIGNED:
+                    told |= effect.partitions
+                else:
+                    told -= effect.partitions
+        if entry.member.state is not ClientState.STABLE or entry.state is ClientState.STABLE:
+            return None
+        assigned = entry.member.assigned.keys()
+        if assigned == told:
+            return None
+        silent, kept = assigned - told, told - assigned
+        if entry.kind in CLASSIC_KINDS:
+            # It knows topics by name, so that one made anew is the same to it (classic §4.2).
+            silent, kept = (
+                frozenset(p for p in some if not self.model.is_recreated(p))
+                for some in (silent, kept)
+            )
+            if not silent and not kept:
+                return None
+        what = "was not told of" if silent else "was not told of the loss of"
+        return Finding(
+            f"{entry.name} is stable, and its application {what} "
+            f"{self.model.names_of(silent or kept)}",
+            {"client": entry.name},
+        )

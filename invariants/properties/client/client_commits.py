@@ -1,0 +1,255 @@
+"""Commits that happen when they must, and no others: by themselves, on the interval, before a
+revocation.
+
+Sources: client §6.2, §7, §10.1; classic §3.2, §4.2, §4.6. What a commit says is in
+``client_offsets.py`` and ``client_records.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    Call,
+    CallbackKind,
+    ClientState,
+    Close,
+    CloseConnection,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    Disconnected,
+    Poll,
+    PositionsKnown,
+    RequestExpired,
+    RunCallback,
+    SendCommit,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+ORDER = 245
+
+_JAVA_KINDS = (JAVA, CLASSIC)
+
+
+class CommitAsked(Property):
+    """client §9, ``enable.auto.commit``."""
+
+    id = "client.commit.asked"
+    sentence = (
+        "A client of either protocol that does not commit by itself sends a commit only while its "
+        "application waits for one."
+    )
+    clauses = ("client §7", "client §9")
+    violated_by = ("mut-client-commits-unasked",)
+    client_kinds = EVERY_KIND
+    interest = Interest(events=(CommitOffsets,), effects=(SendCommit, CommitReturned))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._asked: dict[str, set[int]] = {}
+        """Client -> its application's commits that have not returned."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has been asked for nothing."""
+        self._asked.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """The application commits."""
+        if type(step.event) is CommitOffsets:
+            self._asked.setdefault(entry.name, set()).add(step.event.commit_id)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is anybody waiting for this commit?"""
+        asked = self._asked.get(entry.name)
+        for effect in step.effects:
+            if type(effect) is CommitReturned and asked:
+                asked.discard(effect.commit_id)
+            elif (
+                type(effect) is SendCommit
+                and not asked
+                and not entry.member.config.enable_auto_commit
+            ):
+                return Finding(
+                    f"{entry.name} commits {self.model.names_of(effect.request.offsets)} by "
+                    "itself; enable.auto.commit is false",
+                    {"client": entry.name},
+                )
+        return None
+
+
+class IntervalCommits(Property):
+    """client §7, row "auto, interval". What librdkafka has to commit depends on what it has handed
+    out, so it is let off."""
+
+    id = "client.commit.interval"
+    sentence = (
+        "Once faults stop, a Java client of either protocol that commits by itself does so every "
+        "auto.commit.interval.ms, as long as it has positions."
+    )
+    clauses = ("client §7", "classic §4.2")
+    violated_by = ("mut-client-never-commits",)
+    client_kinds = _JAVA_KINDS
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Clients at rest that have not committed for longer."""
+        entries: Mapping[str, AnyClientEntry] = {
+            **self.model.clients,
+            **self.model.classic_clients,
+        }
+        for name, entry in sorted(entries.items()):
+            member = entry.member
+            since_ms = max(entry.committed_ms, entry.state_since_ms)
+            limit_ms = member.config.auto_commit_interval_ms + quiet.slack_ms
+            if (
+                member.kind in _JAVA_KINDS
+                and member.config.enable_auto_commit
+                and member.state is ClientState.STABLE
+                and member.is_polling
+                and member.running_callback is None
+                and member.coordinator_id is not None
+                and at_ms - since_ms > limit_ms
+                and any(state.has_valid_position for state in member.assigned.values())
+            ):
+                yield Late(name, "has committed nothing", name, since_ms)
+
+
+class CommitPace(Property):
+    """client §7: the timer restarts in full when a commit is made. A commit that had to wait, or
+    was refused, or came with a rebalance says nothing about the next one."""
+
+    id = "client.commit.pace"
+    sentence = (
+        "Between two interval commits of a Java client of either protocol that is at rest lies "
+        "auto.commit.interval.ms."
+    )
+    clauses = ("client §7", "classic §4.2")
+    violated_by = ("mut-client-commits-at-every-poll",)
+    client_kinds = _JAVA_KINDS
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, StateChanged, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._last_ms: dict[str, int] = {}
+        """Client -> when it made its last interval commit, if it has been at rest since."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        self._last_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """After a failure the timer is another one."""
+        event = step.event
+        if type(event) is not CommitAnswered or any(event.response.errors.values()):
+            self._last_ms.pop(entry.name, None)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Compare the times of two commits."""
+        last_ms = self._last_ms.pop(entry.name, None)
+        is_at_rest = entry.state is ClientState.STABLE is entry.member.state
+        count = sum(type(effect) is SendCommit for effect in step.effects)
+        if type(step.event) is not Poll or not is_at_rest or not count or entry.commits_itself:
+            return None
+        gap_ms = 0 if count > 1 else step.at_ms - (last_ms if last_ms is not None else -1 << 40)
+        interval_ms = entry.member.config.auto_commit_interval_ms
+        self._last_ms[entry.name] = step.at_ms
+        if gap_ms >= interval_ms:
+            return None
+        return Finding(
+            f"{entry.name} made two interval commits {gap_ms} ms apart; "
+            f"auto.commit.interval.ms is {interval_ms}",
+            {"client": entry.name},
+        )
+
+
+class CommitBeforeRevocation(Property):
+    """client §4.1, R4, §6.2; classic §3.2. The commit may wait for a coordinator, at most until
+    ``max.poll.interval.ms`` or the timeout of ``close`` is over."""
+
+    id = "client.commit.before_revocation"
+    sentence = (
+        "Before a Java client of either protocol that commits by itself gives partitions up in "
+        "good order, or closes, it commits their positions; unsubscribe commits nothing."
+    )
+    clauses = ("client §4.1", "client §6.2", "classic §3.2", "classic §4.5")
+    violated_by = ("mut-client-never-commits",)
+    client_kinds = _JAVA_KINDS
+    interest = Interest(events=(Close, PositionsKnown), effects=(RunCallback,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._closing: dict[str, tuple[int, int]] = {}
+        """Client -> when ``close`` began, and its timeout."""
+        self._known_ms: dict[str, dict[TopicPartition, int]] = {}
+        """Client -> partition -> since when it has had a position."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has nothing."""
+        self._closing.pop(entry.name, None)
+        self._known_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Remember when ``close`` began, and which positions are known."""
+        event = step.event
+        if type(event) is Close:
+            self._closing[entry.name] = step.at_ms, event.timeout_ms
+        elif type(event) is PositionsKnown:
+            known_ms = self._known_ms.setdefault(entry.name, {})
+            known_ms.update(dict.fromkeys(event.positions, step.at_ms))
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has there been a commit since the partitions were to be given up?"""
+        member = entry.member
+        if not member.config.enable_auto_commit or member.blocked_in is Call.UNSUBSCRIBE:
+            return None
+        for effect in step.effects:
+            if (
+                type(effect) is RunCallback
+                and effect.kind is CallbackKind.REVOKED
+                and not effect.is_obsolete
+            ):
+                return self._judge(step, entry, effect.partitions)
+        return None
+
+    def _judge(
+        self, step: Step, entry: AnyClientEntry, partitions: frozenset[TopicPartition]
+    ) -> Finding | None:
+        began_ms, limit_ms = self._closing.get(
+            entry.name, (entry.state_since_ms, entry.member.config.max_poll_interval_ms)
+        )
+        if entry.committed_ms >= began_ms or step.at_ms - began_ms >= limit_ms:
+            return None
+        known_ms = self._known_ms.get(entry.name, {})
+        assigned = entry.member.assigned
+        uncommitted = [
+            p
+            for p in sorted(partitions)
+            if p in assigned
+            and assigned[p].has_valid_position
+            and known_ms.get(p, began_ms) < began_ms
+        ]
+        if not uncommitted:
+            return None
+        return Finding(
+            f"{entry.name} gives {self.model.names_of(uncommitted)} up, and has committed nothing "
+            f"since {began_ms} ms, when it had to",
+            {"client": entry.name},
+        )

@@ -1,0 +1,243 @@
+"""Nobody fails without a cause: neither a client for good, nor a call of its application.
+
+Sources: client §2.3, §5, §7, §10.1; classic §4.2, §4.3. Whether a refusal itself is right is for
+the properties of the coordinator to say; here it must fit what the clients are and do. A server
+error is judged by ``refusal.server_error`` and ``coordinator.no_escape``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
+    ClassicHeartbeatAnswered,
+    ClientState,
+    CommitAnswered,
+    ConsumerConfig,
+    CoordinatorSearchFailed,
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    OffsetFetchAnswered,
+    PollingStopped,
+    RaiseError,
+    SendJoinGroup,
+    StateChanged,
+    SyncGroupAnswered,
+)
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.kinds import (
+    CLASSIC_KINDS,
+    CLIENT_KINDS,
+    EVERY_KIND,
+    LIBRDKAFKA_KINDS,
+)
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 205
+
+_ANSWERS = (
+    HeartbeatAnswered,
+    JoinGroupAnswered,
+    SyncGroupAnswered,
+    ClassicHeartbeatAnswered,
+    CommitAnswered,
+    OffsetFetchAnswered,
+    CoordinatorSearchFailed,
+)
+
+
+def _codes(event: object) -> frozenset[ErrorCode]:
+    """The errors in an answer."""
+    if isinstance(event, CoordinatorSearchFailed):
+        return frozenset((event.error_code,))
+    response = getattr(event, "response", None)
+    if response is None:
+        return frozenset()
+    if isinstance(event, CommitAnswered):
+        return frozenset(code for code in response.errors.values() if code)
+    code = response.error_code
+    return frozenset((code,)) if code else frozenset()
+
+
+def _assignors_of(entry: AnyClientEntry) -> frozenset[str]:
+    config = entry.member.config
+    if not isinstance(config, ClassicConsumerConfig):
+        return frozenset()
+    return frozenset(assignor.name for assignor in config.assignors)
+
+
+class FatalCause(Property):
+    """client §2.3, §5; classic §4.3."""
+
+    id = "client.fatal.cause"
+    sentence = (
+        "A client of either protocol fails for good only by an answer whose error fits the group: "
+        "its instance id is, or was, another process's, or its own under an earlier join; the "
+        "clients offer different assignors, or speak different protocols; a setting is out of "
+        "bounds."
+    )
+    clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
+    violated_by = ("mut-sync-refuses-right-assignor", "test:fails-for-nothing")
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(events=(), effects=(StateChanged, SendJoinGroup))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._names: set[str] = set()
+        self._assignors: set[str] = set()
+        """What classic clients have offered, dead or alive."""
+        self._users: Counter[str] = Counter()
+        """Instance id -> how many joins it has been used for."""
+        self._kinds: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Remember who there is, and was."""
+        self._names.add(entry.name)
+        self._kinds.add(entry.kind)
+        self._assignors |= _assignors_of(entry)
+        return None
+
+    def on_joining(
+        self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
+    ) -> Finding | None:
+        """Count joins of static members."""
+        if request.instance_id is not None:
+            self._users[request.instance_id] += 1
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Count joins, and judge failures."""
+        for effect in step.effects:
+            if type(effect) is SendJoinGroup and effect.request.group_instance_id is not None:
+                self._users[effect.request.group_instance_id] += 1
+            elif type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
+                return self._judge(step, entry)
+        return None
+
+    def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        codes = _codes(step.event)
+        for code in sorted(codes):
+            fits = _FITS.get(code)
+            if fits is not None and fits(self, step, entry):
+                return None
+        told = " and ".join(code.name for code in sorted(codes)) or "no error"
+        return Finding(
+            f"{entry.name} failed for good, told {told} by {type(step.event).__name__}, and "
+            "nothing in the group accounts for that",
+            {"client": entry.name, "codes": tuple(code.name for code in sorted(codes))},
+        )
+
+    # -- what accounts for an error --------------------------------------------------------
+
+    def _shares_instance(self, step: Step, entry: AnyClientEntry) -> bool:
+        instance_id = entry.member.config.group_instance_id
+        return instance_id is not None and self._users[instance_id] > 1
+
+    def _is_mixed_up(self, step: Step, entry: AnyClientEntry) -> bool:
+        if type(step.event) is SyncGroupAnswered:
+            return False  # It names what its own JoinGroup was answered with.
+        # Of members that were loaded a coordinator knows the selected assignor alone.
+        return not self._kinds.isdisjoint(CLIENT_KINDS) or self._assignors > _assignors_of(entry)
+
+    def _is_other_protocol(self, step: Step, entry: AnyClientEntry) -> bool:
+        return not self._kinds.isdisjoint(CLASSIC_KINDS)
+
+    def _is_full(self, step: Step, entry: AnyClientEntry) -> bool:
+        config = self.model.config
+        sizes = (config.group_max_size, config.group_consumer_max_size)
+        return len(self._names) >= min(sizes)
+
+    def _is_out_of_bounds(self, step: Step, entry: AnyClientEntry) -> bool:
+        config, own = self.model.config, entry.member.config
+        low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+        return isinstance(own, ClassicConsumerConfig) and not low <= own.session_timeout_ms <= high
+
+    def _is_unknown_assignor(self, step: Step, entry: AnyClientEntry) -> bool:
+        own = entry.member.config
+        name = own.group_remote_assignor if isinstance(own, ConsumerConfig) else None
+        return name is not None and name not in self.model.config.group_consumer_assignors
+
+    def _is_judged_elsewhere(self, step: Step, entry: AnyClientEntry) -> bool:
+        return True
+
+
+_FITS: Mapping[ErrorCode, Callable[[FatalCause, Step, AnyClientEntry], bool]] = MappingProxyType(
+    {
+        ErrorCode.UNRELEASED_INSTANCE_ID: FatalCause._shares_instance,
+        ErrorCode.FENCED_INSTANCE_ID: FatalCause._shares_instance,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: FatalCause._is_mixed_up,
+        ErrorCode.GROUP_ID_NOT_FOUND: FatalCause._is_other_protocol,
+        ErrorCode.GROUP_MAX_SIZE_REACHED: FatalCause._is_full,
+        ErrorCode.INVALID_SESSION_TIMEOUT: FatalCause._is_out_of_bounds,
+        ErrorCode.UNSUPPORTED_ASSIGNOR: FatalCause._is_unknown_assignor,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: FatalCause._is_judged_elsewhere,
+        ErrorCode.UNKNOWN_SERVER_ERROR: FatalCause._is_judged_elsewhere,
+    }
+)
+"""Error -> whether something about the group, its clients and settings accounts for it."""
+
+
+class ErrorCause(Property):
+    """client §4.2, §5, §7."""
+
+    id = "client.error.cause"
+    sentence = (
+        "A call of the application raises what the client of either protocol was answered, once "
+        "for each answer; or because a callback has failed, or because librdkafka's poll timer "
+        "has run out."
+    )
+    clauses = ("client §5", "client §4.2", "client §7", "classic §4.2")
+    violated_by = ("test:raises-for-nothing",)
+    client_kinds = EVERY_KIND
+    judges_mixed = True
+    interest = Interest(
+        events=(*_ANSWERS, CallbackCompleted, PollingStopped), effects=(RaiseError,)
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._causes: dict[str, Counter[ErrorCode | None]] = {}
+        """Client -> error -> how often it may still be raised; None: no error of the protocol."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process was told nothing."""
+        self._causes.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Remember what may be raised."""
+        event = step.event
+        codes: frozenset[ErrorCode | None] = _codes(event)
+        if type(event) is CallbackCompleted:
+            codes = frozenset((None,)) if event.failed else frozenset()
+        elif type(event) is PollingStopped and entry.kind in LIBRDKAFKA_KINDS:
+            codes = frozenset((None,))
+        if codes:
+            self._causes.setdefault(entry.name, Counter()).update(codes)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has something happened that may be raised?"""
+        for effect in step.effects:
+            if type(effect) is not RaiseError:
+                continue
+            causes = self._causes.get(entry.name)
+            if causes is None or causes[effect.error_code] < 1:
+                what = effect.error_code.name if effect.error_code else "an error"
+                return Finding(
+                    f"the application of {entry.name} is raised {what} ({effect.message}), which "
+                    "nothing since the last one accounts for",
+                    {"client": entry.name},
+                )
+            causes[effect.error_code] -= 1
+        return None

@@ -1,0 +1,186 @@
+"""How far apart requests are, and by whose word. Sources: client §2.1, §2.2, §2.5, classic §4.4."""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
+from rebalance_sim.invariants.step import Step, WorldView
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CoordinatorFound,
+    CoordinatorSearchFailed,
+    Disconnected,
+    FindCoordinator,
+    GroupMember,
+    HeartbeatAnswered,
+    RequestExpired,
+)
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.kinds import JAVA
+from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 232
+
+
+def _least_backoff_ms(member: GroupMember, failures: int) -> int:
+    """The shortest wait after so many failures in a row (client §2.2); 0: after a success."""
+    config = member.config
+    doublings = min(max(failures - 1, 0), 32)
+    nominal_ms = min(
+        config.retry_backoff_ms << doublings,
+        max(config.retry_backoff_max_ms, config.retry_backoff_ms),
+    )
+    return int(nominal_ms * (1 - BACKOFF_JITTER))
+
+
+class HeartbeatBackoff(Property):
+    """client §2.2, §2.3. A member that joins or acknowledges waits for nothing; after an error that
+    says where the coordinator is not, the searches set the pace."""
+
+    id = "client.hb.backoff"
+    sentence = (
+        "A Java client that has nothing urgent to say waits for its backoff after a heartbeat that "
+        "failed."
+    )
+    clauses = ("client §2.2", "client §2.3", "client C16")
+    violated_by = ("KAFKA-19813",)
+    client_kinds = (JAVA,)
+    interest = Interest(events=(HeartbeatAnswered, Disconnected, RequestExpired), effects=())
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._failed_ms: dict[str, int | None] = {}
+        """Client whose last heartbeat has failed -> when, if a backoff follows from that."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has had no failure."""
+        self._failed_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """The heartbeat may have failed."""
+        if entry.has_failed and entry.name not in self._failed_ms:
+            event = step.event
+            is_paced = (
+                type(event) is not HeartbeatAnswered
+                or event.response.error_code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            )
+            self._failed_ms[entry.name] = step.at_ms if is_paced else None
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Is the backoff over?"""
+        failed_ms = self._failed_ms.pop(entry.name, None)
+        if failed_ms is None or state.is_urgent or request.member_epoch < JOIN_EPOCH:
+            return None
+        least_ms = _least_backoff_ms(entry.member, 1)
+        if step.at_ms - failed_ms >= least_ms:
+            return None
+        return Finding(
+            f"{entry.name} sent a heartbeat {step.at_ms - failed_ms} ms after one that failed; its "
+            f"backoff is at least {least_ms} ms",
+            {"client": entry.name, "is_early": True},
+        )
+
+
+class IntervalInForce(Property):
+    """client §2.1, row "Interval"."""
+
+    id = "client.hb.interval"
+    sentence = "The heartbeat interval of a client is the one in its last good answer."
+    clauses = ("client §2.1", "client §9")
+    violated_by = ("test:keeps-its-first-interval",)
+    relies_on = ("clients",)
+
+    def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """Judge the client that moved."""
+        return self._judge(entry.name, entry.member)
+
+    def full(self, view: WorldView) -> Finding | None:
+        """Judge every living client."""
+        return first_among_living(view, self._judge)
+
+    def _judge(self, name: str, member: GroupMember) -> Finding | None:
+        entry = self.model.clients.get(name)
+        if (
+            entry is None
+            or not member.state.takes_assignments
+            or member.state is ClientState.JOINING
+            or member.heartbeat_interval_ms == entry.told_interval_ms
+        ):
+            return None
+        return Finding(
+            f"{name} has a heartbeat interval of {member.heartbeat_interval_ms} ms; it was told "
+            f"{entry.told_interval_ms} ms",
+            {"client": name},
+        )
+
+
+class SearchPace(Property):
+    """client §2.5. The heartbeat thread of the classic client searches by itself, every 100 ms."""
+
+    id = "client.search.pace"
+    sentence = (
+        "A Java client has one search for the coordinator in flight, and begins the next one when "
+        "the backoff after the last is over: longer after each failure in a row."
+    )
+    clauses = ("client §2.5", "client §2.2")
+    violated_by = ("test:never-backs-off",)
+    client_kinds = (JAVA,)
+    interest = Interest(
+        events=(CoordinatorFound, CoordinatorSearchFailed, Disconnected, RequestExpired),
+        effects=(FindCoordinator,),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, int] = {}
+        self._ended: dict[str, tuple[int, int]] = {}
+        """Client -> when its last search was over, and how many have failed in a row."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has not searched."""
+        self._in_flight.pop(entry.name, None)
+        self._ended.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A search is over, well or badly."""
+        event, searched = step.event, self._in_flight.get(entry.name)
+        if type(event) in (CoordinatorFound, CoordinatorSearchFailed):
+            is_over = event.correlation_id == searched
+        else:
+            is_over = searched in event.correlation_ids
+        if is_over:
+            del self._in_flight[entry.name]
+            _, failures = self._ended.get(entry.name, (0, 0))
+            is_found = type(event) is CoordinatorFound
+            self._ended[entry.name] = step.at_ms, 0 if is_found else failures + 1
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is it time for another search?"""
+        for effect in step.effects:
+            if type(effect) is not FindCoordinator:
+                continue
+            if entry.name in self._in_flight:
+                return Finding(f"{entry.name} searches for its coordinator twice at once")
+            self._in_flight[entry.name] = effect.correlation_id
+            at_ms, failures = self._ended.get(entry.name, (-1 << 40, 0))
+            least_ms = _least_backoff_ms(entry.member, failures)
+            if step.at_ms - at_ms < least_ms:
+                return Finding(
+                    f"{entry.name} searches for its coordinator {step.at_ms - at_ms} ms after the "
+                    f"last search; its backoff is at least {least_ms} ms",
+                    {"client": entry.name},
+                )
+        return None
