@@ -10,8 +10,10 @@ from typing import Any
 from coordinator_world import GROUP, CoordinatorWorld
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
-from rebalance_sim.protocol.clients import Tick
+from rebalance_sim.protocol.clients import ClientState, Tick
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -212,6 +214,9 @@ class ClassicWorld(CoordinatorWorld):
         return self
 
 
+_CONFIG = ClassicConsumerConfig(group_id=GROUP, assignors=(CLASSIC_ASSIGNORS["range"],))
+
+
 class StubClient:
     """A client process that does nothing by itself: its machine is what a test says."""
 
@@ -228,6 +233,13 @@ class StubClient:
         fields.setdefault("classic", None)
         fields.setdefault("computing_state", None)
         fields.setdefault("local_assignors", ())
+        fields.setdefault("state", ClientState.STABLE)
+        fields.setdefault("member_id", name)
+        fields.setdefault("running_callback", None)
+        fields.setdefault("coordinator_id", None)
+        fields.setdefault("leave_is_pending", False)
+        fields.setdefault("member_epoch", 1)
+        fields.setdefault("config", _CONFIG)
         self.name = name
         self.member: Any = SimpleNamespace(**fields)
 

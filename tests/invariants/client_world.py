@@ -54,6 +54,8 @@ class Client:
 class ClientWorld(CoordinatorWorld):
     """Clients by name; ``tell`` hands an event to a machine and carries out what it wants."""
 
+    commits_by_itself = False
+
     def __init__(self, *names: str, settle: bool = True, **options: Any) -> None:
         self.processes: dict[str, Client] = {}
         self.holds_heartbeats = False
@@ -74,7 +76,7 @@ class ClientWorld(CoordinatorWorld):
     def start(self, name: str, *, topics: frozenset[str] = frozenset({"orders"})) -> None:
         """A process starts, subscribes and polls."""
         member = ConsumerMember(
-            config=ConsumerConfig(group_id=GROUP, enable_auto_commit=False),
+            config=ConsumerConfig(group_id=GROUP, enable_auto_commit=self.commits_by_itself),
             member_id=f"id-{name}",
             rules=self.semantics.member,
             now_ms=self.now_ms,

@@ -57,7 +57,7 @@ def epoch_regress() -> ClientWorld:
 @mutant
 def fatal_revives() -> ClientWorld:
     world = settled()
-    refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
+    refusal = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     world.holds_heartbeats = True
     world.run_for(6_000)
     name, heartbeat = world.held_heartbeats.pop(0)
@@ -127,6 +127,15 @@ def stale_current() -> ClientWorld:
     )
     world.member("a").adopt_epoch(4)
     world.falsify("a", Tick())
+    return world
+
+
+@mutant
+def keeps_its_first_interval() -> ClientWorld:
+    """The machine goes by another interval than it was told."""
+    world = settled()
+    world.member("a")._heartbeats.interval_ms = 7_777
+    world.checker.check_fully(world.falsify("a", Tick()))
     return world
 
 

@@ -51,6 +51,7 @@ class RecordsWorld(ClientWorld):
     """Clients show what they take in."""
 
     has_data_plane = True
+    commits_by_itself = True
 
     def __init__(self, *names: str) -> None:
         self.intakes: dict[str, MadeUpIntake] = {}

@@ -6,7 +6,11 @@ import re
 from functools import cache
 
 import pytest
+<<<<<<< HEAD
 from falsified_requests import FALSIFIED
+=======
+from falsified_at_work import CLEAN, FALSIFIED, at_work
+>>>>>>> 64bcd81 (tests: mutants of clients at work)
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
@@ -59,6 +63,14 @@ def test_a_property_is_violated_by_what_it_claims_to_notice(property_id, name):
 def test_the_same_scenario_breaks_nothing_without_the_defect(name):
     """It is the defect that violates the property, not the scenario."""
     assert violated_by(name, with_defect=False) == frozenset()
+
+
+@pytest.mark.parametrize(("profile", "seed"), sorted(CLEAN))
+def test_the_runs_that_mutants_are_put_into_are_clean_without(profile, seed):
+    """It is the mutant that violates the property, not the run."""
+    world = at_work(profile, seed)
+    late = world.checker.liveness.verdict(LATE_MS)
+    assert [*world.checker.violations, *(s for s in late if s.known_as is None)] == []
 
 
 CODE = re.compile(

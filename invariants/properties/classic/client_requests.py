@@ -39,6 +39,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupResponse,
     SyncGroupRequest,
 )
+from rebalance_sim.protocol.wire.embedded import Subscription
 
 ORDER = 185
 
@@ -126,10 +127,12 @@ class JoinSettings(Property):
             return f"the assignors {', '.join(names)}"
         wanted = member.subscribed_topic_names
         for protocol in request.protocols:
-            topics = frozenset(protocol.metadata.topics)
+            said = protocol.metadata
+            assert isinstance(said, Subscription)
+            topics = frozenset(said.topics)
             if topics != wanted if member.kind == CLASSIC else not topics <= wanted:
                 return f"the topics {', '.join(sorted(topics)) or 'of nobody'}"
-            owned = sum(len(row.partitions) for row in protocol.metadata.owned_partitions)
+            owned = sum(len(row.partitions) for row in said.owned_partitions)
             if not config.is_cooperative:
                 if owned:
                     return f"{owned} partitions of its own, though it is eager"

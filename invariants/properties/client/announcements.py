@@ -71,10 +71,8 @@ class CallbacksComplete(Property):
         silent, kept = assigned - told, told - assigned
         if entry.kind in CLASSIC_KINDS:
             # It knows topics by name, so that one made anew is the same to it (classic §4.2).
-            silent, kept = (
-                frozenset(p for p in some if not self.model.is_recreated(p))
-                for some in (silent, kept)
-            )
+            silent = {p for p in silent if not self.model.is_recreated(p)}
+            kept = {p for p in kept if not self.model.is_recreated(p)}
             if not silent and not kept:
                 return None
         what = "was not told of" if silent else "was not told of the loss of"

@@ -48,7 +48,7 @@ class CommitAsked(Property):
         "application waits for one."
     )
     clauses = ("client §7", "client §9")
-    violated_by = ("mut-client-commits-unasked",)
+    violated_by = ("test:commits-unasked",)
     client_kinds = EVERY_KIND
     interest = Interest(events=(CommitOffsets,), effects=(SendCommit, CommitReturned))
 
@@ -97,7 +97,7 @@ class IntervalCommits(Property):
         "auto.commit.interval.ms, as long as it has positions."
     )
     clauses = ("client §7", "classic §4.2")
-    violated_by = ("mut-client-never-commits",)
+    violated_by = ("test:never-commits",)
     client_kinds = _JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
@@ -135,7 +135,7 @@ class CommitPace(Property):
         "auto.commit.interval.ms."
     )
     clauses = ("client §7", "classic §4.2")
-    violated_by = ("mut-client-commits-at-every-poll",)
+    violated_by = ("test:commits-at-every-poll",)
     client_kinds = _JAVA_KINDS
     interest = Interest(
         events=(CommitAnswered, Disconnected, RequestExpired),
@@ -188,7 +188,7 @@ class CommitBeforeRevocation(Property):
         "good order, or closes, it commits their positions; unsubscribe commits nothing."
     )
     clauses = ("client §4.1", "client §6.2", "classic §3.2", "classic §4.5")
-    violated_by = ("mut-client-never-commits",)
+    violated_by = ("test:never-commits",)
     client_kinds = _JAVA_KINDS
     interest = Interest(events=(Close, PositionsKnown), effects=(RunCallback,))
 

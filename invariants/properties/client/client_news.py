@@ -16,7 +16,7 @@ from rebalance_sim.protocol.clients import (
     HeartbeatAnswered,
     PollingStopped,
     RequestExpired,
-    RunCallback,
+    StateChanged,
     Subscribe,
     Unsubscribe,
 )
@@ -142,11 +142,11 @@ class ConsumerJoinCause(Property):
     id = "client.join.cause"
     sentence = (
         "A client joins only for a reason: its application has subscribed or unsubscribed, a "
-        "heartbeat was refused or got lost, or the application was away from poll; and once for "
-        "each."
+        "heartbeat was refused or got lost, or the application was away from poll, in a callback "
+        "perhaps; and once for each."
     )
     clauses = ("client §1.3", "client §5", "client §6.1")
-    violated_by = ("test:joins-again",)
+    violated_by = ("test:bare-join",)
     interest = Interest(
         events=(
             Subscribe,
@@ -156,7 +156,7 @@ class ConsumerJoinCause(Property):
             RequestExpired,
             PollingStopped,
         ),
-        effects=(RunCallback, CloseConnection),
+        effects=(CloseConnection, StateChanged),
     )
 
     def __init__(self, model: ModelView) -> None:
@@ -175,9 +175,12 @@ class ConsumerJoinCause(Property):
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """So is a callback, that may take long, and a connection that is closed."""
-        if any(type(effect) in (RunCallback, CloseConnection) for effect in step.effects):
-            self._idle.discard(entry.name)
+        """So is a connection that is closed, and the end of a membership."""
+        for effect in step.effects:
+            if type(effect) is CloseConnection or (
+                type(effect) is StateChanged and not effect.to_state.is_in_group
+            ):
+                self._idle.discard(entry.name)
         return None
 
     def on_joining(

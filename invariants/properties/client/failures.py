@@ -86,7 +86,7 @@ class FatalCause(Property):
         "bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
-    violated_by = ("mut-sync-refuses-right-assignor", "test:fails-for-nothing")
+    violated_by = ("test:sync-refuses-right-assignor", "test:fails-for-nothing")
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(events=(), effects=(StateChanged, SendJoinGroup))

@@ -1,0 +1,273 @@
+"""Mutants that exist in these tests only: a decision of a client, or of a coordinator, is replaced
+while a drawn scenario runs. ``CLEAN`` names the scenarios: in them nothing is violated without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from falsified_records import FALSIFIED
+
+from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.protocol.classic import sync as syncing
+from rebalance_sim.protocol.clients import CallbackKind, ClientState
+from rebalance_sim.protocol.clients.common import application, backoff, commit_queue, join_request
+from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, joining
+from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, heartbeats
+from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import (
+    ConsumerSubscription,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
+
+__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+
+CLEAN: set[tuple[str, int]] = set()
+
+Patch = tuple[Any, str, Any]
+
+
+class _EndOfRun:
+    """What is late at the end of the run, whatever time is asked about."""
+
+    def __init__(self, checkers: list[Checker], ended_ms: int) -> None:
+        self._checkers = checkers
+        self._ended_ms = ended_ms
+
+    def verdict(self, at_ms: int) -> Iterator[Any]:
+        for checker in self._checkers:
+            yield from checker.liveness.verdict(self._ended_ms)
+
+
+def at_work(profile: str, seed: int, *patches: Patch) -> Any:
+    """A run of a drawn scenario, with these attributes of modules and classes replaced."""
+    checkers: list[Checker] = []
+
+    def watch(view: Any) -> Checker:
+        checkers.append(Checker(view, stop_at_first=False))
+        return checkers[-1]
+
+    with ExitStack() as stack:
+        for place, name, value in patches:
+            stack.enter_context(patch.object(place, name, value))
+        scenario = replace(generate(profile, seed=seed), max_steps=20_000)
+        result = run(scenario, make_watcher=watch)
+    assert result.outcome != "error" or any(c.violations for c in checkers), result.reason
+    return SimpleNamespace(
+        checker=SimpleNamespace(
+            violations=[v for checker in checkers for v in checker.unexplained],
+            liveness=_EndOfRun(checkers, result.simulated_ms),
+        )
+    )
+
+
+def _mutant(name: str, profile: str, seed: int, *patches: Patch) -> None:
+    CLEAN.add((profile, seed))
+    FALSIFIED[f"test:{name}"] = partial(at_work, profile, seed, *patches)
+
+
+def _before(function: Callable[..., Any], first: Callable[..., None]) -> Callable[..., Any]:
+    def both(self: Any, *args: Any, **options: Any) -> Any:
+        first(self)
+        return function(self, *args, **options)
+
+    return both
+
+
+# -- commits ---------------------------------------------------------------------------------------
+
+_restart = commit_queue.CommitQueue.restart_interval
+
+
+def _due_anyway(self: Any) -> int | None:
+    return self._interval_due_ms if self._core.subscription.assigned else None
+
+
+def _due_at_once(self: Any) -> None:
+    self._interval_due_ms = self._core.now_ms
+
+
+_mutant(
+    "commits-unasked",
+    "calm",
+    4,
+    (commit_queue.CommitQueue, "interval_due_ms", property(_due_anyway)),
+)
+_mutant("never-commits", "calm", 0, (ConsumerSubscription, "consumed", lambda self: {}))
+_mutant(
+    "commits-at-every-poll",
+    "calm",
+    1,
+    (commit_queue.CommitQueue, "restart_interval", _due_at_once),
+)
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def _raise_again(self: Any) -> None:
+    if self._errors:
+        self._core.effects.append(self._errors[0])
+
+
+_mutant(
+    "fails-for-nothing",
+    "faulty",
+    2,
+    (heartbeats, "classify_error", lambda code: heartbeats.ErrorClass.FATAL),
+)
+_validate = syncing._validate
+
+
+def _refuses_right_assignor(group: Any, request: Any) -> None:
+    _validate(group, request)
+    if request.protocol_name == group.protocol_name:
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+
+_mutant(
+    "sync-refuses-right-assignor", "classic", 1, (syncing, "_validate", _refuses_right_assignor)
+)
+_mutant(
+    "raises-for-nothing",
+    "classic",
+    4,
+    (application.Application, "_raise_first_error", _raise_again),
+)
+
+# -- callbacks -------------------------------------------------------------------------------------
+
+
+class _SaysLess(application.CallbackTask):
+    __slots__ = ()
+
+    def __init__(self, kind: Any, partitions: Any, *args: Any, **options: Any) -> None:
+        if kind is CallbackKind.ASSIGNED:
+            partitions = frozenset(sorted(partitions)[1:])
+        super().__init__(kind, partitions, *args, **options)
+
+
+_mutant("assigns-without-a-word", "calm", 1, (client_reconciliation, "CallbackTask", _SaysLess))
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+def _with(function: Callable[..., Any], **changes: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A request with some fields changed."""
+
+    def make(**fields: Any) -> Any:
+        return function(**{**fields, **{k: change(fields.get(k)) for k, change in changes.items()}})
+
+    return make
+
+
+def _no_backoff(self: Any, now_ms: int) -> None:
+    self.in_flight = False
+    self.attempts += 1
+
+
+_mutant(
+    "never-backs-off",
+    "faulty",
+    0,
+    (backoff.RequestPacer, "on_failure", _no_backoff),
+)
+_request = heartbeats.ConsumerGroupHeartbeatRequest
+_mutant(
+    "joins-with-other-timeout",
+    "calm",
+    1,
+    (
+        heartbeats,
+        "ConsumerGroupHeartbeatRequest",
+        lambda **fields: _request(
+            **{
+                **fields,
+                **(
+                    {"rebalance_timeout_ms": fields["rebalance_timeout_ms"] + 1}
+                    if fields.get("rebalance_timeout_ms", -1) > 0
+                    else {}
+                ),
+            }
+        ),
+    ),
+)
+_build = heartbeats.Heartbeats._build_changed
+
+
+def _repeats_first_subscription(self: Any, owned: Any) -> Any:
+    request = _build(self, owned)
+    if self._core.state is ClientState.JOINING:
+        return request
+    return replace(request, subscribed_topic_names=None, subscribed_topic_regex=None)
+
+
+_mutant(
+    "keeps-its-first-subscription",
+    "calm",
+    4,
+    (heartbeats.Heartbeats, "_build_changed", _repeats_first_subscription),
+)
+
+
+def _leaves_in_silence(self: Any) -> None:
+    if self._core.state is ClientState.LEAVING and not self._core.poll_expired:
+        self._membership.give_up_leave()
+
+
+_mutant(
+    "goes-without-a-word",
+    "calm",
+    4,
+    (heartbeats.Heartbeats, "run", _before(heartbeats.Heartbeats.run, _leaves_in_silence)),
+)
+
+# -- requests of the classic protocol --------------------------------------------------------------
+
+_JOIN, _BEAT = join_request.JoinGroupRequest, classic_heartbeats.HeartbeatRequest
+_THREAD = classic_heartbeats.HeartbeatThread
+
+
+def _beats_again(self: Any) -> None:
+    self._due_ms = self._core.now_ms + 1
+
+
+def _joins_again(self: Any) -> None:
+    self._core.request_rejoin("again")
+
+
+_mutant(
+    "classic-signs-as-another",
+    "classic",
+    1,
+    (classic_heartbeats, "HeartbeatRequest", _with(_BEAT, generation_id=lambda g: g - 1)),
+)
+_mutant(
+    "classic-joins-with-other-timeout",
+    "classic",
+    1,
+    (join_request, "JoinGroupRequest", _with(_JOIN, rebalance_timeout_ms=lambda ms: ms + 1)),
+)
+_mutant(
+    "classic-syncs-without-assignment",
+    "classic",
+    1,
+    (joining.Joining, "_assign", lambda self, response: {}),
+)
+_mutant(
+    "classic-hasty-heartbeat",
+    "classic",
+    1,
+    (_THREAD, "_succeed", _before(_THREAD._succeed, _beats_again)),
+)
+_mutant(
+    "classic-joins-again",
+    "classic",
+    1,
+    (_THREAD, "_succeed", _before(_THREAD._succeed, _joins_again)),
+)
