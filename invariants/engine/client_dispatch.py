@@ -131,7 +131,8 @@ class ClientWatch:
                 self._sent(step, entry, effect, state)
             elif type(effect) is StateChanged:
                 state = effect.to_state
-                entry.state_since_ms = step.at_ms
+                if state is not effect.from_state:
+                    entry.state_since_ms = step.at_ms
             elif type(effect) is SendCommit:
                 entry.committed_ms = step.at_ms
             elif type(effect) is RunCallback:

@@ -63,7 +63,7 @@ class ClassicClientEntry:
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self.committed_ms = step.at_ms
-            elif type(effect) is StateChanged:
+            elif type(effect) is StateChanged and effect.from_state is not effect.to_state:
                 self.state_since_ms = step.at_ms
 
 

@@ -41,6 +41,7 @@ from rebalance_sim.protocol.clients.kinds import (
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
 
 ORDER = 205
 
@@ -82,8 +83,8 @@ class FatalCause(Property):
     sentence = (
         "A client of either protocol fails for good only by an answer whose error fits the group: "
         "its instance id is, or was, another process's, or its own under an earlier join; the "
-        "clients offer different assignors, or speak different protocols; a setting is out of "
-        "bounds."
+        "clients offer different assignors, or speak different protocols; the group was deleted; a "
+        "setting is out of bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
     violated_by = ("test:sync-refuses-right-assignor", "test:fails-for-nothing")
@@ -99,6 +100,7 @@ class FatalCause(Property):
         self._users: Counter[str] = Counter()
         """Instance id -> how many joins it has been used for."""
         self._kinds: set[str] = set()
+        self._was_deleted = False
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
@@ -113,6 +115,13 @@ class FatalCause(Property):
         """Count joins of static members."""
         if request.instance_id is not None:
             self._users[request.instance_id] += 1
+        return None
+
+    def on_append(self, step: Step) -> Finding | None:
+        """The group may have been deleted: its metadata go last."""
+        last = step.records[-1]
+        if type(last) is ConsumerGroupMetadata and last.value is None:
+            self._was_deleted = True
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
@@ -149,8 +158,8 @@ class FatalCause(Property):
         # Of members that were loaded a coordinator knows the selected assignor alone.
         return not self._kinds.isdisjoint(CLIENT_KINDS) or self._assignors > _assignors_of(entry)
 
-    def _is_other_protocol(self, step: Step, entry: AnyClientEntry) -> bool:
-        return not self._kinds.isdisjoint(CLASSIC_KINDS)
+    def _is_gone(self, step: Step, entry: AnyClientEntry) -> bool:
+        return self._was_deleted or not self._kinds.isdisjoint(CLASSIC_KINDS)
 
     def _is_full(self, step: Step, entry: AnyClientEntry) -> bool:
         config = self.model.config
@@ -176,7 +185,7 @@ _FITS: Mapping[ErrorCode, Callable[[FatalCause, Step, AnyClientEntry], bool]] = 
         ErrorCode.UNRELEASED_INSTANCE_ID: FatalCause._shares_instance,
         ErrorCode.FENCED_INSTANCE_ID: FatalCause._shares_instance,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL: FatalCause._is_mixed_up,
-        ErrorCode.GROUP_ID_NOT_FOUND: FatalCause._is_other_protocol,
+        ErrorCode.GROUP_ID_NOT_FOUND: FatalCause._is_gone,
         ErrorCode.GROUP_MAX_SIZE_REACHED: FatalCause._is_full,
         ErrorCode.INVALID_SESSION_TIMEOUT: FatalCause._is_out_of_bounds,
         ErrorCode.UNSUPPORTED_ASSIGNOR: FatalCause._is_unknown_assignor,

@@ -134,6 +134,7 @@ class LeaveSent(Property):
                 type(effect) is SendHeartbeat and effect.request.member_epoch < 0
             ):
                 self._owes.discard(entry.name)
+                return None
         if entry.member.coordinator_id is None:
             self._owes.discard(entry.name)
         return None
