@@ -16,6 +16,5 @@ DEFECT = Defect(
     title="Jitter of the heartbeat's backoff has the size of max.poll.interval.ms",
     versions="4.1.2; gone in 4.3.1",
     rules=(WildJitter,),
-    properties=("defects L4",),
-    measured="heartbeats_sent",
+    properties=("client C16",),
 )
