@@ -6,11 +6,7 @@ import re
 from functools import cache
 
 import pytest
-<<<<<<< HEAD
-from falsified_requests import FALSIFIED
-=======
 from falsified_at_work import CLEAN, FALSIFIED, at_work
->>>>>>> 64bcd81 (tests: mutants of clients at work)
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
