@@ -193,7 +193,7 @@ def defect_table() -> str:
     names = sorted({name for version in SEMANTICS.values() for name in version.shipped_defects})
     rows = [
         (
-            name,
+            f"`{name}`",
             ", ".join(version for version in _RULES if name in SEMANTICS[version].shipped_defects),
             DEFECTS[name].title if name in DEFECTS else "see [findings.md](findings.md)",
         )

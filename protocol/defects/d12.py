@@ -1,4 +1,4 @@
-"""D12: An owned list that omits what is being taken over gives it to a second owner.
+"""`D12`: An owned list that omits what is being taken over gives it to a second owner.
 
 A failed heartbeat is followed by a full request, whose owned list is the last finished
 reconciliation. What the client has accepted since, and is taking over, is not in it, and the

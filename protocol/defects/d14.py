@@ -1,4 +1,4 @@
-"""D14: A failed write leaves a member without a timer, or with one too many.
+"""`D14`: A failed write leaves a member without a timer, or with one too many.
 
 Timers are armed and disarmed while a request is handled, and stay so when its records cannot be
 written and memory goes back (coordinator D14; docs/findings.md).

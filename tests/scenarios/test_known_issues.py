@@ -11,6 +11,7 @@ from rebalance_sim.protocol.clients import ConsumerConfig
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.versions.every_version import EVERY_VERSION
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import RunResult
@@ -170,12 +171,15 @@ def test_the_client_of_4_1_backs_off_wildly() -> None:
 
 
 CLASSIC_ISSUES = sorted(id_ for id_ in DEFECTS if id_.startswith("classic-"))
+OTHER_ISSUES = sorted(
+    id_
+    for id_ in DEFECTS
+    if id_.startswith("sim-") or id_ in set(EVERY_VERSION) - {*CLASSIC_ISSUES}
+)
 
 
-@pytest.mark.parametrize("issue", CLASSIC_ISSUES)
-def test_an_issue_of_classic_groups_is_known_of_the_version_and_gone_with_its_repair(
-    issue: str,
-) -> None:
+@pytest.mark.parametrize("issue", sorted({*CLASSIC_ISSUES, *OTHER_ISSUES}))
+def test_an_issue_is_known_of_the_version_and_gone_with_its_repair(issue: str) -> None:
     scenario = defect_scenario(issue, with_defect=False)
     shipped = run(scenario)
     assert (shipped.outcome, set(shipped.known)) == ("known", {issue}), shipped.reason
