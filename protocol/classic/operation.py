@@ -47,6 +47,11 @@ class ClassicTimer(TimerKind):
         """classic §2.9: they are not."""
         return False
 
+    @property
+    def measures_silence(self) -> bool:
+        """The session of a member does."""
+        return self is ClassicTimer.SESSION
+
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a silent member, or an id that nobody has used (classic §2.9)."""

@@ -32,6 +32,11 @@ class ConsumerTimer(TimerKind):
         (``CoordinatorExecutorImpl``)."""
         return self is not ConsumerTimer.REGEX
 
+    @property
+    def measures_silence(self) -> bool:
+        """The session of a member does."""
+        return self is ConsumerTimer.SESSION
+
 
 def session_key(group_id: str, member_id: str) -> TimerKey:
     """The timer that removes a member whose heartbeats stop."""

@@ -312,7 +312,8 @@ class Shard:
     def _write(self, outcome: Outcome, *, is_atomic: bool = True) -> Failure | None:
         """Write an outcome's records, and take its timers; or return why that could not be done.
 
-        The timers are as before then, but those of what need not be atomic.
+        The timers are as before then, but for those of what need not be atomic, and for sessions:
+        their members were heard of.
         """
         records, timers = outcome.records, outcome.timers
         is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
@@ -321,9 +322,12 @@ class Shard:
         if not records:
             return None
         failure = self._writer.add(self.coordinator, records, self._now_ms, is_atomic=is_atomic)
-        if timers and is_undone and failure is None:
-            self._writer.note_changes(self.timers.changes_by(timers))
-            self.timers.apply(timers)
+        if timers and is_undone:
+            if failure is None:
+                self._writer.note_changes(self.timers.changes_by(timers))
+                self.timers.apply(timers)
+            else:
+                self.timers.prolong(timers)
         if failure is None and self.rules.reads_newest:
             self.coordinator.commit_to(self._writer.end_offset)
         return failure

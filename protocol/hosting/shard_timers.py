@@ -62,9 +62,10 @@ class ShardTimers:
         return changes
 
     def undo(self, changes: Sequence[TimerChange], now_ms: int) -> None:
-        """Arm again what was armed before, unless more has come to a key since."""
+        """Arm again what was armed before, unless more has come to a key since. A session that was
+        begun anew stays so: the member was heard of."""
         for key, before, after in reversed(changes):
-            if self.armed.get(key) is not after:
+            if self.armed.get(key) is not after or _prolongs(key, before, after):
                 continue
             self.armed.pop(key, None)
             if before is not None:
@@ -72,6 +73,13 @@ class ShardTimers:
                 wake_ms = self._wakes.get(key)
                 if wake_ms is None or wake_ms > max(before.at_ms, now_ms):
                     self._wake_at(key, max(before.at_ms, now_ms))
+
+    def prolong(self, commands: Sequence[TimerCommand]) -> None:
+        """Of timers that are not to be taken, take those that begin an armed session anew."""
+        for change in self.changes_by(commands):
+            after = change.after
+            if after is not None and _prolongs(change.key, change.before, after):
+                self.apply((after,))
 
     def due(self, wake: TimerWake, now_ms: int) -> ScheduleTimer | None:
         """The timer that a wake-up finds due; it is not armed any more."""
@@ -96,3 +104,12 @@ class ShardTimers:
     def _wake_at(self, key: TimerKey, at_ms: int) -> None:
         self._wakes[key] = at_ms
         self._alarms.wake_at(at_ms, TimerWake(key, at_ms, self._generation))
+
+
+def _prolongs(key: TimerKey, before: ScheduleTimer | None, after: ScheduleTimer | None) -> bool:
+    return (
+        before is not None
+        and after is not None
+        and key.kind.measures_silence
+        and after.at_ms > before.at_ms
+    )

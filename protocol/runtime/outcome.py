@@ -42,6 +42,11 @@ class TimerKind(StrEnum):
         """Is what the timer was to do tried again if its records cannot be written?"""
         return True
 
+    @property
+    def measures_silence(self) -> bool:
+        """Does the timer count from when a member was heard of, whatever came of that?"""
+        return False
+
 
 class ShardTimer(TimerKind):
     """Timers that belong to no group."""
