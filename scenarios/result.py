@@ -39,7 +39,7 @@ UNPROVEN = "unproven"
 NOT_REPAIRED = "not repaired"
 VERDICTS: Mapping[str, str] = {
     REPAIRED: "the run without the known issue does not show this",
-    UNPROVEN: "the known issue has no repair yet, or the run without it gave no verdict",
+    UNPROVEN: "the run without the known issue gave no verdict on this",
     NOT_REPAIRED: "the run without the known issue shows it all the same: a violation",
 }
 """What the repaired run says of a known issue; without a verdict there was no such run."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from rebalance_sim.invariants.known.known_issues import COMMON_ISSUES, KNOWN_ISSUES
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 
@@ -21,22 +20,16 @@ class IssuePage(NamedTuple):
 
 def page_of(issue: str) -> IssuePage:
     """Where an issue is described: what somebody has reported among the defects, what this
-    simulator has shown among the findings."""
-    defect = DEFECTS.get(issue)
-    if defect is None:
-        signatures = (entry.signature for entry in KNOWN_ISSUES if entry.issue == issue)
-        title = next(signatures, issue)
-    else:
-        title = defect.title
-    if defect is not None and _REPORTED.match(issue):
+    simulator has shown among the findings. Raises KeyError for an id that no defect has."""
+    title = DEFECTS[issue].title
+    if _REPORTED.match(issue):
         return IssuePage(title, f"docs/reference/defects.md#{_anchor(f'{issue}: {title}')}")
     return IssuePage(title, f"docs/findings.md#{_anchor(issue)}")
 
 
 def every_issue() -> frozenset[str]:
     """Ids of all known issues, of whatever version."""
-    shipped = (issue for version in SEMANTICS.values() for issue in version.shipped_defects)
-    return frozenset((*COMMON_ISSUES, *shipped))
+    return frozenset(issue for one in SEMANTICS.values() for issue in one.shipped_defects)
 
 
 def _anchor(heading: str) -> str:

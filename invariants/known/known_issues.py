@@ -107,11 +107,6 @@ def _is_not_fetched(evidence: Evidence) -> bool:
     return not evidence.get("is_fetched")
 
 
-COMMON_ISSUES: tuple[str, ...] = ()
-"""What every version has and nothing repairs yet (those that can be repaired stand in
-``protocol/versions/every_version.py``): known issues of the protocol itself (coordinator §15), and
-defects of clients, each of which has one version only (docs/findings.md)."""
-
 KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="PR-23542",
@@ -379,7 +374,7 @@ def explain(
     for entry in KNOWN_ISSUES:
         if (
             property_id in entry.property_ids
-            and (entry.issue in semantics.shipped_defects or entry.issue in COMMON_ISSUES)
+            and entry.issue in semantics.shipped_defects
             and entry.issue not in semantics.defects
         ):
             moment = Moment(subjects, finding.evidence, step, at_ms)

@@ -64,8 +64,8 @@ class Semantics(GroupSemantics):
     def without(self, *ids: str) -> Semantics:
         """This version with some of the defects that it shipped with repaired.
 
-        Raises ValueError for an id that the version did not ship with or that has no repair, and
-        for one that was switched on.
+        Raises ValueError for an id that the version did not ship with, and for one that was
+        switched on.
         """
         for one in ids:
             self._check_repair(one)
@@ -81,21 +81,17 @@ class Semantics(GroupSemantics):
 
     def can_repair(self, issue: str) -> bool:
         """Whether ``without`` takes this id."""
-        return (
-            issue in self.shipped_defects and issue in DEFECTS and issue not in self.defects
-        ) or issue in self.repairs
+        is_shipped = issue in self.shipped_defects and issue not in self.defects
+        return is_shipped or issue in self.repairs
 
     def _check_repair(self, issue: str) -> None:
         if self.can_repair(issue):
             return
         if issue in self.defects:
             raise ValueError(f"{issue} is switched on: it cannot be repaired as well")
-        if issue in self.shipped_defects:
-            raise ValueError(f"{issue} has no repair")
-        known = [one for one in self.shipped_defects if one in DEFECTS]
         raise ValueError(
             f"{self.name} has no issue {issue!r} to repair; "
-            + (did_you_mean(issue, known) if known else "it has none at all")
+            + did_you_mean(issue, self.shipped_defects)
         )
 
     def _with_rules_of(self, ids: Iterable[str]) -> Semantics:
@@ -141,7 +137,6 @@ def _semantics_of(version: Version) -> Iterator[Semantics]:
         name=version.name,
         about=version.about,
         changes=version.changes,
-        shipped_defects=version.known_issues,
     )
     shipped_defects = (*EVERY_VERSION, *version.shipped_defects)
     if not shipped_defects:

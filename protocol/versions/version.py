@@ -13,7 +13,7 @@ class Version:
     ``releases`` are the lines of Apache Kafka, such as 4.3, whose brokers behave like this.
     ``changes`` are classes that derive from the rules class they change: an attribute with another
     value, a method that is replaced. ``shipped_defects`` are ids of ``protocol/defects/`` that the
-    release has; ``known_issues`` are names of what goes wrong by these rules without any defect.
+    release has, beside those of every version.
     """
 
     name: str
@@ -21,4 +21,3 @@ class Version:
     releases: tuple[str, ...] = ()
     changes: tuple[type, ...] = ()
     shipped_defects: tuple[str, ...] = ()
-    known_issues: tuple[str, ...] = ()

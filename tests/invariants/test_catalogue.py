@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_sim.invariants.known.catalogue import page_of
-from rebalance_sim.invariants.known.known_issues import COMMON_ISSUES
-from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.invariants.known.catalogue import every_issue, page_of
 
 ROOT = Path(__file__).parents[2]
-ISSUES = sorted(
-    {*COMMON_ISSUES, *(one for version in SEMANTICS.values() for one in version.shipped_defects)}
-)
+ISSUES = sorted(every_issue())
 
 
 def anchors(page: Path) -> set[str]:
