@@ -7,6 +7,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "D12",
     "D13",
     "D14",
+    "classic-deleted-topic-delay",
     "classic-early-sync",
     "classic-forgotten-owners",
     "classic-quiet-return",

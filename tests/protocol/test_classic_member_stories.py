@@ -16,11 +16,13 @@ from rebalance_sim.protocol.clients import (
     SendLeaveGroup,
     SendSyncGroup,
 )
-from rebalance_sim.protocol.clients.java.classic import ClassicState
+from rebalance_sim.protocol.clients.java.classic import ClassicMemberRules, ClassicState
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic, TopicPartition
 
 ALL_FOO = "foo-0 foo-1 foo-2 foo-3"
+AS_SHIPPED = DEFAULT_SEMANTICS.rules(ClassicMemberRules)
 REVOKED, ASSIGNED, LOST = "onPartitionsRevoked", "onPartitionsAssigned", "onPartitionsLost"
 
 
@@ -143,7 +145,7 @@ def test_the_leader_alone_notices_new_partitions_and_a_deleted_topic() -> None:
 
 
 def test_a_commit_for_a_deleted_topic_holds_up_prepare_for_its_whole_time() -> None:
-    story = ClassicStory(topics={"foo": 4, "bar": 2})
+    story = ClassicStory(topics={"foo": 4, "bar": 2}, rules=AS_SHIPPED)
     story.start("A", topics=("foo", "bar"))
     story.run_for(3_000)
     story.set_topics({"foo": 4})
@@ -154,10 +156,19 @@ def test_a_commit_for_a_deleted_topic_holds_up_prepare_for_its_whole_time() -> N
     assert story.owned() == {"A": ALL_FOO}
 
 
+def test_a_client_that_gives_lost_topics_up_goes_on_at_once() -> None:
+    story = ClassicStory(topics={"foo": 4, "bar": 2})
+    story.start("A", topics=("foo", "bar"))
+    story.run_for(3_000)
+    story.set_topics({"foo": 4})
+    story.run_for(3_000)
+    assert story.owned() == {"A": ALL_FOO}
+
+
 def test_a_deleted_topic_stops_two_members_for_twice_the_poll_interval() -> None:
     """Real clients: A revokes after 10.2 s and has everything after 20.6 s, B gives up after
     21.0 s, both are assigned again after 21.3 s (docs/findings.md)."""
-    story = ClassicStory(topics={"foo": 4, "bar": 2}, max_poll_interval_ms=10_000)
+    story = ClassicStory(topics={"foo": 4, "bar": 2}, max_poll_interval_ms=10_000, rules=AS_SHIPPED)
     story.start("A", topics=("foo", "bar"))
     story.run_for(500)
     story.start("B", topics=("foo", "bar"))

@@ -176,9 +176,10 @@ OTHER_ISSUES = sorted(
     for id_ in DEFECTS
     if id_.startswith("sim-") or id_ in set(EVERY_VERSION) - {*CLASSIC_ISSUES}
 )
+VIOLATING = sorted(id_ for id_ in (*CLASSIC_ISSUES, *OTHER_ISSUES) if not DEFECTS[id_].measured)
 
 
-@pytest.mark.parametrize("issue", sorted({*CLASSIC_ISSUES, *OTHER_ISSUES}))
+@pytest.mark.parametrize("issue", VIOLATING)
 def test_an_issue_is_known_of_the_version_and_gone_with_its_repair(issue: str) -> None:
     scenario = defect_scenario(issue, with_defect=False)
     shipped = run(scenario)

@@ -1,7 +1,7 @@
 """The decisions of a classic member in which defects differ.
 
-``ClassicMemberRules`` decides as kafka-clients 4.3.1 does; what a defect changes is in
-``protocol/defects``. Source: classic §3, §4.
+``ClassicMemberRules`` decides as kafka-clients 4.3.1 does, but for its known issues; what a defect
+changes is in ``protocol/defects``. Source: classic §3, §4.
 """
 
 from __future__ import annotations
@@ -20,3 +20,7 @@ class ClassicMemberRules(CommitRules):
 
     overlooks_outdated_commit_errors = True
     """A refused commit of a generation that is over says nothing about the present one."""
+
+    gives_up_lost_topics = True
+    """Before a JoinGroup, a commit that was refused because a topic is gone is not repeated
+    (classic §4.3, classic-deleted-topic-delay)."""

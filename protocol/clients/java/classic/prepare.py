@@ -17,6 +17,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 _NOTHING: frozenset[TopicPartition] = frozenset()
+_TOPIC_IS_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 def call_back(
@@ -128,7 +129,8 @@ class Prepare:
         core = self._core
         if self._step is not _Step.COMMITTING:
             return  # the time was over, or the application has left
-        if is_retriable(error_code) and core.now_ms < self._deadline_ms:
+        is_lost = core.rules.gives_up_lost_topics and error_code in _TOPIC_IS_GONE
+        if is_retriable(error_code) and not is_lost and core.now_ms < self._deadline_ms:
             self._step = _Step.WAITING
             self._retry_due_ms = core.now_ms + core.config.retry_backoff_ms
         else:
