@@ -24,7 +24,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment
+from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, Subscription
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 
 CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
@@ -52,17 +52,23 @@ class GroupSnapshot(NamedTuple):
 
 
 class MemberNote(NamedTuple):
-    """What is counted of a member."""
+    """What is counted of a member. ``joined_from``: the generation of its client as it sent its
+    last JoinGroup."""
 
     awaits_join: bool
     protocol_names: tuple[str, ...]
     group_instance_id: str | None
+    joined_from: int
 
     @classmethod
     def of(cls, member: ClassicMember) -> MemberNote:
         """The member as it is now."""
+        metadata = member.protocols[0].metadata if member.protocols else None
         return cls(
-            member.awaiting_join is not None, member.protocol_names(), member.group_instance_id
+            member.awaiting_join is not None,
+            member.protocol_names(),
+            member.group_instance_id,
+            metadata.generation_id if isinstance(metadata, Subscription) else -1,
         )
 
 
@@ -137,6 +143,8 @@ class ClassicModel:
             self._forget_group()
         if group is None:
             return look
+        if step.kind is not StepKind.LOG_TRUNCATED:
+            self.converted = None  # A conversion before that cannot be undone any more.
         self.group = group
         look.now = self.snapshot = GroupSnapshot.of(group)
         if is_same and look.now == before and not _changes_ids(step):

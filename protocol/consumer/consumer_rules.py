@@ -185,6 +185,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
             for other in group.members.values()
             if other.classic_metadata is not None
             and other.member_id != member.member_id
+            and (other.instance_id is None or other.instance_id != member.instance_id)
             and topic.name in other.subscribed_topic_names
             for held in (*other.assigned, *other.pending_revocation)
         )

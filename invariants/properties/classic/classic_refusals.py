@@ -21,6 +21,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     MemberIdentity,
     SyncGroupRequest,
 )
+from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 132
@@ -84,6 +85,13 @@ class ClassicRefusalCause(Property):
         if type(request) is LeaveGroupRequest:
             return self._judge_leave(step, request, classic_model)
         deserved = _deserved(request, classic_model, shard)
+        if (
+            isinstance(request, JoinGroupRequest)
+            and deserved in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
+            and self.model.rules.fences_joins
+            and _has_missed_generation(request, classic_model)
+        ):
+            deserved = ErrorCode.UNKNOWN_MEMBER_ID
         if step.response is None:
             self._deserved[shard.name, step.operation] = deserved
             return None
@@ -235,6 +243,21 @@ def _of_join(request: JoinGroupRequest, classic_model: ClassicModel, shard: Shar
         if code is not ErrorCode.NONE:
             return code
     return ErrorCode.NONE if len({*names}) == len(names) else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _has_missed_generation(request: JoinGroupRequest, classic_model: ClassicModel) -> bool:
+    """classic §8.2: it owns something of a generation before this one, in which it has not joined
+    (classic-reused-generation)."""
+    said, now = request.protocols[0].metadata, classic_model.snapshot
+    note = classic_model.members.get(request.member_id)
+    return (
+        note is not None
+        and now is not None
+        and isinstance(said, Subscription)
+        and bool(said.owned_partitions)
+        and 0 <= said.generation_id < now.generation_id
+        and said.generation_id != note.joined_from
+    )
 
 
 def _has_room(

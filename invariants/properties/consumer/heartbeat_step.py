@@ -126,9 +126,15 @@ class OneStep(Property):
     def _free(
         self, case: HeartbeatCase, partitions: Iterable[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """Of these partitions, those that nobody else holds."""
+        """Of these partitions, those that nobody else holds; classic members hold by name."""
         owner, itself = case.ledger.owner, (None, case.predecessor, case.sender)
-        return frozenset(p for p in partitions if owner.get(p) in itself)
+        member_id = case.predecessor or case.sender
+        return frozenset(
+            p
+            for p in partitions
+            if owner.get(p) in itself
+            and not self.model.is_held_by_name(case.shard, case.ledger, member_id, p)
+        )
 
     def _told(self, place: Place) -> str:
         return (

@@ -120,9 +120,24 @@ class HybridRefusalCause(Property):
             ):
                 return _INCONSISTENT
             return _NONE if revokes else is_behind
-        if revokes or _may_have_all(request.member_id, entry, ledger):
+        if revokes or self._may_have_all(request.member_id, entry, ledger, shard):
             return _CALLED_BACK
+        if self.model.rules.calls_back_for_target and ledger.classic_count == len(ledger.members):
+            return is_behind | _CALLED_BACK  # classic-stranded-members: topics may have changed.
         return is_behind
+
+    def _may_have_all(
+        self, member_id: str, entry: MemberEntry, ledger: GroupLedger, shard: ShardView
+    ) -> bool:
+        """classic §7.4: it waits, and everything that it waits for is free."""
+        if entry.state is not MemberState.UNRELEASED_PARTITIONS or entry.current is None:
+            return False
+        missing = (ledger.targets.get(member_id) or frozenset()) - entry.current.assigned.keys()
+        return not any(
+            partition in ledger.owner
+            or self.model.is_held_by_name(shard, ledger, member_id, partition)
+            for partition in missing
+        )
 
     def _is_behind(self, entry: MemberEntry, ledger: GroupLedger) -> Verdict:
         """Whether it has to rejoin to catch up. Between the two epochs, 4.3 lets it be, even where
@@ -204,11 +219,3 @@ def _has_common(request: JoinGroupRequest, ledger: GroupLedger) -> bool:
         if metadata is not None:
             names &= {name for name, _ in metadata.supported_protocols}
     return bool(names)
-
-
-def _may_have_all(member_id: str, entry: MemberEntry, ledger: GroupLedger) -> bool:
-    """classic §7.4: it waits, and everything that it waits for is free."""
-    if entry.state is not MemberState.UNRELEASED_PARTITIONS or entry.current is None:
-        return False
-    missing = (ledger.targets.get(member_id) or frozenset()) - entry.current.assigned.keys()
-    return not any(partition in ledger.owner for partition in missing)
