@@ -157,7 +157,7 @@ def test_a_commit_for_a_deleted_topic_holds_up_prepare_for_its_whole_time() -> N
 
 
 def test_a_client_that_gives_lost_topics_up_goes_on_at_once() -> None:
-    story = ClassicStory(topics={"foo": 4, "bar": 2})
+    story = ClassicStory(topics={"foo": 4, "bar": 2}, rules=ClassicMemberRules)
     story.start("A", topics=("foo", "bar"))
     story.run_for(3_000)
     story.set_topics({"foo": 4})
