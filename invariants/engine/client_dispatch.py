@@ -117,6 +117,8 @@ class ClientWatch:
             for correlation_id in step.event.correlation_ids:
                 if entry.forget_request(correlation_id):
                     entry.has_failed = True
+                    if kind is Disconnected:
+                        entry.lost_ms = step.at_ms
         elif kind is CallbackCompleted:
             entry.note_callback_end(step, failed=step.event.failed)
         elif kind is CommitOffsets:

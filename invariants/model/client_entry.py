@@ -48,6 +48,7 @@ class ClientEntry:
         "last_request",
         "last_sent_ms",
         "late_answer",
+        "lost_ms",
         "member",
         "member_epoch",
         "member_id",
@@ -82,6 +83,8 @@ class ClientEntry:
         """Epochs above 0 in good answers since the last join was sent."""
         self.last_request: ConsumerGroupHeartbeatRequest | None = None
         self.last_sent_ms = -1
+        self.lost_ms = -1
+        """When a heartbeat was lost with its connection."""
         self.interval_ms = 0
         self.known_topics: tuple[frozenset[str], str | None] = frozenset(), None
         """What it subscribed to, and by which pattern, at its last heartbeat."""

@@ -16,5 +16,4 @@ DEFECT = Defect(
     versions="up to 3.0 candidates; fixed in 3.0/3.1, backported to 2.7 and 2.8 lines",
     rules=(ForgetsItselfOnDisconnect,),
     properties=("defects L1", "defects S7"),
-    measured="unowned_partition_ms",
 )

@@ -16,5 +16,4 @@ DEFECT = Defect(
     versions="3.2 line; fixed in the 3.2 line and 3.3.0",
     rules=(FetchesWhileCommitting,),
     properties=("defects S4", "defects S1"),
-    measured="records_redelivered",
 )

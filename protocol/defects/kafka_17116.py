@@ -19,5 +19,4 @@ DEFECT = Defect(
     versions="before KIP-1082",
     rules=(IdFromCoordinator,),
     properties=("defects S7",),
-    measured="session_timeouts",
 )

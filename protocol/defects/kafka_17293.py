@@ -16,5 +16,4 @@ DEFECT = Defect(
     versions="3.7 - 3.9; fixed in 4.0",
     rules=(KeepsDeadCoordinator,),
     properties=("defects L4", "defects L1"),
-    measured="session_timeouts",
 )

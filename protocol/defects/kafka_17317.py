@@ -15,5 +15,4 @@ DEFECT = Defect(
     versions="3.8 - 3.9; fixed in 4.0",
     rules=(NoDowngradeOnReplacement,),
     properties=("defects L5",),
-    measured="rebalance_requests",
 )

@@ -16,5 +16,4 @@ DEFECT = Defect(
     versions="4.0; fixed in 4.0.x/4.1",
     rules=(ForgetsMetadataHash,),
     properties=("defects L7",),
-    measured="rebalances",
 )

@@ -15,5 +15,4 @@ DEFECT = Defect(
     versions="2.2.0; fixed in the 2.2 line and 2.3",
     rules=(WaitsForGonePending,),
     properties=("defects L1",),
-    measured="unowned_partition_ms",
 )

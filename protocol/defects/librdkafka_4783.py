@@ -21,5 +21,4 @@ DEFECT = Defect(
     versions="librdkafka 1.6.0 - 2.6.0; fixed in 2.6.1",
     rules=(MovesForEver,),
     properties=("defects L1",),
-    measured="member_rebalance_ms_max",
 )

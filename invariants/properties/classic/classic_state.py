@@ -294,6 +294,32 @@ class ClassicTimersArmed(_OfClassicGroup):
         return None
 
 
+class ClassicJoinPhaseEnds(_OfClassicGroup):
+    """Whoever was waited for may have joined, left, or never used the id that it was given."""
+
+    id = "classic.join_phase_ends"
+    sentence = (
+        "Once every member has joined and no id is pending, the join phase is over, unless it "
+        "began in an empty group."
+    )
+    clauses = ("classic §1.5", "classic §2.9", "defects L1")
+    violated_by = ("KAFKA-7909",)
+
+    def _judge(self, seen: _Seen) -> Finding | None:
+        group = seen.group
+        if (
+            group.state is not PREPARING
+            or group.previous_state is EMPTY
+            or group.pending_join
+            or seen.awaiting_count != len(group.members)
+        ):
+            return None
+        return Finding(
+            f"all {len(group.members)} members have joined, and the group is still "
+            f"{group.state.value}"
+        )
+
+
 class ClassicLoadedState(Property):
     """classic C14. A group that has grown too large starts over at once (classic §8.2)."""
 

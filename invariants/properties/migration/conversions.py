@@ -14,13 +14,19 @@ from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata, OffsetCommit
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMemberMetadata,
+    ConsumerGroupMetadata,
+    GroupMetadata,
+    OffsetCommit,
+)
 
 ORDER = 200
 
@@ -142,6 +148,38 @@ class ConversionKeeps(Property):
             if isinstance(record, OffsetCommit) and record.value is None:
                 return Finding(
                     f"the offset of {record.topic}-{record.partition} went with the conversion"
+                )
+        return None
+
+
+class ConvertedTopicsKnown(Property):
+    """Else the next heartbeat takes the topics for changed, and the group rebalances for nothing
+    (KAFKA-18687)."""
+
+    id = "conversion.topics_known"
+    sentence = (
+        "A classic group that becomes a consumer group knows the topics of its members: it begins "
+        "with the hash of their metadata."
+    )
+    clauses = ("classic §7.3", "defects L7")
+    violated_by = ("KAFKA-18687",)
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compute the hash of the members that are written before the group is."""
+        if change.upgraded is None:
+            return None
+        names: set[str] = set()
+        for record in change.records:
+            if type(record) is ConsumerGroupMemberMetadata and record.value is not None:
+                names.update(record.value.subscribed_topic_names)
+            elif type(record) is ConsumerGroupMetadata and record.value is not None:
+                known = record.value.metadata_hash
+                if known == metadata_hash(names, shard_of(step).coordinator.image):
+                    return None
+                return Finding(
+                    f"the consumer group begins with metadata hash {known}, which is not that of "
+                    f"{listed(sorted(names))}"
                 )
         return None
 

@@ -1,0 +1,64 @@
+"""What an eager classic client does before it joins: it commits, and has stopped fetching by then.
+
+Source: classic §3.2.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import ClientState, CommitOffsets, SendCommit
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.kinds import CLASSIC
+
+ORDER = 186
+
+
+class StopsBeforeCommit(Property):
+    """KAFKA-14196: what is handed out after the positions were taken is not committed, and the next
+    owner hands it out again. Clients whose application commits are left out."""
+
+    id = "classic.client.stops_before_commit"
+    sentence = (
+        "An eager Java client of the classic protocol that commits before it gives its partitions "
+        "up fetches none of them meanwhile."
+    )
+    clauses = ("classic §3.2", "defects S4")
+    violated_by = ("KAFKA-14196",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._commits_itself: set[str] = set()
+
+    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """The application of a new process has committed nothing."""
+        self._commits_itself.discard(entry.name)
+        return None
+
+    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Nothing may be fetchable when the commit goes out."""
+        member = entry.member
+        if member.kind != CLASSIC:
+            return None
+        if type(step.event) is CommitOffsets:
+            self._commits_itself.add(entry.name)
+        if member.state is not ClientState.RECONCILING or not member.fetchable:
+            return None
+        config = member.config
+        assert isinstance(config, ClassicConsumerConfig)
+        if (
+            config.is_cooperative
+            or not config.enable_auto_commit
+            or entry.name in self._commits_itself
+            or not any(type(effect) is SendCommit for effect in step.effects)
+        ):
+            return None
+        return Finding(
+            f"{entry.name} commits before a rebalance, and goes on fetching "
+            f"{self.model.names_of(member.fetchable)}",
+            {"client": entry.name},
+        )
