@@ -24,9 +24,12 @@ from rebalance_sim.protocol.wire.embedded import Subscription
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupTargetAssignmentMember,
+    ConsumerGroupTargetAssignmentMetadata,
     GroupMetadata,
     OffsetCommit,
 )
+from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 ORDER = 200
 
@@ -159,7 +162,8 @@ class ConvertedTopicsKnown(Property):
     id = "conversion.topics_known"
     sentence = (
         "A classic group that becomes a consumer group knows the topics of its members: it begins "
-        "with the hash of their metadata."
+        "with the hash of their metadata, unless the leader's assignment does not fit them any "
+        "more, and it needs a new target."
     )
     clauses = ("classic §7.3", "defects L7")
     violated_by = ("KAFKA-18687",)
@@ -169,19 +173,50 @@ class ConvertedTopicsKnown(Property):
         """Compute the hash of the members that are written before the group is."""
         if change.upgraded is None:
             return None
-        names: set[str] = set()
+        names: dict[str, tuple[str, ...]] = {}
+        shares: dict[str, frozenset[TopicPartition]] = {}
+        known: int | None = None
         for record in change.records:
             if type(record) is ConsumerGroupMemberMetadata and record.value is not None:
-                names.update(record.value.subscribed_topic_names)
+                names[record.member_id] = record.value.subscribed_topic_names
             elif type(record) is ConsumerGroupMetadata and record.value is not None:
                 known = record.value.metadata_hash
-                if known == metadata_hash(names, shard_of(step).coordinator.image):
-                    return None
-                return Finding(
-                    f"the consumer group begins with metadata hash {known}, which is not that of "
-                    f"{listed(sorted(names))}"
-                )
-        return None
+            elif type(record) is ConsumerGroupTargetAssignmentMember:
+                shares[record.member_id] = record.value or frozenset()
+            elif type(record) is ConsumerGroupTargetAssignmentMetadata and known is not None:
+                break
+        image = shard_of(step).coordinator.image
+        all_names = {name for several in names.values() for name in several}
+        is_right = known == metadata_hash(all_names, image)
+        if known is None or is_right is not self._is_outdated(names, shares, image):
+            return None
+        return Finding(
+            f"the consumer group begins with metadata hash {known}, which is "
+            f"{'' if is_right else 'not '}that of {listed(sorted(all_names))}"
+        )
+
+    def _is_outdated(
+        self,
+        names: Mapping[str, tuple[str, ...]],
+        shares: Mapping[str, frozenset[TopicPartition]],
+        image: MetadataImage,
+    ) -> bool:
+        """Has nobody some partition of a subscribed topic, or a member one of another topic?"""
+        rules, by_id = self.model.rules, image.by_id
+        if rules.sees_subscriptions and any(
+            by_id[p.topic_id].name not in names.get(member_id, ())
+            for member_id, share in shares.items()
+            for p in share
+            if p.topic_id in by_id
+        ):
+            return True
+        given = {partition for share in shares.values() for partition in share}
+        return rules.sees_growth and any(
+            TopicPartition(topic.topic_id, number) not in given
+            for name in {name for several in names.values() for name in several}
+            if (topic := image.by_name.get(name)) is not None
+            for number in range(topic.partition_count)
+        )
 
 
 def _goes(step: Step, member_id: str) -> bool:
