@@ -462,9 +462,11 @@ class Shard:
         answered."""
         was_active = self.is_active
         completions: Sequence[Completion] = ()
-        if self._writer.drop():
+        dropped, changes = self._writer.drop()
+        if dropped:
             # The open batch was in force in memory, which must not outlive it, were it for a step.
             self.coordinator.revert_to(self.journal.end_offset)
+            self.timers.undo(changes, self._now_ms)
             self._listener.truncated()
         if was_active and is_orderly:
             try:
