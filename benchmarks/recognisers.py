@@ -9,10 +9,11 @@ recogniser off, it would be a violation. Of each such violation it is counted
 
   refuted   the run without the known issue shows it all the same: it is reported as a violation
   proven    that run does not show it: the defect makes the known issue show, and does no more
-  unproven  the known issue has no repair, or that run gave no verdict
+  unproven  that run gave no verdict
   noticed   the run violates something else anyway
 
-A defect that the version of the profile ships with is left out. The same command goes on where it
+The profile ``own`` is the scenario of each defect, with kafka-4.3 unless it is about assignors of
+clients. A defect that the version ships with is left out. The same command goes on where it
 was interrupted; ``--page`` writes the table of what is there, as a page.
 """
 
@@ -30,12 +31,14 @@ from typing import Any, NamedTuple
 from rebalance_sim.invariants.known.catalogue import every_issue, page_of
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
 from rebalance_sim.protocol.defects import DEFECTS
-from rebalance_sim.protocol.versions.semantics import semantics_named
+from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, semantics_named
 from rebalance_sim.scenarios import RunResult, Scenario, generate, run
+from rebalance_sim.scenarios.defects import defect_scenario
 from rebalance_sim.scenarios.result import NOT_REPAIRED, REPAIRED, UNPROVEN
 from rebalance_sim.scenarios.version import code_version
 
-PLAN = "faulty:2,whole:2"
+PLAN = "own:1,faulty:2,whole:2"
+OWN = "own"
 REFUTED, PROVEN, NOTICED = "refuted", "proven", "noticed"
 FATES = (REFUTED, PROVEN, UNPROVEN, NOTICED)
 _FATE_OF = {NOT_REPAIRED: REFUTED, REPAIRED: PROVEN, UNPROVEN: UNPROVEN, "": NOTICED}
@@ -79,16 +82,17 @@ def main() -> None:
 
 def audit(unit: Unit) -> Iterator[dict[str, Any]]:
     """The lines of one seed, for each of its defects that is not in the version already."""
-    scenario = generate(unit.profile, unit.seed)
-    shipped = semantics_named(scenario.world.semantics).shipped_defects
-    base = run(scenario, proves_known=False)
-    explained = {(row.issue, row.property, row.subject) for row in base.known_issues}
+    bases: dict[str, RunResult] = {}
     for defect in unit.defects:
-        if defect in shipped:
+        scenario = _scenario(unit, defect)
+        if scenario is None:
             continue
-        result = _with_defect(scenario, defect)
+        if scenario.hash not in bases:
+            bases[scenario.hash] = run(scenario, proves_known=False)
+        base, result = bases[scenario.hash], _with_defect(scenario, defect)
         if result is None:
             continue
+        explained = {(row.issue, row.property, row.subject) for row in base.known_issues}
         rows = [
             {"issue": row.issue, "property": row.property, "fate": _FATE_OF[row.verdict]}
             for row in result.known_issues
@@ -103,6 +107,21 @@ def audit(unit: Unit) -> Iterator[dict[str, Any]]:
             "is_reached": result.digest != base.digest,
             "rows": rows,
         }
+
+
+def _scenario(unit: Unit, defect: str) -> Scenario | None:
+    """What is run without the defect and with it; None where the version has it already."""
+    if unit.profile == OWN:
+        if not DEFECTS[defect].has_scenario:
+            return None
+        scenario = defect_scenario(defect, with_defect=False)
+        if not any(client.client_assignors for client in scenario.world.clients):
+            world = replace(scenario.world, semantics=DEFAULT_SEMANTICS.name)
+            scenario = replace(scenario, world=world)
+    else:
+        scenario = generate(unit.profile, unit.seed)
+    has_defect = defect in semantics_named(scenario.world.semantics).shipped_defects
+    return None if has_defect else scenario
 
 
 def _with_defect(scenario: Scenario, defect: str) -> RunResult | None:
@@ -141,7 +160,8 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
 def page(lines: Sequence[Mapping[str, Any]]) -> str:
     """The page: how much was run, and a row for each recogniser."""
     seeds = Counter(profile for profile, _ in {(one["profile"], one["seed"]) for one in lines})
-    plan = ", ".join(f"{count} of `{profile}`" for profile, count in sorted(seeds.items()))
+    own = "the scenario of each defect, " if seeds.pop(OWN, 0) else ""
+    plan = own + ", ".join(f"{count} seeds of `{name}`" for name, count in sorted(seeds.items()))
     defects = {one["defect"] for one in lines}
     reached = {one["defect"] for one in lines if one["is_reached"]}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -160,25 +180,28 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
         "violation if nothing recognised the issue. How issues are recognised, and why that alone "
         "does not do: [known issue](architecture/known-issue.md).",
         "",
-        f"{len(lines):,} runs: seeds {plan}; {len(defects)} defects, {len(reached)} of them "
+        f"{len(lines):,} runs: {plan}; {len(defects)} defects, {len(reached)} of them "
         f"reached; code `{', '.join(sorted({one['code'] for one in lines}))}`.",
         "",
         "`refuted`: the run without the known issue shows it all the same, so that it is reported "
-        "as a violation. `proven`: that run does not show it. `unproven`: the issue has no repair, "
-        "or that run gave no verdict. `noticed`: the run violates something else anyway.",
+        "as a violation. `proven`: that run does not show it. `unproven`: that run gave no "
+        "verdict. `noticed`: the run violates something else anyway.",
         "",
         "| known issue | property | refuted | proven | unproven | noticed | under |",
         "|---|---|---|---|---|---|---|",
     ]
-    for issue, property_id in sorted(_recognisers()):
-        found = counts.get((issue, property_id), Counter())
-        named = list(by.get((issue, property_id), {}))
+    for issue, property_id in sorted(counts):
+        found = counts[issue, property_id]
+        named = list(by[issue, property_id])
         under = ", ".join(named[:MOST_DEFECTS_NAMED])
         if len(named) > MOST_DEFECTS_NAMED:
             under += f" and {len(named) - MOST_DEFECTS_NAMED} more"
         cells = (str(found[fate] or "") for fate in FATES)
         link = page_of(issue).page.removeprefix("docs/")
         text.append(f"| [{issue}]({link}) | `{property_id}` | {' | '.join(cells)} | {under} |")
+    silent = sorted(_recognisers() - counts.keys())
+    text += ["", f"{len(silent)} other recognisers explained nothing beyond the runs without:", ""]
+    text += [f"- {issue}: `{property_id}`" for issue, property_id in silent]
     return "\n".join(text) + "\n"
 
 
