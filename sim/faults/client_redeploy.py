@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from rebalance_sim.protocol.clients import MembershipOperation
 from rebalance_sim.sim.client.client_checks import check_assignors, check_kind, takes_assignors
@@ -77,6 +77,27 @@ class ClientRedeploy(Fault):
             for name, value in changes.items()
             if value is not None
         }
+
+    def without(
+        self,
+        *,
+        clients: Collection[str] = (),
+        groups: Collection[str] = (),
+        topics: Collection[str] = (),
+    ) -> Self | None:
+        """As usual; where no topic is left, the client keeps those it has."""
+        if self.topics is not None and set(self.topics) <= set(topics):
+            return replace(self, topics=None).without(clients=clients, groups=groups)
+        return Fault.without(self, clients=clients, groups=groups, topics=topics)
+
+    def simpler(self, topics: tuple[str, ...]) -> Iterator[Self]:
+        """One setting less, or one topic."""
+        for name in (*_SETTINGS, "to_kind"):
+            if getattr(self, name) is not None:
+                yield self.changed(**{name: None})
+        if self.topics is not None and len(self.topics) > 1:
+            for topic in self.topics:
+                yield replace(self, topics=tuple(one for one in self.topics if one != topic))
 
     def begin(self, world: FaultWorld) -> End | bool:
         clients = world.client_processes

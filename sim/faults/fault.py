@@ -126,9 +126,11 @@ class Fault(ABC):
                 return None
         changes: dict[str, Any] = {}
         for name, gone in (("clients", clients), ("topics", topics)):
-            named = getattr(self, name, ())
+            named = getattr(self, name, None)
+            if not named:
+                continue
             kept = tuple(one for one in named if one not in gone)
-            if named and not kept and name == "clients":
+            if not kept and name == "clients":
                 return None
             if kept != named:
                 changes[name] = kept

@@ -177,3 +177,30 @@ def test_settings_differ_where_a_scenario_has_that() -> None:
     drawn = [generate("whole", seed).world.clients for seed in range(40)]
     varied = [team for team in drawn if len({c.max_poll_interval_ms for c in team}) > 1]
     assert 5 < len(varied) < 35
+
+
+def test_a_deployment_is_made_plainer_setting_by_setting() -> None:
+    fault = ClientRedeploy(
+        at_ms=1, client="a", down_ms=1, rack="x", to_kind=CLASSIC, topics=("orders", "others")
+    )
+    plainer = list(fault.simpler(("orders", "others")))
+    assert [one.changes for one in plainer] == [
+        {"topics": ("orders", "others"), "kind": CLASSIC},
+        {"rack": "x", "kind": CLASSIC},
+        {"rack": "x", "topics": ("orders", "others")},
+        {"rack": "x", "topics": ("others",), "kind": CLASSIC},
+        {"rack": "x", "topics": ("orders",), "kind": CLASSIC},
+    ]
+    left = fault.without(topics=("orders",))
+    assert left is not None and left.topics == ("others",)
+    left = fault.without(topics=("orders", "others"))
+    assert left is not None and left.topics is None
+    assert ClientRedeploy(at_ms=1, client="a", down_ms=1).without(topics=("orders",)) is not None
+    assert fault.without(clients=("a",)) is None
+
+
+def test_a_loss_is_made_plainer_by_any_request() -> None:
+    loss = ConnectionLoss(
+        at_ms=1, client="a", moment=Moment.BEFORE_REQUEST, request=RequestKind.SYNC
+    )
+    assert [one.request for one in loss.simpler(())] == [None]
