@@ -13,9 +13,10 @@ from types import MappingProxyType
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.ledger import MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step
+from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     ClassicHeartbeatAnswered,
@@ -83,8 +84,9 @@ class FatalCause(Property):
     sentence = (
         "A client of either protocol fails for good only by an answer whose error fits the group: "
         "its instance id is, or was, another process's, or its own under an earlier join; the "
-        "clients offer different assignors, or speak different protocols; the group was deleted; a "
-        "setting is out of bounds."
+        "clients offer different assignors, or speak different protocols; the group was deleted, or "
+        "is unknown to a coordinator that is deposed and has not heard of it; a setting is out of "
+        "bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
     violated_by = ("test:sync-refuses-right-assignor", "test:fails-for-nothing")
@@ -101,6 +103,8 @@ class FatalCause(Property):
         """Instance id -> how many joins it has been used for."""
         self._kinds: set[str] = set()
         self._was_deleted = False
+        self._strangers_to_deposed: set[str] = set()
+        """Ids of members that a shard has refused, for want of the group, which serves no more."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
@@ -122,6 +126,14 @@ class FatalCause(Property):
         last = step.records[-1]
         if type(last) is ConsumerGroupMetadata and last.value is None:
             self._was_deleted = True
+        return None
+
+    def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
+        """Remember what a deposed coordinator said."""
+        if step.response.error_code is ErrorCode.GROUP_ID_NOT_FOUND:
+            acting = self.model.acting_shard()
+            if acting is None or acting.name != shard_of(step).name:
+                self._strangers_to_deposed.add(step.request.member_id)
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
@@ -159,7 +171,11 @@ class FatalCause(Property):
         return not self._kinds.isdisjoint(CLIENT_KINDS) or self._assignors > _assignors_of(entry)
 
     def _is_gone(self, step: Step, entry: AnyClientEntry) -> bool:
-        return self._was_deleted or not self._kinds.isdisjoint(CLASSIC_KINDS)
+        return (
+            self._was_deleted
+            or not self._kinds.isdisjoint(CLASSIC_KINDS)
+            or entry.member.member_id in self._strangers_to_deposed
+        )
 
     def _is_full(self, step: Step, entry: AnyClientEntry) -> bool:
         config = self.model.config
