@@ -84,9 +84,9 @@ class FatalCause(Property):
     sentence = (
         "A client of either protocol fails for good only by an answer whose error fits the group: "
         "its instance id is, or was, another process's, or its own under an earlier join; the "
-        "clients offer different assignors, or speak different protocols; the group was deleted, or "
-        "is unknown to a coordinator that is deposed and has not heard of it; a setting is out of "
-        "bounds."
+        "clients offer different assignors, or speak different protocols; the group was deleted, "
+        "or is unknown to a coordinator that is deposed and has not heard of it; a setting is out "
+        "of bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
     violated_by = ("test:sync-refuses-right-assignor", "test:fails-for-nothing")

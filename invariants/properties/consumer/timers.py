@@ -171,26 +171,29 @@ class RemovalDue(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._revoking_since_ms: dict[tuple[str, str], int] = {}
-        self._last_since_ms: dict[tuple[str, str], int] = {}
-        """The same for members that have come to the end of it: as far as that is written."""
+        self._begun: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        """Where the log ended when a revocation was written, and when that was: the last one that
+        is committed, and those behind it."""
 
     def on_truncated(self, step: Step) -> Finding | None:
-        """Who was done with a revocation in a batch that failed is not done with it."""
+        """Who was done with a revocation in a batch that failed is not done with it, even if
+        another one had begun there."""
         shard = shard_of(step)
         if shard.is_active:
+            end = shard.log_end_offset
             for member_id, entry in self.model.ledger_of(shard).members.items():
                 key = (shard.name, member_id)
                 if entry.state is MemberState.UNREVOKED_PARTITIONS:
-                    since_ms = self._last_since_ms.get(key, step.at_ms)
-                    self._revoking_since_ms.setdefault(key, since_ms)
+                    begun = [one for one in self._begun.get(key, ()) if one[0] <= end]
+                    self._begun[key] = begun
+                    self._revoking_since_ms[key] = begun[-1][1] if begun else step.at_ms
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """All clocks start anew (coordinator §9.5)."""
-        name = shard_of(step).name
         for member_id, entry in ledger.members.items():
             if entry.state is MemberState.UNREVOKED_PARTITIONS:
-                self._revoking_since_ms[name, member_id] = step.at_ms
+                self._begin(step, member_id)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -203,7 +206,7 @@ class RemovalDue(Property):
             if after is not None and after.epoch == STATIC_LEAVE_EPOCH:
                 continue  # A leave for a while leaves the timer alone (coordinator §4.5).
             if current is not None and current.state is MemberState.UNREVOKED_PARTITIONS:
-                self._revoking_since_ms[name, member_id] = step.at_ms
+                self._begin(step, member_id)
             elif after is not None:
                 self._forget(name, member_id)
         return None
@@ -247,9 +250,14 @@ class RemovalDue(Property):
                 )
         return None
 
+    def _begin(self, step: Step, member_id: str) -> None:
+        shard = shard_of(step)
+        key = (shard.name, member_id)
+        self._revoking_since_ms[key] = step.at_ms
+        begun = self._begun.setdefault(key, [])
+        begun.append((shard.log_end_offset, step.at_ms))
+        while len(begun) > 1 and begun[1][0] <= shard.high_watermark:
+            del begun[0]
+
     def _forget(self, shard_name: str, member_id: str) -> int | None:
-        key = (shard_name, member_id)
-        since_ms = self._revoking_since_ms.pop(key, None)
-        if since_ms is not None:
-            self._last_since_ms[key] = since_ms
-        return since_ms
+        return self._revoking_since_ms.pop((shard_name, member_id), None)
