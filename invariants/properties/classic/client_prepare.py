@@ -9,7 +9,7 @@ from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import ClientState, CommitOffsets, SendCommit
+from rebalance_sim.protocol.clients import ClientState, CommitOffsets, SendCommit, Tick
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 
@@ -48,6 +48,8 @@ class StopsBeforeCommit(Property):
             self._commits_itself.add(entry.name)
         if member.state is not ClientState.RECONCILING or not member.fetchable:
             return None
+        if type(step.event) is Tick:
+            return None  # The commit of every interval, before the application has polled again.
         config = member.config
         assert isinstance(config, ClassicConsumerConfig)
         if (
