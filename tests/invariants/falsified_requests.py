@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from classic_world import ClassicWorld, refused
-from coordinator_world import GROUP, ORDERS, CoordinatorWorld, orders
+from coordinator_world import GROUP, IMAGE, ORDERS, CoordinatorWorld, orders
 from falsified_classic import world as classic_world
 from falsified_coordinator import answering, epoch_record, mutant, refusing, settled
 from falsified_hybrid import mixed, recorded
 from falsified_records import FALSIFIED
 
-from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key
 from rebalance_sim.protocol.runtime.outcome import Completion, Outcome, ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import (
     LeaveGroupRequest,
@@ -44,9 +44,11 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
     OffsetCommit,
+    RegularExpressionValue,
     TargetMetadataValue,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
@@ -260,6 +262,79 @@ def epochs_of_kept_renewed() -> CoordinatorWorld:
     return world
 
 
+# -- epochs, timers, patterns, assignors -----------------------------------------------------
+
+
+@mutant
+def two_epochs_for_one_leave() -> CoordinatorWorld:
+    """A session ends, and the group epoch skips one."""
+    world = settled()
+    world.write(
+        ConsumerGroupCurrentMemberAssignment(GROUP, "b", None),
+        ConsumerGroupTargetAssignmentMember(GROUP, "b", None),
+        ConsumerGroupMemberMetadata(GROUP, "b", None),
+        epoch_record(5, world.group.metadata_hash),
+    )
+    return world
+
+
+@mutant
+def epoch_for_nothing() -> CoordinatorWorld:
+    world = settled()
+    world.write(epoch_record(4, world.group.metadata_hash))
+    return world
+
+
+@mutant
+def timer_outlives_member() -> CoordinatorWorld:
+    world = settled()
+    world.heartbeat("b", -1, change=lambda outcome: replace(outcome, timers=()))
+    return world
+
+
+def resolved(at_ms: int, *topics: str) -> ConsumerGroupRegularExpression:
+    """Record 16 of the pattern ``ord``."""
+    value = RegularExpressionValue(topics=topics, version=IMAGE.version, timestamp=at_ms)
+    return ConsumerGroupRegularExpression(GROUP, "ord", value)
+
+
+@mutant
+def pattern_matches_part() -> CoordinatorWorld:
+    """The pattern is found in the name, and is not all of it."""
+    world = settled()
+    world.write(resolved(0, "orders"))
+    return world
+
+
+@mutant
+def patterns_resolved_at_once() -> CoordinatorWorld:
+    world = settled()
+    world.write(resolved(0))
+    world.write(resolved(10_000))
+    return world
+
+
+@mutant
+def vote_ignored() -> CoordinatorWorld:
+    """Everybody asks for range, and two members get each other's share."""
+    world = CoordinatorWorld(stop_at_first=False)
+    world.join("a", server_assignor="range")
+    world.join("b", server_assignor="range")
+    world.settle("a", "b")
+    assert world.violated == []
+
+    def swap(shares: list[Any]) -> list[Any]:
+        first, second, *others = shares
+        return [
+            replace(first, value=second.value),
+            replace(second, value=first.value),
+            *others,
+        ]
+
+    world.join("c", server_assignor="range", change=targets(swap))
+    return world
+
+
 # -- offsets ---------------------------------------------------------------------------------
 
 
@@ -395,6 +470,57 @@ def classic_leave_refused() -> ClassicWorld:
 
 
 @mutant
+def classic_leave_without_rebalance() -> ClassicWorld:
+    """A session ends, and the others are left as they are."""
+    bench = classic_world()
+    bench.classic.remove(bench.ids["B"])
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_arrival_unnoticed() -> ClassicWorld:
+    """Somebody is a member all of a sudden."""
+    bench = classic_world()
+    member = replace(bench.classic.members[bench.ids["B"]], member_id="C")
+    bench.classic.add(member, "consumer")
+    bench.beat("A")
+    return bench
+
+
+@mutant
+def classic_session_too_long() -> ClassicWorld:
+    """A member is watched as if it had asked for five minutes less a bit."""
+    bench = classic_world()
+
+    def longer(outcome: Outcome) -> Outcome:
+        (session,) = outcome.timers
+        assert isinstance(session, ScheduleTimer)
+        return replace(outcome, timers=(session._replace(at_ms=session.at_ms + 5_000),))
+
+    bench.beat("B", change=longer)
+    return bench
+
+
+@mutant
+def classic_sync_phase_too_short() -> ClassicWorld:
+    bench = classic_world()
+    bench.join_group("A")
+
+    def shorter(outcome: Outcome) -> Outcome:
+        timers = tuple(
+            timer._replace(at_ms=timer.at_ms - 5_000)
+            if isinstance(timer, ScheduleTimer) and timer.key.kind == "classic-sync"
+            else timer
+            for timer in outcome.timers
+        )
+        return replace(outcome, timers=timers)
+
+    bench.join_group("B", change=shorter)
+    return bench
+
+
+@mutant
 def hybrid_not_called_back() -> ClassicWorld:
     bench = mixed()
     bench.join("Y")
@@ -414,4 +540,29 @@ def hybrid_sync_refused() -> ClassicWorld:
     bench = mixed()
     response = SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     bench.sync_group("A", generation=3, change=lambda outcome: Outcome(response))
+    return bench
+
+
+@mutant
+def hybrid_long_wait() -> ClassicWorld:
+    """A member that is called back may take longer than it said."""
+    bench = mixed()
+    bench.join("Y")
+
+    def longer(outcome: Outcome) -> Outcome:
+        session, join = outcome.timers
+        assert isinstance(join, ScheduleTimer)
+        return replace(outcome, timers=(session, join._replace(at_ms=join.at_ms + 5_000)))
+
+    bench.beat("A", generation=3, change=longer)
+    return bench
+
+
+@mutant
+def hybrid_wait_for_nobody() -> ClassicWorld:
+    bench = mixed()
+    timer = ScheduleTimer(join_key(GROUP, bench.ids["A"]), bench.now_ms + 20_000)
+    bench.beat(
+        "A", generation=3, change=lambda outcome: replace(outcome, timers=(*outcome.timers, timer))
+    )
     return bench

@@ -196,8 +196,9 @@ def _of_identity(
     if case.predecessor is not None:
         return _NONE
     if holder == request.member_id:
-        # Whether a static member may be refused by its own instance id is coordinator D2.
-        return _NONE | {ErrorCode.UNRELEASED_INSTANCE_ID}
+        # Whether a static member may be refused by its own instance id is coordinator D2; and
+        # whether as one that is registered, ``refusal.rejoin`` says.
+        return _of_epoch(request, members[holder]) | {ErrorCode.UNRELEASED_INSTANCE_ID}
     return frozenset({ErrorCode.UNRELEASED_INSTANCE_ID})
 
 

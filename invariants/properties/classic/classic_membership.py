@@ -1,0 +1,44 @@
+"""Members of a generation: whoever comes or goes ends it.
+
+Sources: classic §1.4, §2.3, §2.8, §2.9.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+
+ORDER = 161
+
+_HAS_GENERATION = (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
+
+
+class MembersOfGeneration(Property):
+    """classic §1.4, the triggers of a rebalance. A static heir is the same member."""
+
+    id = "classic.members_of_generation"
+    sentence = (
+        "A generation keeps its members: when one comes, leaves, or is removed by a timer, the "
+        "group begins to rebalance."
+    )
+    clauses = ("classic §1.4", "classic §2.3", "classic §2.8", "classic §2.9")
+    violated_by = ("test:classic-leave-without-rebalance", "test:classic-arrival-unnoticed")
+
+    def on_classic(self, step: object, look: ClassicLook) -> Finding | None:
+        """Count the members before and after, where the generation is the same."""
+        before, now = look.before, look.now
+        if (
+            before is None
+            or now is None
+            or not look.is_same_group
+            or before.member_count == now.member_count
+            or before.generation_id != now.generation_id
+            or before.state not in _HAS_GENERATION
+            or now.state not in _HAS_GENERATION
+        ):
+            return None
+        return Finding(
+            f"generation {now.generation_id} went from {before.member_count} to "
+            f"{now.member_count} members, and the group stays {now.state.value}"
+        )
