@@ -22,7 +22,7 @@ from rebalance_sim.protocol.clients import (
     RecordsReturned,
     RunCallback,
 )
-from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
@@ -141,8 +141,9 @@ class AckIsApplied(Property):
 
     id = "client.ack.is_applied"
     sentence = (
-        "An owned list is exactly the last assignment that was fully reconciled, in a full request "
-        "together with what the member was given since, and what it has not given up yet."
+        "An owned list is exactly the last assignment that was fully reconciled, together with "
+        "what the member was given since, and what it has not given up yet; an acknowledgement of "
+        "librdkafka is the former alone."
     )
     clauses = ("client C10", "client §3", "coordinator E2")
     violated_by = ("mut-client-reports-target", "mut-client-rejoins-before-lost")
@@ -176,7 +177,9 @@ class AckIsApplied(Property):
         member = entry.member
         if owned is None or owned in (member.current.partitions, entry.current.partitions):
             return None
-        if not self.model.omits_unfinished[entry.kind] and _is_full(request):
+        if not self.model.omits_unfinished[entry.kind] and (
+            entry.kind == JAVA or _is_full(request)
+        ):
             missing = (member.current.partitions & entry.current.partitions) - owned
             in_hand = member.current.partitions.union(
                 entry.current.partitions,

@@ -261,12 +261,11 @@ class Heartbeats:
             client_assignors = core.client_assignors
         has_partitions = is_join or owned != sent.assignment
         reported = owned.partitions
-        if (
-            sent.assignment is None
-            and not is_join
-            and not core.rules.omits_unfinished_from_full_request
-        ):
-            reported |= self._membership.partitions_in_hand
+        if has_partitions and not is_join and not core.rules.omits_unfinished_from_full_request:
+            in_hand = self._membership.partitions_in_hand
+            # An acknowledgement says that something was given up.
+            is_full = sent.assignment is None
+            reported |= in_hand if is_full else core.target.partitions
         sent.has_timeout = True
         sent.topic_names = subscription.topic_names
         sent.regex = subscription.topic_regex

@@ -88,8 +88,9 @@ class MemberRules(CommitRules):
         return current
 
     omits_unfinished_from_full_request = False
-    """Whether a full request, too, has nothing but the last finished reconciliation for owned, and
-    not what is being taken over, or given up (coordinator D12)."""
+    """Whether an owned list, that of a full request above all, has nothing but the last finished
+    reconciliation, and not what is being taken over, or given up (coordinator D12). An
+    acknowledgement may be sent when the next target has been accepted already."""
 
     takes_answers_of_former_memberships = False
     """Whether the answer to a heartbeat from before the last join counts."""
