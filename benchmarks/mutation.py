@@ -19,7 +19,6 @@ skipped. The same command goes on where it was interrupted. The last line is
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import multiprocessing
 import multiprocessing.connection
@@ -52,7 +51,6 @@ BAD = frozenset({"violation", "stuck", "error", "budget"})
 RUN_CPU_S = 100
 """Processor time after which a run hangs: a thousand times what most take."""
 MEMORY_BYTES = 3 << 30
-_SOURCES = ("protocol", "invariants", "sim", "scenarios")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +84,7 @@ def main() -> int:
     rng.shuffle(pool)
     chosen = _chosen(pool, options.count)
     print(f"{len(pool)} possible mutations, {len(chosen)} chosen, {len(work)} runs", flush=True)
-    header = {"seed": options.seed, "plan": options.plan, "code": _code_digest()}
+    header = {"seed": options.seed, "plan": options.plan, "code": _code_version()}
     done = _done(options.out, header)
     baseline = _baseline(pool, work, options.out, header)
     print(f"without any: {dict(Counter(run.outcome for run in baseline.runs))}", flush=True)
@@ -348,15 +346,19 @@ def _report(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> i
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _code_digest() -> str:
-    """Of all that decides a run."""
-    digest = hashlib.blake2b(digest_size=6)
-    for package in _SOURCES:
-        for path in sorted((CHECKOUT / package).rglob("*")):
-            if path.suffix in (".py", ".toml"):
-                digest.update(path.relative_to(CHECKOUT).as_posix().encode())
-                digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _code_version() -> str:
+    """Of all that decides a run. Asked of a child: the package must not be imported here."""
+
+    def body(send: Callable[[Any], None]) -> None:
+        from rebalance_sim.scenarios.version import code_version
+
+        send(code_version())
+
+    child = _Child(body)
+    answers = list(child.messages())
+    if not answers:
+        raise SystemExit(f"mutation: error: the package cannot be imported: {child.failure}")
+    return str(answers[0])
 
 
 def _done(out: Path, header: Mapping[str, Any]) -> dict[tuple[str, str, str], dict[str, Any]]:

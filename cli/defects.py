@@ -57,6 +57,7 @@ def defects(
     violated that is not without the defect; what counts as known does not. Density: the share of
     runs that notice it, with its 95 % interval.
     """
+    from rebalance_sim.scenarios.version import code_version
     from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
 
     if out is not None and out.exists() and not out.is_dir():
@@ -71,7 +72,8 @@ def defects(
     with progress_bar("defects") as on_progress:
         figures = measure_defects(ids or (), out=out, options=options, on_progress=on_progress)
     if json:
-        print_json([_as_json(one) for one in figures])
+        head = {"code": code_version(), "seeds": seeds, "enough": enough}
+        print_json({**head, "defects": [_as_json(one) for one in figures]})
     else:
         for line in _describe(figures):
             say(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,11 +41,14 @@ from rebalance_sim.scenarios.profile import PROFILES, load_profile
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
+sys.path.insert(0, str(Path(__file__).parent))
+import detection_tables
+
 __all__ = ["PAGES", "regenerate"]
 
 PAGES = tuple(
     Path(__file__).parent / name
-    for name in ("experiments.md", "protocol.md", "results.md", "scenarios.md")
+    for name in ("detection.md", "experiments.md", "protocol.md", "results.md", "scenarios.md")
 )
 
 _RULES: Mapping[str, type[MigrationRules]] = {
@@ -277,6 +281,11 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "compared-table": compared_table,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,
+    "defect-summary": detection_tables.defect_summary,
+    "defect-results": detection_tables.defect_results,
+    "unnoticed-defects": detection_tables.unnoticed_defects,
+    "mutant-summary": detection_tables.mutant_summary,
+    "mutant-lists": detection_tables.mutant_lists,
 }
 
 

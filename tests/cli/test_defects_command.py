@@ -42,7 +42,9 @@ def test_figures_can_be_had_as_json(call: Call, tmp_path: Path) -> None:
         "defects", "mut-early-grant", "--seeds", 2, "--out", tmp_path / "out", "--json"
     )
     assert code == 0
-    [figures] = json.loads(out)
+    measured = json.loads(out)
+    assert measured["seeds"] == 2
+    [figures] = measured["defects"]
     assert figures["defect"] == "mut-early-grant"
     assert figures["component"] == "coordinator"
     assert 0 <= figures["density"]["low"] <= figures["density"]["high"] <= 1

@@ -1,0 +1,158 @@
+"""The tables of docs/detection.md, from the last measurement (docs/measured/)."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rebalance_sim.protocol.defects import DEFECTS
+
+ROOT = Path(__file__).parent.parent
+MEASURED = Path(__file__).parent / "measured"
+EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
+
+_VERDICTS = ("detected", "explained", "unnoticed", "unreached")
+
+
+def defect_summary() -> str:
+    """How many defects are noticed, by component."""
+    data = _measured("defects")
+    lines = [_table_line("where", "defects", "reached", "noticed"), _table_line(*["---"] * 4)]
+    rows = data["rows"]
+    for component in [*sorted({row["component"] for row in rows}), ""]:
+        of_it = [row for row in rows if component in ("", row["component"])]
+        reached = sum(row["reached"] > 0 for row in of_it)
+        noticed = sum(row["noticed"] > 0 for row in of_it)
+        lines.append(_table_line(component or "all", len(of_it), reached, noticed))
+    head = (
+        f"Commit {data['commit']}: {data['seeds']:,} runs for each defect, fewer once "
+        f"{data['enough']} of them noticed it.\n\n"
+    )
+    return head + "".join(lines)
+
+
+def defect_results() -> str:
+    """Every defect: noticed or not, by what, where first, how often."""
+    head = ("defect", "noticed", "by", "first run", "density, 95 %", "reached", "runs", "shrunk to")
+    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    for row in sorted(_measured("defects")["rows"], key=_by_component):
+        share = row["density"]
+        density = f"{share['value']:.1%} ({share['low']:.1%} .. {share['high']:.1%})"
+        if not row["noticed"]:
+            density = f"below {share['high']:.2%}"
+        lines.append(
+            _table_line(
+                f"`{row['defect']}`",
+                "yes" if row["noticed"] else "**no**",
+                f"`{row['by']}`" if row["by"] else "",
+                row["first_run"],
+                density,
+                row["reached"],
+                row["runs"],
+                _shrunk(row["shrunk"]),
+            )
+        )
+    return "".join(lines)
+
+
+def unnoticed_defects() -> str:
+    """Why each defect that is not noticed is not."""
+    rows = [row for row in _measured("defects")["rows"] if not row["noticed"]]
+    lines = [_table_line("defect", "reached", "why"), _table_line("---", "---", "---")]
+    for row in sorted(rows, key=_by_component):
+        defect = DEFECTS[row["defect"]]
+        reason = defect.unobserved or (
+            f"it violates no property: `{defect.measured}` grows" if defect.measured else "open"
+        )
+        lines.append(_table_line(f"`{defect.id}`", row["reached"], reason))
+    return "".join(lines)
+
+
+def mutant_summary() -> str:
+    """Verdicts by part of the protocol."""
+    data = _measured("mutants")
+    head = ("part", *_VERDICTS, "of", "reached", "noticed or explained, of those reached")
+    lines = [_table_line(*head), _table_line(*["---"] * len(head))]
+    rows = [(_part(row), _verdict(row)) for row in data["rows"]]
+    for part in [*sorted({part for part, _ in rows}), ""]:
+        counts = Counter(verdict for name, verdict in rows if part in ("", name))
+        total = counts.total()
+        reached = total - counts["unreached"]
+        noticed = counts["detected"] + counts["explained"]
+        lines.append(
+            _table_line(
+                part or "all",
+                *(counts[verdict] for verdict in _VERDICTS),
+                total,
+                f"{reached / total:.0%}",
+                f"{noticed / reached:.0%}" if reached else "",
+            )
+        )
+    return f"Commit {data['commit']}, seed {data['seed']}, plan `{data['plan']}`.\n\n" + "".join(
+        lines
+    )
+
+
+def mutant_lists() -> str:
+    """Every mutant that was reached and not detected."""
+    rows = _measured("mutants")["rows"]
+    reasons = _reasons()
+    head = ("where", "change", "why it does not matter")
+    explained = [_table_line(*head), _table_line(*["---"] * 3)]
+    open_ones = [_table_line("where", "change", "runs"), _table_line(*["---"] * 3)]
+    for row in sorted(rows, key=lambda row: (row["place"], row["line"], row["change"])):
+        where, change = f"`{row['place']}`", f"`{row['change']}`"
+        verdict = _verdict(row)
+        if verdict == "explained":
+            explained.append(_table_line(where, change, reasons[_key(row)]))
+        elif verdict == "unnoticed":
+            open_ones.append(_table_line(where, change, row["why"]))
+    return "### Explained\n\n" + "".join(explained) + "\n### Unnoticed\n\n" + "".join(open_ones)
+
+
+def _measured(kind: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((MEASURED / f"{kind}.json").read_text(encoding="utf-8"))
+    return data
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["place"], row["code"], row["change"]
+
+
+def _reasons() -> dict[tuple[str, str, str], str]:
+    entries: Sequence[Mapping[str, Any]] = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get(
+        "mutant", []
+    )
+    return {
+        (entry["place"], entry["code"], change): " ".join(entry["reason"].split())
+        for entry in entries
+        for change in entry["changes"]
+    }
+
+
+def _verdict(row: Mapping[str, Any]) -> str:
+    is_explained = row["verdict"] == "unnoticed" and _key(row) in _reasons()
+    return "explained" if is_explained else str(row["verdict"])
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    parts = str(row["place"]).split("/")
+    return "/".join(parts[: 3 if parts[1] == "clients" else 2])
+
+
+def _by_component(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["component"], row["defect"]
+
+
+def _shrunk(size: Mapping[str, Any] | None) -> str:
+    if size is None:
+        return ""
+    return f"{size['faults']} faults, {size['clients']} clients, {size['steps']} steps"
+
+
+def _table_line(*cells: object) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |\n"

@@ -1,0 +1,110 @@
+"""Mutants: how they are found and put in, and that what is explained is still there."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from benchmarks.mutants import Mutant, find_mutants
+
+ROOT = Path(__file__).parents[2]
+EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
+
+SOURCE = '''
+class Group:
+    """Not a < b."""
+
+    limit: int = max(1, 2)
+
+    def join(self, member, at_ms):
+        """A member joins."""
+        if member in self.members and at_ms < 5:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        self.members[member] = at_ms
+        self.epoch += 1
+        return self.order(key=lambda one: one.age == at_ms - 1)
+
+    def __len__(self):
+        return len(self.members) + 1
+'''
+
+
+@pytest.fixture
+def mutants(tmp_path: Path) -> list[Mutant]:
+    (tmp_path / "group.py").write_text(SOURCE)
+    (tmp_path / "messages.py").write_text(SOURCE)
+    return find_mutants(tmp_path, ["."], random.Random(1))
+
+
+def test_each_change_is_found_once_and_named_by_function_and_statement(
+    mutants: list[Mutant],
+) -> None:
+    changes = {mutant.change.partition(" ->")[0] for mutant in mutants}
+    assert changes == {
+        "guard off: if member in self.members and at_ms < 5",
+        "bool: member in self.members and at_ms < 5: and",
+        "compare: member in self.members: in",
+        "compare: at_ms < 5: <",
+        "error code: UNKNOWN_MEMBER_ID",
+        "drop: self.members[member] = at_ms",
+        "drop: self.epoch += 1",
+        "compare: one.age == at_ms - 1: ==",
+        "off by one: at_ms - 1: 1",
+    }
+    assert len(mutants) == len(changes)
+    assert {mutant.place for mutant in mutants} == {"group.py:Group.join"}
+    [compare] = [mutant for mutant in mutants if "at_ms < 5: <" in mutant.change]
+    assert compare.code == "if member in self.members and at_ms < 5:"
+
+
+def test_a_mutant_changes_one_place(mutants: list[Mutant]) -> None:
+    for mutant in mutants:
+        changed = mutant.mutate(SOURCE.encode()).decode()
+        different = [
+            (old, new)
+            for old, new in zip(SOURCE.split("\n"), changed.split("\n"), strict=True)
+            if old != new
+        ]
+        assert len(different) == 1, mutant.change
+
+
+def test_every_explained_mutant_is_still_there() -> None:
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]
+    there = {
+        (mutant.place, mutant.code, mutant.change)
+        for mutant in find_mutants(ROOT, ["protocol"], random.Random(1))
+    }
+    for entry in entries:
+        assert len(entry["reason"].split()) > 5
+        for change in entry["changes"]:
+            # Which error code replaces another is drawn by lot.
+            if not change.startswith("error code"):
+                assert (entry["place"], entry["code"], change) in there
+
+
+@pytest.mark.slow
+def test_mutants_get_verdicts_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "mutants.jsonl"
+    command = [
+        *(sys.executable, str(ROOT / "benchmarks" / "mutation.py"), "--count", "4", "--seed", "3"),
+        *(
+            "--plan",
+            "faulty:3",
+            "--within",
+            "protocol/consumer/target.py,protocol/consumer/removal.py",
+        ),
+        *("--out", str(out)),
+    ]
+    first = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows = [json.loads(line) for line in out.read_text().splitlines()[1:]]
+    assert len(rows) == 4
+    assert {row["verdict"] for row in rows} <= {"detected", "unnoticed", "unreached"}
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    assert again.stdout.splitlines()[-1].endswith("of 4")
