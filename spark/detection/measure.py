@@ -32,8 +32,8 @@ from rebalance_sim.spark.supervised import Limits, supervised
 
 SEEDS = 2_000
 ENOUGH = 20
-ROUND = 44
-"""Runs of a defect before it is looked at again: each profile four times."""
+ROUND = len(MIX)
+"""Runs of a defect before it is looked at again: each profile once."""
 TASK = 4
 """Runs of one task of a process."""
 SHRINK_RUNS = 300
