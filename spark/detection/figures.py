@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.spark.detection.mix import profile_of
-from rebalance_sim.spark.detection.rows import MeasuredRun
+from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun
 from rebalance_sim.spark.reports.intervals import Share, share_of
 
 
@@ -25,9 +25,10 @@ class ShrunkSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefectFigures:
-    """One defect: in how many of its ``runs`` it ``reached`` anything (the digest differs), was
-    ``noticed``, or was explained as ``known``; the density of noticing it; the first run of the mix
-    that did, and by which property; how many by each."""
+    """One defect: in how many of its ``runs`` it ``reached`` anything (the digest differs, or it is
+    noticed: what only a property looks at is in no digest), was ``noticed``, or was explained as
+    ``known``; the density of noticing it; the first run of the mix that did, and by which property;
+    how many by each. Runs that cannot have the defect count as not reached."""
 
     defect: str
     runs: int
@@ -70,7 +71,10 @@ def figures_of(
     return DefectFigures(
         defect=defect_id,
         runs=len(pairs),
-        reached=sum(base.digest != run.digest for base, run in pairs),
+        reached=sum(
+            is_noticed(base, run) or (run.digest != base.digest and run.outcome != REFUSED)
+            for base, run in pairs
+        ),
         noticed=len(noticing),
         known=sum(run.outcome == "known" and base.outcome == "ok" for base, run in pairs),
         density=share_of(len(noticing), len(pairs)),

@@ -24,7 +24,7 @@ from rebalance_sim.spark.detection.figures import (
     is_noticed,
 )
 from rebalance_sim.spark.detection.mix import MIX, needs_clean, scenario_of
-from rebalance_sim.spark.detection.rows import MeasuredRun, RunStore
+from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun, RunStore
 from rebalance_sim.spark.driver import OnProgress, Progress, ignore
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 from rebalance_sim.spark.pool import run_calls
@@ -197,7 +197,11 @@ def _run_task(keys: Sequence[tuple[str, int, bool]], limits: Limits) -> list[Mea
 
 def _run(key: tuple[str, int, bool]) -> tuple[str, str, str]:
     defect, index, is_clean = key
-    result = run_scenario(scenario_of(index, is_clean=is_clean, defect_id=defect))
+    try:
+        scenario = scenario_of(index, is_clean=is_clean, defect_id=defect)
+    except ValueError as problem:  # a world that the defect cannot be in notices nothing
+        return REFUSED, "", str(problem)
+    result = run_scenario(scenario)
     what = result.violations[0].property if result.violations else result.reason
     if result.outcome == "error":
         what = f"error: {result.reason.partition(':')[0]}"

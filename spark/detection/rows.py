@@ -14,6 +14,9 @@ NOTICING = frozenset({"violation", "stuck", "error", "budget"})
 """Outcomes that say that something is wrong. ``known`` does not; nor does a limit of this
 machine."""
 
+REFUSED = "refused"
+"""Outcome of a scenario that cannot have the defect."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,17 @@ def test_figures_name_the_first_run_and_count_properties() -> None:
     assert (figures.first, figures.by) == (2, "stuck")
     assert figures.first_run == f"{PROFILES[2]} 2"
     assert figures.properties == {"stuck": 1, "violation": 1}
+
+
+def test_a_world_that_cannot_have_the_defect_notices_nothing(tmp_path: Path) -> None:
+    """In run 3 appends linger, and this defect forgets what is committed."""
+    options = MeasureOptions(seeds=4, enough=0, processes=1)
+    measure_defects(["mut-reads-uncommitted"], out=tmp_path, options=options)
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    refused = [row for row in rows if row["outcome"] == "refused"]
+    assert refused and all("append_linger_ms" in row["what"] for row in refused)
+    figures = figures_of(DENSE, [(a_run(0, "ok"), a_run(0, "refused", digest=""))])
+    assert (figures.reached, figures.noticed) == (0, 0)
 
 
 def test_shares_have_wilsons_interval() -> None:
