@@ -279,7 +279,7 @@ def _overdue(name: str, member: GroupMember, now_ms: int) -> Finding | None:
 
 
 class JoinCause(Property):
-    """classic §4.2, "Rejoin conditions", §4.3. What metadata have changed matters to a leader, and
+    """classic §4.2, §4.3, "Rejoin conditions". What metadata have changed matters to a leader, and
     to librdkafka."""
 
     id = "classic.client.join_cause"
