@@ -71,8 +71,8 @@ class CallbacksComplete(Property):
         silent, kept = assigned - told, told - assigned
         if entry.kind in CLASSIC_KINDS:
             # It knows topics by name, so that one made anew is the same to it (classic §4.2).
-            silent = {p for p in silent if not self.model.is_recreated(p)}
-            kept = {p for p in kept if not self.model.is_recreated(p)}
+            silent = {p for p in silent if not self._goes_by_name(p)}
+            kept = {p for p in kept if not self._goes_by_name(p)}
             if not silent and not kept:
                 return None
         what = "was not told of" if silent else "was not told of the loss of"
@@ -81,3 +81,10 @@ class CallbacksComplete(Property):
             f"{self.model.names_of(silent or kept)}",
             {"client": entry.name},
         )
+
+    def _goes_by_name(self, partition: TopicPartition) -> bool:
+        """Whether it has, or has had, another id under the same name: it stands under the name
+        itself until the client's metadata say the id."""
+        shard = self.model.view.acting_shard()
+        names = shard.coordinator.image.by_name if shard is not None else {}
+        return partition.topic_id in names or self.model.is_recreated(partition)
