@@ -16,7 +16,7 @@ from rebalance_sim.cli.choice import choose
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import Expect, FailOn, expectation
 from rebalance_sim.cli.output import print_json, say, write_text
-from rebalance_sim.scenarios.result import VERDICTS
+from rebalance_sim.scenarios.result import PASSING, VERDICTS
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 VIOLATIONS_SHOWN = 5
 STORY_LINES = 14
-PASSING = ("ok", "known")
 
 
 def run(
@@ -133,7 +132,8 @@ def describe(result: RunResult, *, replay_command: str, story: Sequence[str] = (
     if result.outcome in PASSING:
         known = ", ".join(f"{name} x {count}" for name, count in sorted(result.known.items()))
         known = f", known issues: {known}" if known else ""
-        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}"
+        empty = f", {result.reason}" if result.outcome == "vacuous" else ""
+        headline = f"{result.outcome}: {who}: {length}, digest {result.digest}{known}{empty}"
         return [headline, *_describe_known(result)]
     lines = [f"{result.outcome.upper()}: {result.reason or who}"]
     for violation in result.violations[:VIOLATIONS_SHOWN]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from rebalance_sim.protocol.versions.semantics import Semantics, simulated
 from rebalance_sim.scenarios.result import (
     NOT_REPAIRED,
+    PASSING,
     REPAIRED,
     UNPROVEN,
     KnownRow,
@@ -24,7 +25,6 @@ from rebalance_sim.scenarios.result import (
 from rebalance_sim.scenarios.scenario import Scenario
 
 _THE_GROUP = "the group"
-_PASSING = ("ok", "known")
 _NO_VERDICT = "budget"
 
 
@@ -86,7 +86,7 @@ def _is_same(row: KnownRow, other: KnownRow) -> bool:
 def _verdict(row: KnownRow, was_repaired: bool, twin: RunResult | None) -> str:
     if twin is None or not was_repaired or twin.outcome == _NO_VERDICT:
         return UNPROVEN
-    if twin.outcome not in _PASSING:
+    if twin.outcome not in PASSING:
         shown = {(violation.property, violation.group_id) for violation in twin.violations}
         # After a violation nothing is judged any more: silence about the others means nothing.
         is_shown = (row.property, row.group_id) in shown
@@ -96,7 +96,7 @@ def _verdict(row: KnownRow, was_repaired: bool, twin: RunResult | None) -> str:
 
 def _judged(result: RunResult, repaired: RepairedRun) -> RunResult:
     """The same run, with a violation for each issue that is no reason for what was seen."""
-    if repaired.outcome in (*_PASSING, _NO_VERDICT):
+    if repaired.outcome in (*PASSING, _NO_VERDICT):
         return result
     refuted = [row for row in result.known_issues if row.verdict == NOT_REPAIRED]
     if repaired.outcome == "error":

@@ -14,8 +14,12 @@ OUTCOMES: Mapping[str, str] = {
     "stuck": "a liveness property did not hold in the quiet period",
     "budget": "the run was cut off: by its step or wall time budget, or as time stood still",
     "error": "our own code failed; `reason` holds the exception",
+    "vacuous": "nothing was violated, but at the end no client that was to be in a group was",
 }
 """Every outcome of a run, with its meaning."""
+
+PASSING = frozenset({"ok", "known", "vacuous"})
+"""Outcomes in which nothing was found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

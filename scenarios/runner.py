@@ -21,6 +21,7 @@ from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.trace import Trace
@@ -138,6 +139,7 @@ class _Run:
         self._metrics_interval_ms = metrics_interval_ms
         self._make_watcher = make_watcher
         self._watchers: dict[str, Watcher] = {}
+        self._views: list[WorldView] = []
         self._world: World | None = None
         self._deadline_s = time.monotonic() + scenario.wall_budget_ms / 1000
         self._is_complete = False
@@ -190,6 +192,7 @@ class _Run:
         self._judge_quiet_period(result.simulated_ms)
 
     def _watch(self, view: WorldView) -> Watcher:
+        self._views.append(view)
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
         watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
         return watcher
@@ -228,6 +231,8 @@ class _Run:
         if known:
             counts = ", ".join(f"{name} ({count} times)" for name, count in known.items())
             return "known", f"known issues of {self._scenario.world.semantics} showed: {counts}"
+        if is_vacuous(self._views):
+            return "vacuous", "at the end no client was in a group, though some were to be"
         return "ok", ""
 
     def _exceeded(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from rebalance_sim.scenarios.result import OUTCOMES as RUN_OUTCOMES
+from rebalance_sim.scenarios.result import PASSING as RUN_PASSING
 from rebalance_sim.scenarios.result import RunResult
 from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.spark.plan import Unit
@@ -26,7 +27,7 @@ OUTCOMES: Mapping[str, str] = {
 }
 """What a run says, and what only whoever supervises it can say."""
 
-PASSING = frozenset({"ok", "known"})
+PASSING = RUN_PASSING
 NO_VERDICT = frozenset({"budget", "timeout", "hang", "memory", "crash"})
 
 _COUNTS = pa.map_(pa.string(), pa.int64())

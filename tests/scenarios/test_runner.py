@@ -235,7 +235,15 @@ def test_an_interrupt_is_not_caught() -> None:
 
 
 def test_every_outcome_has_a_meaning() -> None:
-    assert list(OUTCOMES) == ["ok", "violation", "known", "stuck", "budget", "error"]
+    assert list(OUTCOMES) == [
+        "ok",
+        "violation",
+        "known",
+        "stuck",
+        "budget",
+        "error",
+        "vacuous",
+    ]
 
 
 SPINNING = parse_scenario("""
