@@ -185,7 +185,8 @@ class CommitBeforeRevocation(Property):
     id = "client.commit.before_revocation"
     sentence = (
         "Before a Java client of either protocol that commits by itself gives partitions up in "
-        "good order, or closes, it commits their positions; unsubscribe commits nothing."
+        "good order, or closes, it commits their positions; unsubscribe commits nothing, nor does "
+        "a client that has failed for good."
     )
     clauses = ("client §4.1", "client §6.2", "classic §3.2", "classic §4.5")
     violated_by = ("test:never-commits",)
@@ -218,7 +219,11 @@ class CommitBeforeRevocation(Property):
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Has there been a commit since the partitions were to be given up?"""
         member = entry.member
-        if not member.config.enable_auto_commit or member.blocked_in is Call.UNSUBSCRIBE:
+        if (
+            not member.config.enable_auto_commit
+            or member.blocked_in is Call.UNSUBSCRIBE
+            or member.state is ClientState.FATAL
+        ):
             return None
         for effect in step.effects:
             if (
