@@ -162,7 +162,11 @@ class FatalCause(Property):
 
     def _shares_instance(self, step: Step, entry: AnyClientEntry) -> bool:
         instance_id = entry.member.config.group_instance_id
-        return instance_id is not None and self._users[instance_id] > 1
+        if instance_id is None:
+            return False
+        # A commit that leaves before its JoinGroup is answered does not know the id of its own.
+        is_own = type(step.event) is CommitAnswered and not entry.member_id
+        return self._users[instance_id] > (0 if is_own else 1)
 
     def _is_mixed_up(self, step: Step, entry: AnyClientEntry) -> bool:
         if type(step.event) is SyncGroupAnswered:
