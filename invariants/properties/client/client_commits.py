@@ -225,6 +225,8 @@ class CommitBeforeRevocation(Property):
             or member.state is ClientState.FATAL
         ):
             return None
+        if member.state is ClientState.FATAL:
+            return None  # It sends nothing any more but a leave (classic §4.2).
         for effect in step.effects:
             if (
                 type(effect) is RunCallback
