@@ -135,7 +135,7 @@ def test_the_mix_notices_defects_of_every_component() -> None:
         DENSE,
         "KAFKA-16555",
         "KAFKA-12890",
-        "KAFKA-17733",
+        "KAFKA-20254",
         "KAFKA-18688",
         "mut-reply-before-commit",
     )
