@@ -29,6 +29,9 @@ ORDER = 132
 _HAS_GENERATION = (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
 _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 
+_ENDS_CONVERSION = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_ID_NOT_FOUND)
+"""classic §7.3: what a member is answered whose group cannot be converted."""
+
 _OF_THE_BROKER = frozenset(
     {
         ErrorCode.NOT_COORDINATOR,
@@ -113,8 +116,9 @@ class ClassicRefusalCause(Property):
         return self._found(step, deserved)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """A conversion that fails has answered whoever waited (classic-early-conversion)."""
-        if step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR:
+        """A conversion that fails over what members were assigned, or over their protocol
+        (classic-early-conversion), has answered whoever waited: that is its first step."""
+        if step.response.error_code in _ENDS_CONVERSION:
             self._unparked_ms[shard_of(step).name] = step.at_ms
         return None
 
