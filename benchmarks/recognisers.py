@@ -198,10 +198,10 @@ def page(lines: Sequence[Mapping[str, Any]]) -> str:
             under += f" and {len(named) - MOST_DEFECTS_NAMED} more"
         cells = (str(found[fate] or "") for fate in FATES)
         link = page_of(issue).page.removeprefix("docs/")
-        text.append(f"| [{issue}]({link}) | `{property_id}` | {' | '.join(cells)} | {under} |")
+        text.append(f"| [`{issue}`]({link}) | `{property_id}` | {' | '.join(cells)} | {under} |")
     silent = sorted(_recognisers() - counts.keys())
     text += ["", f"{len(silent)} other recognisers explained nothing beyond the runs without:", ""]
-    text += [f"- {issue}: `{property_id}`" for issue, property_id in silent]
+    text += [f"- `{issue}`: `{property_id}`" for issue, property_id in silent]
     return "\n".join(text) + "\n"
 
 
