@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -71,8 +73,8 @@ class CallbacksComplete(Property):
         silent, kept = assigned - told, told - assigned
         if entry.kind in CLASSIC_KINDS:
             # It knows topics by name, so that one made anew is the same to it (classic §4.2).
-            silent = {p for p in silent if not self._goes_by_name(p)}
-            kept = {p for p in kept if not self._goes_by_name(p)}
+            silent = {p for p in silent if not self._goes_by_name(p, told)}
+            kept = {p for p in kept if not self._goes_by_name(p, assigned)}
             if not silent and not kept:
                 return None
         what = "was not told of" if silent else "was not told of the loss of"
@@ -82,9 +84,8 @@ class CallbacksComplete(Property):
             {"client": entry.name},
         )
 
-    def _goes_by_name(self, partition: TopicPartition) -> bool:
+    def _goes_by_name(self, partition: TopicPartition, others: Set[TopicPartition]) -> bool:
         """Whether it has, or has had, another id under the same name: it stands under the name
         itself until the client's metadata say the id."""
-        shard = self.model.view.acting_shard()
-        names = shard.coordinator.image.by_name if shard is not None else {}
-        return partition.topic_id in names or self.model.is_recreated(partition)
+        name_of = self.model.name_of
+        return self.model.is_recreated(partition) or name_of(partition) in map(name_of, others)
