@@ -242,7 +242,8 @@ class CommitBeforeRevocation(Property):
         began_ms, limit_ms = self._closing.get(
             entry.name, (entry.state_since_ms, entry.member.config.max_poll_interval_ms)
         )
-        if entry.committed_ms >= began_ms or step.at_ms - began_ms >= limit_ms:
+        is_given_up = entry.member.coordinator_id is None and step.at_ms - began_ms >= limit_ms
+        if entry.committed_ms >= began_ms or is_given_up:
             return None
         known_ms = self._known_ms.get(entry.name, {})
         assigned = entry.member.assigned
