@@ -219,11 +219,7 @@ class CommitBeforeRevocation(Property):
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Has there been a commit since the partitions were to be given up?"""
         member = entry.member
-        if (
-            not member.config.enable_auto_commit
-            or member.blocked_in is Call.UNSUBSCRIBE
-            or member.state is ClientState.FATAL
-        ):
+        if not member.config.enable_auto_commit or member.blocked_in is Call.UNSUBSCRIBE:
             return None
         if member.state is ClientState.FATAL:
             return None  # It sends nothing any more but a leave (classic §4.2).
