@@ -16,7 +16,13 @@ from rebalance_sim.invariants.engine.client_dispatch import ClientWatch
 from rebalance_sim.invariants.engine.client_kind_view import ViewOfKinds
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
-from rebalance_sim.invariants.engine.listeners import Found, Listener, Listeners, gather
+from rebalance_sim.invariants.engine.listeners import (
+    Found,
+    Listener,
+    Listeners,
+    ListenersOfKinds,
+    gather,
+)
 from rebalance_sim.invariants.engine.liveness import Liveness
 from rebalance_sim.invariants.known.known_issues import explain
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS
@@ -27,7 +33,6 @@ from rebalance_sim.invariants.property import Finding, Kind, Property, Violation
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
-from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -111,7 +116,7 @@ class Checker:
         self._on_mixed = Listeners(mixed, self.visits).of
         """Whom a step of a consumer group with classic members concerns."""
         self._ledgers = self.model.ledgers
-        of_kinds = {kind: self._listeners.about(kind) for kind in EVERY_KIND}
+        of_kinds = ListenersOfKinds(self._listeners)
         self._classic = ClassicWatch(self.model, of_kinds, self._on, self._ask)
         clients = ClientWatch(
             self.model,

@@ -69,3 +69,15 @@ class Listeners:
     def _matters(interest: Interest, trigger: str, kinds: tuple[type, ...]) -> bool:
         types = interest.events if trigger == "on_event" else interest.effects
         return types is None or not {*kinds}.isdisjoint(types)
+
+
+class ListenersOfKinds(dict[str, Listeners]):
+    """Kind of client -> those whose property is about it, put together when one is first seen."""
+
+    def __init__(self, listeners: Listeners) -> None:
+        super().__init__()
+        self._listeners = listeners
+
+    def __missing__(self, kind: str) -> Listeners:
+        chosen = self[kind] = self._listeners.about(kind)
+        return chosen
