@@ -96,7 +96,8 @@ class FatalCause(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._names: set[str] = set()
+        self._processes = 0
+        """How many have been started: one that crashed stays a member for its session."""
         self._assignors: set[str] = set()
         """What classic clients have offered, dead or alive."""
         self._users: Counter[str] = Counter()
@@ -108,7 +109,7 @@ class FatalCause(Property):
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
-        self._names.add(entry.name)
+        self._processes += 1
         self._kinds.add(entry.kind)
         self._assignors |= _assignors_of(entry)
         return None
@@ -184,7 +185,7 @@ class FatalCause(Property):
     def _is_full(self, step: Step, entry: AnyClientEntry) -> bool:
         config = self.model.config
         sizes = (config.group_max_size, config.group_consumer_max_size)
-        return len(self._names) >= min(sizes)
+        return self._processes >= min(sizes)
 
     def _is_out_of_bounds(self, step: Step, entry: AnyClientEntry) -> bool:
         config, own = self.model.config, entry.member.config
