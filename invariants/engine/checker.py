@@ -38,6 +38,7 @@ from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     UNCHANGED_TIMEOUT_MS,
+    AlterGroupConfigRequest,
     ConsumerGroupDescribeRequest,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -231,6 +232,8 @@ class Checker:
             self._change(step, ledger, shard)
         elif type(request) in _READS:
             self._ask(self._on["on_read"], step)
+        elif type(request) is AlterGroupConfigRequest:
+            self.model.note_configs(shard, ledger)
         if (
             self.model.classic
             or type(request) in CLASSIC_REQUESTS

@@ -240,6 +240,16 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         recognises=_shows("converts_classic_group"),
     ),
     KnownIssue(
+        issue="sim-kept-timers",
+        property_ids=(
+            "coordinator.removal_due",
+            "coordinator.timers_armed",
+            "hybrid.member_timers",
+        ),
+        signature="a member has gone on with the other protocol under its id",
+        sign="has_switched",
+    ),
+    KnownIssue(
         issue="KAFKA-20066",
         property_ids=("offsets.rightful_commit",),
         signature="a commit at an older epoch is refused, although the partitions were kept",
@@ -300,6 +310,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="D14",
         property_ids=(
+            "classic.timers_armed",
             "coordinator.timers_armed",
             "liveness.converges",
             "liveness.ghosts_gone",

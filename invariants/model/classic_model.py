@@ -74,18 +74,21 @@ class MemberNote(NamedTuple):
 
 class Written(NamedTuple):
     """The record of a generation: who got what, and up to where the log has to be committed.
-    ``is_conversion``: the group was a consumer group until then."""
+    ``is_conversion``: the group was a consumer group until then. ``leader_id``: whose SyncGroup it
+    was written for, if it was."""
 
     end_offset: int
     assignments: Mapping[str, EmbeddedAssignment]
     is_conversion: bool = False
+    leader_id: str | None = None
 
 
 class Converted(NamedTuple):
-    """What a group was that has become a consumer group."""
+    """What a group was that has become a consumer group, and where in the log that begins."""
 
     generation_id: int
     member_ids: frozenset[str]
+    offset: int
 
 
 @dataclass(slots=True)
@@ -127,8 +130,16 @@ class ClassicModel:
     written: dict[int, Written] = field(default_factory=dict)
     parked: dict[int, Any] = field(default_factory=dict)
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
-    converted: Converted | None = None
-    """The classic group as it was when it was converted last."""
+    converted: list[Converted] = field(default_factory=list)
+    """The classic group as it was each time that it was converted."""
+
+    def undone_by(self, end_offset: int) -> Converted | None:
+        """What the group was before everything from this offset on, which is lost now; None if no
+        conversion is."""
+        undone = None
+        while self.converted and self.converted[-1].offset >= end_offset:
+            undone = self.converted.pop()
+        return undone
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
         """Enter a step; what it has changed."""
@@ -136,15 +147,27 @@ class ClassicModel:
         look = ClassicLook(step, shard, self, group, before, None, is_same_group=is_same)
         if not is_same:
             look.former = self.group
-            if group is None and self.group is not None and self.group.members:
-                self.converted = Converted(self.group.generation_id, frozenset(self.members))
+            if (
+                group is None
+                and self.group is not None
+                and self.group.members
+                and any(
+                    isinstance(record, ConsumerGroupMetadata) and record.value is not None
+                    for record in step.records
+                )
+            ):
+                self.converted.append(
+                    Converted(
+                        self.group.generation_id,
+                        frozenset(self.members),
+                        shard.log_end_offset - len(step.records),
+                    )
+                )
         if group is None or not is_same:
             # A conversion, a deletion, or a group of the same name: ids of the old one may return.
             self._forget_group()
         if group is None:
             return look
-        if step.kind is not StepKind.LOG_TRUNCATED:
-            self.converted = None  # A conversion before that cannot be undone any more.
         self.group = group
         look.now = self.snapshot = GroupSnapshot.of(group)
         if is_same and look.now == before and not _changes_ids(step):
@@ -212,9 +235,14 @@ class ClassicModel:
                 and record.value is not None
             ):
                 number, end = record.value.generation, shard.log_end_offset
-                if number in self.written:
+                former, leader_id = self.written.get(number), None
+                if isinstance(step.request, SyncGroupRequest):
+                    leader_id = step.request.member_id
+                if former is not None:
+                    if leader_id is not None and leader_id == former.leader_id:
+                        continue  # It has come again, which nobody looks at.
                     # A static member has a new id; what the leader gave is in the first record.
-                    end = self.written[number].end_offset
+                    end = former.end_offset
                 self.written[number] = Written(
                     end,
                     {row.member_id: row.assignment for row in record.value.members},
@@ -222,6 +250,7 @@ class ClassicModel:
                         isinstance(other, ConsumerGroupMetadata) and other.value is None
                         for other in step.records
                     ),
+                    leader_id=leader_id,
                 )
         if step.detail and isinstance(step.event, Replacement):
             self._undo_replacement(group, step.event)

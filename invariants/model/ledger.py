@@ -57,6 +57,11 @@ class MemberEntry(NamedTuple):
         return None if self.metadata is None else self.metadata.instance_id
 
     @property
+    def is_classic(self) -> bool:
+        """Whether it speaks the classic protocol."""
+        return self.metadata is not None and self.metadata.classic_member_metadata is not None
+
+    @property
     def topic_names(self) -> tuple[str, ...]:
         """Subscribed names."""
         return () if self.metadata is None else self.metadata.subscribed_topic_names
@@ -246,12 +251,15 @@ class GroupLedger:
         return names
 
     def computes_beside_unresolved_pattern(self, records: Iterable[Record]) -> bool:
-        """Was the target of this batch computed beside a pattern that is not resolved, without
-        raising the epoch? Either the batch brings the pattern, or an earlier one did and left such
-        a target behind."""
+        """Was the target of this batch computed beside a pattern that is not resolved, or a member
+        that subscribes to nothing, without raising the epoch? Either the batch brings that, or an
+        earlier one did and left such a target behind."""
         if any(isinstance(record, ConsumerGroupMetadata) for record in records):
             return False
-        return any(pattern not in self.resolved for pattern in self.pattern_count)
+        return any(pattern not in self.resolved for pattern in self.pattern_count) or any(
+            not entry.topic_names and not (entry.metadata and entry.metadata.subscribed_topic_regex)
+            for entry in self.members.values()
+        )
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -319,6 +327,9 @@ class GroupLedger:
                             self._put(member_id, self.members[member_id], None, change)
                         self._clear()
                     else:
+                        if not self.has_group and self.target_epoch == -1:
+                            # Compaction has left only that of a former group of this id.
+                            self.target_epoch = self._initial_epoch
                         self.has_group = True
                         self.group_epoch = record.value.epoch
                         self.metadata_hash = record.value.metadata_hash

@@ -79,6 +79,12 @@ class ModelView:
     unparked: Mapping[str, Seen]
     """Members of a classic group whose parked requests were answered by a conversion that was
     refused in the end, so that nobody has armed their sessions (classic §7.3)."""
+    restored: Mapping[int, Seen]
+    """Generations of classic groups that are there again because their conversion could not be
+    written: what it did to timers is not undone (coordinator D14)."""
+    switched: Mapping[str, Seen]
+    """Members that went on with the other protocol under their id, or were removed or replaced as
+    static members of a group with members of both."""
     quiet_returns: Mapping[int, Sequence[QuietReturn]]
     """Generation -> the static members that came back to it, and no rebalance followed: whatever
     had changed meanwhile goes unnoticed (classic §2.5)."""
@@ -251,6 +257,17 @@ class ModelView:
         written = classic_model.written.get(member.member_epoch)
         was_loaded = written is not None and written.end_offset == 0
         return reported < shard.leader_epoch and not was_loaded
+
+    def switches(self, member_id: str, step: Step) -> bool:
+        """Whether a member goes on with the other protocol by this very step."""
+        seen = self.switched.get(member_id)
+        return seen is not None and seen.step == step.index
+
+    def is_client(self, member_id: str) -> bool:
+        """Whether a living client uses this id, of whichever protocol."""
+        return member_id in self.by_member_id or any(
+            entry.member.member_id == member_id for entry in self.classic_clients.values()
+        )
 
     def outlived(self, member_id: str, partition: TopicPartition) -> Seen | None:
         """Since when a classic client goes on with what it had under an id before this one."""

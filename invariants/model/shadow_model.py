@@ -66,6 +66,8 @@ class ShadowModel(ModelView):
         self.readmitted: dict[str, Seen] = {}
         self.unparked: dict[str, Seen] = {}
         self.quiet_returns: dict[int, list[QuietReturn]] = {}
+        self.restored: dict[int, Seen] = {}
+        self.switched: dict[str, Seen] = {}
         self.upgrade: Seen | None = None
         self.former_instances: dict[str, Seen] = {}
         self._forgotten: dict[str, tuple[frozenset[TopicPartition], Seen]] = {}
@@ -257,6 +259,13 @@ class ShadowModel(ModelView):
             self._note_instances(change)
         if change.is_mixed:
             self._note_upgrade(shard, change)
+            for member_id, (before, after) in change.members.items():
+                is_replaced = before and after is None and before.instance_id is not None
+                if is_replaced or (before and after and before.is_classic is not after.is_classic):
+                    self.switched[member_id] = self.seen(
+                        Subject(member=member_id),
+                        f"{member_id} went on with the other protocol, or another took its place",
+                    )
 
     def _note_instances(self, change: Change) -> None:
         for member_id, (before, after) in change.members.items():
@@ -287,6 +296,14 @@ class ShadowModel(ModelView):
         ):
             return
         change.upgraded = classic_model.group
+        for member_id, converted in change.upgraded.members.items():
+            instance_id = converted.group_instance_id
+            after = change.ledger.members.get(member_id)
+            if instance_id is not None and after and after.instance_id != instance_id:
+                self.former_instances[instance_id] = self.seen(
+                    Subject(instance_id=instance_id),
+                    f"{self.who(member_id)} gave up the instance id {instance_id}",
+                )
         self.upgrade = self.seen(THE_GROUP, "the classic group was converted")
         for entry in self.classic_clients.values():
             member = entry.member
@@ -304,15 +321,19 @@ class ShadowModel(ModelView):
     def note_classic(self, look: ClassicLook) -> None:
         """A shard did something to a classic group."""
         step, group = look.step, look.group
-        if step.kind is StepKind.LOG_TRUNCATED and not self.ledger_of(look.shard).has_group:
-            look.undone, look.classic_model.converted = look.classic_model.converted, None
+        if step.kind is StepKind.LOG_TRUNCATED:
+            look.undone = look.classic_model.undone_by(look.shard.log_end_offset)
+            if look.undone is not None:
+                self.restored[look.undone.generation_id] = self.seen(
+                    THE_GROUP, "a conversion could not be written, and the classic group is back"
+                )
         if group is None:
             return
         if (
             step.kind is StepKind.COORDINATOR_REQUEST
             and isinstance(step.request, ConsumerGroupHeartbeatRequest)
             and step.response is not None
-            and step.response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR
+            and step.response.error_code is not ErrorCode.NONE
         ):
             for member_id in look.touched:
                 if lacks_session(group, look.shard, member_id):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rebalance_sim.protocol.runtime.outcome import Token
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol
+from rebalance_sim.protocol.wire.classic_messages import JoinGroupProtocol, names_of
 from rebalance_sim.protocol.wire.embedded import (
     EmbeddedAssignment,
     EmbeddedMetadata,
@@ -42,8 +42,9 @@ class ClassicMember:
         )
 
     def protocol_names(self) -> tuple[str, ...]:
-        """The assignors it offers, in its order of preference."""
-        return tuple(protocol.name for protocol in self.protocols)
+        """The assignors it offers, in its order of preference; one that is named twice counts
+        once."""
+        return names_of(self.protocols)
 
     def metadata_for(self, protocol_name: str) -> EmbeddedMetadata:
         """Its metadata for an assignor. Raises ProtocolBug if it does not offer it."""

@@ -69,9 +69,11 @@ _SETTLED = (ClassicGroupState.STABLE, ClassicGroupState.EMPTY, ClassicGroupState
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Creation(Continuation):
     """A classic group that was created by this write, and is gone again if the write is undone;
-    ``token`` is that of the JoinGroup which created it."""
+    ``token`` is that of the JoinGroup which created it. What was undone with it may have been the
+    end of another group of this id, which is there again then."""
 
     group_id: str
+    group: ClassicGroup
     token: Token
 
     def write_failed(
@@ -79,15 +81,14 @@ class _Creation(Continuation):
     ) -> Outcome:
         """Whoever waits is answered with the error."""
         groups = context.groups_of(ClassicGroup)
-        group = groups.get(self.group_id)
         op = Operation(context.config, context.rules, now_ms=now_ms)
-        if group is None:
-            return op.outcome()
+        is_there = groups.get(self.group_id) is self.group
         if is_undone:
-            del groups[self.group_id]
-            op.answer_parked(group, error)
-        else:
-            op.refuse_parked_join(group, self.token, error)
+            if is_there:
+                del groups[self.group_id]
+            op.answer_parked(self.group, error)
+        elif is_there:
+            op.refuse_parked_join(self.group, self.token, error)
         return op.outcome()
 
 
@@ -122,7 +123,7 @@ def join_new_group(
     code = join(op, group, call, context.new_member_id)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         return Outcome(completions=tuple(op.completions))
-    op.on_commit = _Creation(group_id=request.group_id, token=call.parking_token)
+    op.on_commit = _Creation(group_id=request.group_id, group=group, token=call.parking_token)
     context.groups_of(ClassicGroup)[request.group_id] = group
     return op.outcome()
 

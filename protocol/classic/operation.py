@@ -48,6 +48,11 @@ class ClassicTimer(TimerKind):
         return False
 
     @property
+    def follows_soft_state(self) -> bool:
+        """Members, phases and who waits are in memory only (classic §1)."""
+        return True
+
+    @property
     def measures_silence(self) -> bool:
         """The session of a member does."""
         return self is ClassicTimer.SESSION

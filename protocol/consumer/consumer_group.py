@@ -16,6 +16,7 @@ from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.error_messages import unknown_member
 from rebalance_sim.protocol.runtime.timeline import Timeline, TimelineFields, new_table
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
+from rebalance_sim.protocol.wire.classic_messages import names_of
 from rebalance_sim.protocol.wire.errors import ReplayError
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
@@ -375,8 +376,8 @@ class ConsumerGroup(TimelineFields):
         before, after = old and old.classic_metadata, new and new.classic_metadata
         recount(
             self.classic_protocols,
-            [name for name, _ in before.supported_protocols] if before else [],
-            [name for name, _ in after.supported_protocols] if after else [],
+            names_of(before.supported_protocols) if before else (),
+            names_of(after.supported_protocols) if after else (),
         )
         joined = (after is not None) - (before is not None)
         self.set_field("classic_member_count", self.classic_member_count + joined)

@@ -21,7 +21,12 @@ from rebalance_sim.protocol.consumer.error_messages import (
 from rebalance_sim.protocol.consumer.member_update import Advance, is_at_rest
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import replace_static_member
-from rebalance_sim.protocol.consumer.timer_keys import rebalance_key, session_key
+from rebalance_sim.protocol.consumer.timer_keys import (
+    join_key,
+    rebalance_key,
+    session_key,
+    sync_key,
+)
 from rebalance_sim.protocol.runtime.group_type import Call
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, Outcome, ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
@@ -65,7 +70,7 @@ def heartbeat(
         )
         target_epoch, target = advance.target_epoch, advance.target
         rebalances = advance.rebalances
-    timers = _timers(context, group, member, updated, after, now_ms)
+    timers = _timers(context, group, member, updated, after, replaced_id, now_ms)
     response = _response(context, group.group_id, member, after, request, target_epoch, target)
     if group.client_assignors:
         response, timers = _with_client_side(context, group, after, response, timers, now_ms)
@@ -99,6 +104,7 @@ def _timers(
     member: Member,
     updated: Member,
     after: Member,
+    replaced_id: str | None,
     now_ms: int,
 ) -> tuple[TimerCommand, ...]:
     """coordinator §4.1, §7.2, H12. Nothing can fail any more: a resolution that is ordered here is
@@ -117,7 +123,24 @@ def _timers(
         resolution = resolution_timer(context, group, member, updated, now_ms)
         if resolution is not None:
             timers.append(resolution)
+    if member.classic_metadata is not None and context.rules.ends_timers_of_former_protocol:
+        timers += _timers_of_this_protocol(group, after, replaced_id, now_ms)
     return (*timers, session)
+
+
+def _timers_of_this_protocol(
+    group: ConsumerGroup, after: Member, replaced_id: str | None, now_ms: int
+) -> tuple[TimerCommand, ...]:
+    """A classic member goes on with this protocol, under its id or, as a static one, under another:
+    nobody waits for its JoinGroup or SyncGroup any more, but maybe for a revocation."""
+    group_id = group.group_id
+    classic_id = after.member_id if replaced_id is None else replaced_id
+    group.awaited_rejoins.discard(classic_id)
+    return (
+        CancelTimer(join_key(group_id, classic_id)),
+        CancelTimer(sync_key(group_id, classic_id)),
+        _rebalance_timer(group_id, after, now_ms),
+    )
 
 
 # -- coordinator H4, H5: who is it ---------------------------------------------------------
@@ -153,7 +176,14 @@ def _resolve_static(
     if holder is None:
         if not joins:
             raise unknown_instance(instance_id)
-        return group.members.get(member_id) or Member(member_id=member_id), None, []
+        member = group.members.get(member_id) or Member(member_id=member_id)
+        if not context.rules.may_take_instance(member, instance_id):
+            raise GroupError(
+                ErrorCode.INVALID_REQUEST,
+                f"Member {member_id} has the instance id {member.instance_id}, "
+                f"which can't be changed to {instance_id}.",
+            )
+        return member, None, []
     if not joins:
         if holder.member_id != member_id:
             raise fenced_instance(member_id, instance_id, holder.member_id)

@@ -100,6 +100,10 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """A member is reconciled to the target without the topics that it no longer subscribes to
     (coordinator §3.3, KAFKA-19431)."""
 
+    ends_timers_of_former_protocol = True
+    """Whoever goes on with the other protocol under its id has the timers of that one alone
+    (classic §7.7)."""
+
     promotes_on_release = False
     """What a member gives up passes to its next owner at once, and not at that one's next heartbeat
     (coordinator §13)."""
@@ -124,6 +128,10 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
         """coordinator §2.7: a static join while another member id holds the instance is refused."""
         return holder.member_id != request.member_id
+
+    def may_take_instance(self, member: Member, instance_id: str) -> bool:
+        """coordinator D2: a member keeps the instance id that it came with."""
+        return member.instance_id in (None, instance_id)
 
     def takes_over_instance(self, holder: Member) -> bool:
         """A classic static member does not leave when it stops, so its instance id may be taken
@@ -276,6 +284,11 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
         return ErrorCode.ILLEGAL_GENERATION
 
     # -- timers ----------------------------------------------------------------------------
+
+    def awaits_requests_of(self, member: Member) -> bool:
+        """classic §7.7: only a member that still speaks the classic protocol owes a JoinGroup or a
+        SyncGroup."""
+        return member.classic_metadata is not None
 
     def restarts_rebalance_timer(self, before: Member, after: Member) -> bool:
         """coordinator §4.1: the timer runs anew when a revocation is written, not when it idles."""

@@ -93,7 +93,14 @@ def compute_target(
     except PartitionAssignorError as error:
         raise GroupError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
     return _install(
-        context, group, group_epoch=group_epoch, now_ms=now_ms, result=result, ids=specs
+        context,
+        group,
+        group_epoch=group_epoch,
+        now_ms=now_ms,
+        result=result,
+        ids=specs,
+        successor_id=updated.member_id if updated is not None and replaced_id is not None else None,
+        replaced_id=replaced_id,
     )
 
 
@@ -105,14 +112,18 @@ def _install(
     now_ms: int,
     result: Mapping[str, frozenset[TopicPartition]],
     ids: Mapping[str, MemberSpec],
+    successor_id: str | None,
+    replaced_id: str | None,
 ) -> NewTarget:
-    """coordinator §5.5: records for what differs from the stored target; 6 always."""
+    """coordinator §5.5: records for what differs from the stored target; 6 always. The same batch
+    gives a static successor the target of its predecessor, whatever is stored under its id."""
+    overwritten_id = None if successor_id == replaced_id else successor_id
     records: list[Record] = []
     assignment: dict[str, frozenset[TopicPartition]] = {}
     for member_id in ids:
         share = result.get(member_id, frozenset())
         assignment[member_id] = share
-        stored = group.target_assignment.get(member_id)
+        stored = None if member_id == overwritten_id else group.target_assignment.get(member_id)
         if (
             stored is None
             or (share is not stored and share != stored)

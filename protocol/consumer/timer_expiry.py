@@ -50,8 +50,8 @@ def fired(
                 cause = RebalanceCause.REBALANCE_TIMEOUT
                 group.awaited_rejoins.discard(key.member_id)
             member = group.members.get(key.member_id)
-            is_classic = member is not None and member.classic_metadata is not None
-            return _remove(context, group, key, now_ms, cause) if is_classic else Outcome()
+            is_awaited = member is not None and context.rules.awaits_requests_of(member)
+            return _remove(context, group, key, now_ms, cause) if is_awaited else Outcome()
         case ConsumerTimer.METADATA:
             return _notice_topics(context, group)
         case ConsumerTimer.ASSIGNMENT:

@@ -1,4 +1,5 @@
-"""PR-23542: A static join is refused without comparing the member ids."""
+"""PR-23542: A static join is refused without comparing the member ids, or let in without comparing
+the instance ids: the member then stays mapped under its former one, too."""
 
 from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.consumer_rules import ConsumerGroupRules
@@ -8,6 +9,9 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 
 class RefusesOwnInstance(ConsumerGroupRules):
     def is_instance_taken(self, holder: Member, request: ConsumerGroupHeartbeatRequest) -> bool:
+        return True
+
+    def may_take_instance(self, member: Member, instance_id: str) -> bool:
         return True
 
 

@@ -51,11 +51,13 @@ class ShardTimers:
                     self._wake_at(key, command.at_ms)
 
     def changes_by(self, commands: Sequence[TimerCommand]) -> list[TimerChange]:
-        """What ``apply`` would change."""
+        """What ``apply`` would change, as far as it can be undone."""
         now_armed: dict[TimerKey, ScheduleTimer | None] = {}
         changes = []
         for command in commands:
             key = command.key
+            if key.kind.follows_soft_state:
+                continue
             after = command if type(command) is ScheduleTimer else None
             changes.append(TimerChange(key, now_armed.get(key, self.armed.get(key)), after))
             now_armed[key] = after
@@ -75,7 +77,9 @@ class ShardTimers:
                     self._wake_at(key, max(before.at_ms, now_ms))
 
     def prolong(self, commands: Sequence[TimerCommand]) -> None:
-        """Of timers that are not to be taken, take those that begin an armed session anew."""
+        """Of timers that are not to be taken, take those that begin an armed session anew, and
+        those of a state that stays all the same."""
+        self.apply([command for command in commands if command.key.kind.follows_soft_state])
         for change in self.changes_by(commands):
             after = change.after
             if after is not None and _prolongs(change.key, change.before, after):

@@ -36,17 +36,25 @@ _ALLOWED_BY = ("bidirectional", "downgrade")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downgrade(Continuation):
-    """A conversion under way: undone if the write fails."""
+    """A conversion under way, to ``classic``: undone if the write fails."""
 
     group_id: str
+    classic: ClassicGroup
 
     def write_failed(
         self, context: MigrationContext, error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
-        """If it is undone, the consumer group is as it was."""
-        if is_undone:
-            context.groups_of(ClassicGroup).pop(self.group_id, None)
-        return Outcome()
+        """If it is undone, what was there before is there again: the consumer group, or even the
+        classic group that the same batch had turned into one."""
+        if not is_undone:
+            return Outcome()
+        groups = context.groups_of(ClassicGroup)
+        if groups.get(self.group_id) is self.classic:
+            del groups[self.group_id]
+        # Whoever has come to the classic group meanwhile would wait for ever.
+        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op.answer_parked(self.classic, error)
+        return Outcome(completions=tuple(op.completions))
 
 
 def can_downgrade(
@@ -124,7 +132,7 @@ def downgrade(
         op.renew_session(classic, classic.members[member_id])
     if rebalances:
         prepare_rebalance(op, classic, RebalanceCause.MIGRATION)
-    op.on_commit = Downgrade(group_id=group.group_id)
+    op.on_commit = Downgrade(group_id=group.group_id, classic=classic)
     context.groups_of(ClassicGroup)[group.group_id] = classic
     return classic
 

@@ -24,7 +24,12 @@ from rebalance_sim.protocol.consumer.error_messages import (
 from rebalance_sim.protocol.consumer.member_update import Advance
 from rebalance_sim.protocol.consumer.regexes import resolution_timer
 from rebalance_sim.protocol.consumer.removal import remove_members, replace_static_member
-from rebalance_sim.protocol.consumer.timer_keys import join_key, session_key, sync_key
+from rebalance_sim.protocol.consumer.timer_keys import (
+    join_key,
+    rebalance_key,
+    session_key,
+    sync_key,
+)
 from rebalance_sim.protocol.migration.downgrade import can_downgrade_by_replacement, downgrade
 from rebalance_sim.protocol.migration.migration_rules import MigrationContext
 from rebalance_sim.protocol.runtime.group_type import Call
@@ -76,7 +81,8 @@ class MixedJoin(Continuation):
     def committed(self, context: MigrationContext, *, now_ms: int) -> Outcome:
         """The member has rejoined; it has to fetch its assignment in time."""
         group = context.groups_of(ConsumerGroup).get(self.group_id)
-        if group is None or self.member_id not in group.members:
+        member = None if group is None else group.members.get(self.member_id)
+        if group is None or member is None or not context.rules.awaits_requests_of(member):
             return Outcome()
         group.awaited_rejoins.discard(self.member_id)
         group_id, member_id = self.group_id, self.member_id
@@ -206,6 +212,8 @@ def _advance(
     advance.refresh_metadata()
     op = Operation(context.config, context.rules, now_ms=now_ms)
     op.records = advance.records
+    if context.rules.ends_timers_of_former_protocol:
+        op.timers += _ended_timers(group, stored, replaced)
     op.rebalances += advance.rebalances
     former = replaced or (
         group.members.get(stored.member_id) if request.group_instance_id else None
@@ -233,6 +241,21 @@ def _advance(
             member_id=after.member_id,
         )
     )
+
+
+def _ended_timers(
+    group: ConsumerGroup, stored: Member, replaced: Member | None
+) -> tuple[TimerCommand, ...]:
+    """What is not waited for any more. Who was revoking goes on as a classic member: it is the
+    SyncGroup that is waited for; a static one that was replaced owes nothing."""
+    group_id = group.group_id
+    if stored.classic_metadata is None:
+        former_id = stored.member_id if replaced is None else replaced.member_id
+        return (CancelTimer(rebalance_key(group_id, former_id)),)
+    if replaced is None:
+        return ()
+    former_id = replaced.member_id
+    return CancelTimer(join_key(group_id, former_id)), CancelTimer(sync_key(group_id, former_id))
 
 
 def _downgrade(

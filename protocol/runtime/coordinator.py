@@ -21,7 +21,6 @@ from rebalance_sim.protocol.runtime.coordinator_config import (
     ConfigsInForce,
     CoordinatorConfig,
     GroupConfig,
-    alter_group_config,
 )
 from rebalance_sim.protocol.runtime.group_directory import Directory
 from rebalance_sim.protocol.runtime.group_store import GroupStore
@@ -226,21 +225,15 @@ class GroupCoordinator:
     def _alter_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
         """coordinator §10.2. The settings live outside the group log; the host shows them to every
         later coordinator of the group."""
-        configs = self._context.configs
-        current = configs.groups.get(request.group_id, GroupConfig())
         try:
-            if not request.group_id:
-                refusal = "Default group resources are not allowed."
-                raise GroupError(ErrorCode.INVALID_REQUEST, refusal)
-            altered = alter_group_config(
-                self.config,
-                current,
+            altered = self._context.configs.altered(
+                request.group_id,
                 request.configs,
                 has_assignment_interval=self._context.rules.has_assignment_interval,
             )
         except GroupError as error:
             return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
-        self.update_configs(configs.with_group(request.group_id, altered))
+        self.update_configs(altered)
         return AlterGroupConfigResponse()
 
     # -- commits ---------------------------------------------------------------------------

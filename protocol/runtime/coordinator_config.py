@@ -165,6 +165,22 @@ class ConfigsInForce:
         """The same with other settings of one group."""
         return replace(self, groups={**self.groups, group_id: config})
 
+    def altered(
+        self, group_id: str, changes: Mapping[str, int | None], *, has_assignment_interval: bool
+    ) -> ConfigsInForce:
+        """All settings after an administrator's ``changes`` of one group (``alter_group_config``).
+
+        Raises GroupError as ``alter_group_config`` does, and for an empty group id.
+        """
+        if not group_id:
+            refusal = "Default group resources are not allowed."
+            raise GroupError(ErrorCode.INVALID_REQUEST, refusal)
+        current = self.groups.get(group_id, GroupConfig())
+        altered = alter_group_config(
+            self.broker, current, changes, has_assignment_interval=has_assignment_interval
+        )
+        return self.with_group(group_id, altered)
+
 
 def alter_group_config(
     broker: CoordinatorConfig,

@@ -43,6 +43,11 @@ class TimerKind(StrEnum):
         return True
 
     @property
+    def follows_soft_state(self) -> bool:
+        """Does the timer go with a state that is no record, and stays when a write fails?"""
+        return False
+
+    @property
     def measures_silence(self) -> bool:
         """Does the timer count from when a member was heard of, whatever came of that?"""
         return False

@@ -13,6 +13,7 @@ VERSION = Version(
         "classic-stranded-members",
         "PR-23542",
         "KAFKA-20601",
+        "sim-kept-timers",
         "sim-lost-pattern-withdrawal",
         "sim-stale-subscription-type",
     ),

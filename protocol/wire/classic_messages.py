@@ -28,6 +28,11 @@ class JoinGroupProtocol(NamedTuple):
     metadata: EmbeddedMetadata
 
 
+def names_of(protocols: tuple[JoinGroupProtocol, ...]) -> tuple[str, ...]:
+    """The names of assignors in order of preference, each once."""
+    return tuple(dict.fromkeys(protocol.name for protocol in protocols))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata:
     """What a consumer group keeps of a member that speaks the classic protocol (record 5)."""

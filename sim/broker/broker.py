@@ -9,7 +9,11 @@ from typing import Any, Protocol
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.routing import GroupRequests
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
-from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.consumer_messages import (
+    AlterGroupConfigRequest,
+    AlterGroupConfigResponse,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.topics import EMPTY_IMAGE, MetadataImage
 from rebalance_sim.sim.broker.cluster_metadata import ClusterMetadata
 from rebalance_sim.sim.broker.environment import BrokerEnvironment
@@ -39,6 +43,14 @@ class ClusterController(Protocol):
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back."""
+
+    @property
+    def configs(self) -> ConfigsInForce:
+        """The settings that were published last."""
+        ...
+
+    def set_configs(self, configs: ConfigsInForce) -> None:
+        """Publish altered settings."""
 
 
 class Broker:
@@ -78,6 +90,7 @@ class Broker:
             FindCoordinatorRequest: self._find_coordinator,
             MetadataRequest: self._metadata,
             ListOffsetsRequest: self._list_offsets,
+            AlterGroupConfigRequest: self._alter_group_config,
         }
         self._metadata_version = 0
 
@@ -134,6 +147,23 @@ class Broker:
         for partition in filter(logs.has, sorted(request.partitions)):
             positions[partition] = logs.end_offset(partition, now_ms) if request.at_end else 0
         return ListOffsetsResponse(positions=positions)
+
+    def _alter_group_config(self, request: AlterGroupConfigRequest) -> AlterGroupConfigResponse:
+        """Settings are the controller's to alter, and every broker learns of them (coordinator
+        §10.2)."""
+        if self.is_cut_off:
+            return AlterGroupConfigResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
+        rules = self._environment.semantics.coordinator
+        try:
+            altered = self._controller.configs.altered(
+                request.group_id,
+                request.configs,
+                has_assignment_interval=rules.has_assignment_interval,
+            )
+        except GroupError as error:
+            return AlterGroupConfigResponse(error_code=error.code, error_message=error.message)
+        self._controller.set_configs(altered)
+        return AlterGroupConfigResponse()
 
     # --- what the controller says -----------------------------------------------------------------
 

@@ -9,8 +9,6 @@ from typing import Any, Self
 from rebalance_sim.protocol.runtime.coordinator_config import (
     GROUP_SETTINGS,
     ConfigsInForce,
-    GroupConfig,
-    alter_group_config,
 )
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import Fault
@@ -57,13 +55,9 @@ class GroupConfigChange(SettingsChange):
 
     def altered(self, configs: ConfigsInForce, context: SettingsContext) -> ConfigsInForce:
         group_id = self.group or context.group_id
-        own = alter_group_config(
-            configs.broker,
-            configs.groups.get(group_id, GroupConfig()),
-            self.changes,
-            has_assignment_interval=context.has_assignment_interval,
+        return configs.altered(
+            group_id, self.changes, has_assignment_interval=context.has_assignment_interval
         )
-        return configs.with_group(group_id, own)
 
     @classmethod
     def drawn(

@@ -347,9 +347,16 @@ def classic_double_consumption() -> ClassicWorld:
     return bench
 
 
+def show_leader(bench: ClassicWorld) -> None:
+    """A is a client."""
+    client = StubClient("A", member_id=bench.ids["A"], member_epoch=bench.generation)
+    bench.show_client(client)
+
+
 def given(**shares: tuple[int, ...]) -> ClassicWorld:
-    """A leads another generation, and gives this."""
+    """A, which is a client, leads another generation, and gives this."""
     bench = world()
+    show_leader(bench)
     bench.join_group("A")
     bench.join_group("B")
     bench.sync_group("A", shares)
@@ -372,6 +379,7 @@ def classic_transfer_at_once() -> ClassicWorld:
     bench = ClassicWorld(stop_at_first=False)
     cooperative: dict[str, Any] = {"protocols": ("cooperative-sticky",)}
     bench.stable("A", "B", **cooperative)
+    show_leader(bench)
     bench.join_group("A", **cooperative)
     owned = subscription(owned={"orders": (1, 3)}, generation=bench.generation)
     bench.join_group("B", metadata=owned, **cooperative)

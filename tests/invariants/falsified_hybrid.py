@@ -278,5 +278,7 @@ def conversion_back_half_undone() -> ClassicWorld:
     bench.held.clear()
     memory(bench, ConsumerGroup)[GROUP] = group
     cut_log(bench, end)
-    bench.written(Downgrade(group_id=GROUP), Outcome(), "lost")
+    bench.written(
+        Downgrade(group_id=GROUP, classic=ClassicGroup(GROUP, now_ms=0)), Outcome(), "lost"
+    )
     return bench

@@ -166,7 +166,19 @@ def load_of_offsets_that_outlived_a_classic_group(semantics: Semantics) -> Any:
     return load(semantics, compacted(list(bench.shard.records()), drop=is_old_tombstone))
 
 
+def classic_member_goes_on_as_a_consumer(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X")
+    bench.join("A", rebalance_ms=3_000)
+    member_id = bench.id("A")
+    epoch = bench.consumers.members[member_id].member_epoch
+    bench.consume(member_id, epoch)
+    bench.wait(3_000)
+    return member_id in bench.consumers.members
+
+
 HISTORIES: dict[str, tuple[History, Any, Any]] = {
+    "sim-kept-timers": (classic_member_goes_on_as_a_consumer, True, False),
     "KAFKA-12890": (nobody_syncs_but_heartbeats_go_on, "Empty", "CompletingRebalance"),
     "KAFKA-7824": (first_join_is_retried_without_an_id, 1, 4),
     "KAFKA-9801": (static_member_returns_before_the_assignment, [2, 3], []),

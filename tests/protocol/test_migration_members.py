@@ -9,6 +9,7 @@ from classic_builders import SESSION_MS, ClassicBench, HoldingShard, subscriptio
 from mixed_builders import epoch, member, mixed, owned
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupDescribeRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
@@ -95,7 +96,7 @@ def test_a_member_that_has_left_before_its_join_is_committed_gets_no_timers() ->
 
 
 def test_a_member_that_changes_to_the_consumer_protocol_is_not_held_to_a_sync() -> None:
-    bench = mixed()
+    bench = mixed(semantics=SEMANTICS["kafka-4.3-clean"])
     bench.join("A", metadata=subscription(generation=3), rebalance_ms=3_000)
     assert bench.consume(bench.id("A"), 3, topic_partitions=owned(2, 3)).error_code is NONE
     bench.wait(3_000)

@@ -194,7 +194,8 @@ class ExclusiveAmongKinds(Property):
 
 
 class _OfLeaderAssignment(Property):
-    """A property about what a leader hands out, judged when the coordinator takes it."""
+    """A property about what a client hands out as a leader, judged when the coordinator takes it;
+    the coordinator itself takes anything."""
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge the assignment of the leader's SyncGroup."""
@@ -205,6 +206,7 @@ class _OfLeaderAssignment(Property):
             or not isinstance(request, SyncGroupRequest)
             or not step.records
             or group.protocol_name not in CLASSIC_ASSIGNORS
+            or not self.model.is_client(request.member_id)
         ):
             return None
         shares: dict[str, list[NamedPartition]] = {}
@@ -236,8 +238,8 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
 
     id = "classic.assignment_complete"
     sentence = (
-        "A leader gives each partition to one member that subscribes to its topic, and leaves "
-        "none out but those that somebody has still to give up."
+        "A client that leads gives each partition to one member that subscribes to its topic, and "
+        "leaves none out but those that somebody has still to give up."
     )
     clauses = ("classic C11", "classic §5", "defects S8")
     violated_by = ("test:classic-double-assignment", "test:classic-gap-in-assignment")

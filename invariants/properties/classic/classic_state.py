@@ -272,25 +272,31 @@ class ClassicTimersArmed(_OfClassicGroup):
         "test:classic-join-timer-lost",
         "test:classic-session-lost",
     )
-    relies_on = ("unparked",)
+    relies_on = ("unparked", "restored")
 
     def _judge(self, seen: _Seen) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
+        evidence = {"lost_with_failed_write": self.model.restored.get(group.generation_id)}
         if group.state is PREPARING and join_key(group_id) not in armed:
-            return Finding("the group is PreparingRebalance without a join timer")
+            return Finding("the group is PreparingRebalance without a join timer", evidence)
         if group.state is COMPLETING and group.pending_sync and sync_key(group_id) not in armed:
             waits_for = listed(sorted(group.pending_sync))
-            return Finding(f"the group waits for SyncGroups of {waits_for} without a sync timer")
+            detail = f"the group waits for SyncGroups of {waits_for} without a sync timer"
+            return Finding(detail, evidence)
         for member_id in sorted(seen.touched):
             if lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
-                    {"member": member_id, "is_unparked": self.model.unparked.get(member_id)},
+                    {
+                        **evidence,
+                        "member": member_id,
+                        "is_unparked": self.model.unparked.get(member_id),
+                    },
                 )
         for member_id in sorted(group.pending_join):
             if session_key(group_id, member_id) not in armed:
-                return Finding(f"the id {member_id}, not used yet, has no session timer")
+                return Finding(f"the id {member_id}, not used yet, has no session timer", evidence)
         return None
 
 

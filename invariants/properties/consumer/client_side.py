@@ -212,7 +212,9 @@ class ResultValid(ClientSideProperty):
     """coordinator §12.6, check 6, for whoever computes."""
 
     id = "assignor.result_valid"
-    sentence = "A client-side assignor assigns every partition that it was given exactly once."
+    sentence = (
+        "A client-side assignor of a client assigns every partition that it was given exactly once."
+    )
     clauses = ("coordinator §12.6", "defects S8")
     violated_by = ("mut-streams-double-active",)
 
@@ -220,6 +222,8 @@ class ResultValid(ClientSideProperty):
         """Look at every result, whatever becomes of it."""
         request = step.request
         if type(request) is not ConsumerGroupInstallAssignmentRequest:
+            return None
+        if not self.model.is_client(request.member_id):
             return None
         given = self.given(step, request)
         problem = None if given is None else problem_in(given, request, self.model.name_of)
@@ -232,7 +236,9 @@ class OwnVersion(ClientSideProperty):
     """coordinator §12.4."""
 
     id = "assignor.own_version"
-    sentence = "A client-side assignor writes to each member in the version that member uses."
+    sentence = (
+        "A client-side assignor of a client writes to each member in the version that member uses."
+    )
     clauses = ("coordinator §12.4",)
     violated_by = ("mut-streams-own-version",)
 
@@ -240,6 +246,8 @@ class OwnVersion(ClientSideProperty):
         """Compare versions row by row."""
         request = step.request
         if type(request) is not ConsumerGroupInstallAssignmentRequest:
+            return None
+        if not self.model.is_client(request.member_id):
             return None
         given = self.given(step, request)
         used = {m.member_id: m.metadata_version for m in given.members} if given else {}

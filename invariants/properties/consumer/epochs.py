@@ -74,8 +74,9 @@ class MemberEpochBounded(Property):
 
     id = "coordinator.member_epoch_bounded"
     sentence = (
-        "A member that is present is at an epoch above 0, if there is a target at all and it was "
-        "not converted before its first generation, and not above the target epoch."
+        "A member that is present is at an epoch above 0, if there is a target at all, it was not "
+        "converted before its first generation and has nothing of a predecessor to give up, and "
+        "not above the target epoch."
     )
     clauses = ("coordinator C5", "defects S3")
     violated_by = ("test:member-ahead",)
@@ -93,7 +94,9 @@ class MemberEpochBounded(Property):
                 continue
             if before is not None and before.current is after.current:
                 continue
-            lowest = 1 if target_epoch and not _awaits_first_generation(after) else 0
+            # A classic member that takes a static one's place may claim to own what that one had.
+            may_be_new = _awaits_first_generation(after) or after.current.pending_revocation
+            lowest = 1 if target_epoch and not may_be_new else 0
             if not lowest <= after.epoch <= target_epoch and after.epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, after.epoch, target_epoch)
         return None
@@ -107,7 +110,8 @@ class MemberEpochBounded(Property):
         for member_id, member in sorted(group.members.items()):
             epoch = member.member_epoch
             is_converted = member.classic_metadata is not None and not member.assigned
-            lowest = 1 if by_heartbeat and not is_converted else 0
+            may_be_new = is_converted or bool(member.pending_revocation)
+            lowest = 1 if by_heartbeat and not may_be_new else 0
             if not lowest <= epoch <= group.target_assignment_epoch and epoch != STATIC_LEAVE_EPOCH:
                 return self._found(member_id, epoch, group.target_assignment_epoch)
         return None
@@ -120,11 +124,10 @@ class MemberEpochBounded(Property):
 
 
 def _awaits_first_generation(entry: MemberEntry) -> bool:
-    """Was it converted in the first join phase of its group? It has nothing, and is to rejoin."""
-    metadata = entry.metadata
-    return (
-        metadata is not None and metadata.classic_member_metadata is not None and not entry.held()
-    )
+    """Was it converted in the first join phase of its group? It has nothing but what it claimed to
+    own by then, which is of no generation either, and is to rejoin."""
+    current = entry.current
+    return entry.is_classic and (current is None or not any(current.assigned.values()))
 
 
 class MemberEpochRises(Property):

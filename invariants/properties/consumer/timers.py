@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property, first_of
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
@@ -111,7 +111,12 @@ class TimersArmed(Property):
 
     def _evidence(self, shard: ShardView, member_id: str, kind: str) -> Mapping[str, object]:
         is_lost = self.model.failed_writes.lost(shard, member_id, kind)
-        return {"member": member_id, "kind": kind, "lost_with_failed_write": is_lost}
+        return {
+            "member": member_id,
+            "kind": kind,
+            "lost_with_failed_write": is_lost,
+            "has_switched": self.model.switched.get(member_id),
+        }
 
 
 class RebalanceDeadline(Property):
@@ -138,7 +143,8 @@ class RebalanceDeadline(Property):
                 and record.value.state is MemberState.UNREVOKED_PARTITIONS
                 for record in step.records
             )
-            if not is_written:
+            # A member that was a classic one until now begins to be waited for.
+            if not is_written and not self.model.switches(member_id, step):
                 return Finding(
                     f"the rebalance timer of {self.model.who(member_id)} was restarted at "
                     f"{step.at_ms} ms, although no revocation was written",
@@ -170,10 +176,11 @@ class RemovalDue(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._revoking_since_ms: dict[tuple[str, str], int] = {}
-        self._begun: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        """Where the log ended when a revocation was written, and when that was: the last one that
-        is committed, and those behind it."""
+        self._revoking: dict[tuple[str, str], tuple[int, int]] = {}
+        """Shard and member -> since when, and the rebalance timeout of then."""
+        self._begun: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
+        """Where the log ended when a revocation was written, when that was, and the rebalance
+        timeout of then: the last one that is committed, and those behind it."""
 
     def on_truncated(self, step: Step) -> Finding | None:
         """Who was done with a revocation in a batch that failed is not done with it, even if
@@ -186,14 +193,15 @@ class RemovalDue(Property):
                 if entry.state is MemberState.UNREVOKED_PARTITIONS:
                     begun = [one for one in self._begun.get(key, ()) if one[0] <= end]
                     self._begun[key] = begun
-                    self._revoking_since_ms[key] = begun[-1][1] if begun else step.at_ms
+                    since_ms = step.at_ms, _timeout_ms(entry)
+                    self._revoking[key] = begun[-1][1:] if begun else since_ms
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """All clocks start anew (coordinator §9.5)."""
         for member_id, entry in ledger.members.items():
             if entry.state is MemberState.UNREVOKED_PARTITIONS:
-                self._begin(step, member_id)
+                self._begin(step, member_id, entry)
         return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
@@ -201,12 +209,16 @@ class RemovalDue(Property):
         name = shard_of(step).name
         for member_id, (before, after) in change.members.items():
             current = after.current if after else None
-            if before is not None and before.current is current:
+            if (
+                before is not None
+                and before.current is current
+                and not self.model.switches(member_id, step)
+            ):
                 continue
             if after is not None and after.epoch == STATIC_LEAVE_EPOCH:
                 continue  # A leave for a while leaves the timer alone (coordinator §4.5).
-            if current is not None and current.state is MemberState.UNREVOKED_PARTITIONS:
-                self._begin(step, member_id)
+            if after and current and current.state is MemberState.UNREVOKED_PARTITIONS:
+                self._begin(step, member_id, after)
             elif after is not None:
                 self._forget(name, member_id)
         return None
@@ -218,7 +230,7 @@ class RemovalDue(Property):
         key: TimerKey = step.event
         ledger = change.ledger
         for member_id in change.removed():
-            since_ms = self._forget(shard_of(step).name, member_id)
+            since_ms, limit_ms = self._forget(shard_of(step).name, member_id) or (None, 0)
             entry = change.members[member_id][0]
             if entry is None or entry.metadata is None or key.member_id != member_id:
                 return Finding(
@@ -233,8 +245,6 @@ class RemovalDue(Property):
                 limit_ms = self.model.config_history.session_timeout_ms(
                     shard_of(step), step.at_ms if since_ms is None else since_ms
                 )
-            else:
-                limit_ms = entry.metadata.rebalance_timeout_ms
             if since_ms is None or step.at_ms - since_ms < limit_ms:
                 return Finding(
                     f"the {key.kind} timer removed {self.model.who(member_id)} after "
@@ -246,18 +256,25 @@ class RemovalDue(Property):
                         "left_by_failed_write": self.model.failed_writes.left_armed(
                             shard_of(step), member_id, key.kind, step.at_ms
                         ),
+                        "has_switched": self.model.switched.get(member_id),
                     },
                 )
         return None
 
-    def _begin(self, step: Step, member_id: str) -> None:
+    def _begin(self, step: Step, member_id: str, entry: MemberEntry) -> None:
         shard = shard_of(step)
         key = (shard.name, member_id)
-        self._revoking_since_ms[key] = step.at_ms
+        timeout_ms = _timeout_ms(entry)
+        self._revoking[key] = step.at_ms, timeout_ms
         begun = self._begun.setdefault(key, [])
-        begun.append((shard.log_end_offset, step.at_ms))
+        begun.append((shard.log_end_offset, step.at_ms, timeout_ms))
         while len(begun) > 1 and begun[1][0] <= shard.high_watermark:
             del begun[0]
 
-    def _forget(self, shard_name: str, member_id: str) -> int | None:
-        return self._revoking_since_ms.pop((shard_name, member_id), None)
+    def _forget(self, shard_name: str, member_id: str) -> tuple[int, int] | None:
+        return self._revoking.pop((shard_name, member_id), None)
+
+
+def _timeout_ms(entry: MemberEntry) -> int:
+    """The member's rebalance timeout."""
+    return 0 if entry.metadata is None else entry.metadata.rebalance_timeout_ms

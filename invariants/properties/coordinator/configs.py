@@ -39,7 +39,8 @@ class ConfigInForce(Property):
                 {"member": response.member_id},
             )
         key = session_key(group_id, response.member_id)
-        for command in step.timers:
+        for command in reversed(step.timers):
+            # A conversion gives a session to all; the sender is given its own after that.
             if command.key == key and isinstance(command, ScheduleTimer):
                 return self._judge_session(step, key, command.at_ms)
         return None

@@ -145,6 +145,10 @@ class CommittedReads(Property):
         for row in response:
             if row.group_id != self.model.group_id:
                 continue
+            if not row.group_id:
+                if row.error_code is not ErrorCode.INVALID_GROUP_ID:
+                    yield f"{row.error_code.name} for a group without an id"
+                continue
             if ledger is None:
                 if row.error_code is not ErrorCode.GROUP_ID_NOT_FOUND:
                     yield f"a group {row.group_id}, of which nothing is committed"

@@ -21,6 +21,7 @@ from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, Leave
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupMemberMetadata,
     ConsumerGroupMetadata,
@@ -88,13 +89,13 @@ class ConversionKeeps(Property):
             former = change.upgraded
             if former is None:
                 return None
-            return self._judge_upgrade(change, former, epochs) or self._judge_offsets(change)
+            return self._judge_upgrade(step, change, former, epochs) or self._judge_offsets(change)
         if value is not None and change.is_group_removed and value.members:
             return self._judge_downgrade(step, change, value) or self._judge_offsets(change)
         return None
 
     def _judge_upgrade(
-        self, change: Change, former: ClassicGroup, epochs: list[int]
+        self, step: Step, change: Change, former: ClassicGroup, epochs: list[int]
     ) -> Finding | None:
         generation_id, members = former.generation_id, change.ledger.members
         if epochs[0] != generation_id or not 0 <= epochs[-1] - generation_id <= 1:
@@ -109,6 +110,9 @@ class ConversionKeeps(Property):
                 if member.group_instance_id in successors:
                     continue
                 return Finding(f"{member_id} got lost when the group became a consumer group")
+            if member_id == step.request.member_id:
+                # It goes on under its id, as a member of the other protocol.
+                continue
             if entry.instance_id != member.group_instance_id:
                 return Finding(f"{member_id} had instance id {member.group_instance_id} before")
             # A newcomer may lack the protocol of the last generation; then its first one counts.
@@ -225,7 +229,11 @@ def _goes(step: Step, member_id: str) -> bool:
         return step.event.member_id == member_id
     request = step.request
     if isinstance(request, ConsumerGroupHeartbeatRequest):
-        return request.member_id == member_id and request.member_epoch == LEAVE_EPOCH
+        # Under the text of the KIP, who is fenced is removed as well.
+        is_refused = step.response.error_code is ErrorCode.FENCED_MEMBER_EPOCH
+        return request.member_id == member_id and (
+            request.member_epoch == LEAVE_EPOCH or is_refused
+        )
     if isinstance(request, LeaveGroupRequest):
         return any(
             identity.member_id == member_id or not identity.member_id
@@ -273,8 +281,9 @@ class DowngradedWhenDue(Property):
 
     id = "conversion.downgraded_when_due"
     sentence = (
-        "When a member goes, or a static one is replaced, and only classic members remain, the "
-        "group becomes a classic one, if the policy allows that and they fit."
+        "When a member goes, or a static one of the consumer protocol is replaced, and only "
+        "classic members remain, the group becomes a classic one, if the policy allows that and "
+        "they fit."
     )
     clauses = ("classic H9", "classic §7.8")
     violated_by = ("KAFKA-17317", "test:conversion-not-back")
@@ -283,7 +292,10 @@ class DowngradedWhenDue(Property):
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at batches by which a member went."""
         ledger, count = change.ledger, len(change.ledger.members)
-        if not count or ledger.classic_count != count or not change.removed():
+        if not count or ledger.classic_count != count:
+            return None
+        gone = [member_id for member_id in change.removed() if _has_gone(change, member_id)]
+        if not gone:
             return None
         config = shard_of(step).configs.broker
         if config.group_consumer_migration_policy not in ("bidirectional", "downgrade"):
@@ -291,9 +303,19 @@ class DowngradedWhenDue(Property):
         if count > config.group_max_size:
             return None
         return Finding(
-            f"{listed(change.removed())} went, and the group stays a consumer group of "
-            f"{count} classic members"
+            f"{listed(gone)} went, and the group stays a consumer group of {count} classic members"
         )
+
+
+def _has_gone(change: Change, member_id: str) -> bool:
+    """Whether a member went for which no other classic member took the place of a classic one."""
+    gone = change.members[member_id][0]
+    if gone is None or not gone.is_classic or gone.instance_id is None:
+        return True
+    return not any(
+        before is None and after is not None and after.instance_id == gone.instance_id
+        for before, after in change.members.values()
+    )
 
 
 class ConversionUndone(Property):

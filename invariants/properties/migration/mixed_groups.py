@@ -19,6 +19,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     JoinGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    names_of,
 )
 from rebalance_sim.protocol.wire.embedded import Assignment, partitions_of
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -48,7 +49,7 @@ class HybridMembersCounted(Property):
         for entry in ledger.members.values():
             metadata = None if entry.metadata is None else entry.metadata.classic_member_metadata
             if metadata is not None:
-                offers.append(tuple(name for name, _ in metadata.supported_protocols))
+                offers.append(names_of(metadata.supported_protocols))
         return self._judge(group.classic_member_count, group.classic_protocols, offers)
 
     def full(self, view: WorldView) -> Finding | None:
@@ -57,7 +58,7 @@ class HybridMembersCounted(Property):
         if group is None:
             return None
         offers = [
-            tuple(name for name, _ in member.classic_metadata.supported_protocols)
+            names_of(member.classic_metadata.supported_protocols)
             for member in group.members.values()
             if member.classic_metadata is not None
         ]
@@ -278,7 +279,10 @@ class HybridTimers(Property):
         return None
 
     def _of_consumer(self, member_id: str, kind: str) -> Finding:
-        return Finding(f"{member_id} speaks the consumer protocol and has a timer {kind}")
+        return Finding(
+            f"{member_id} speaks the consumer protocol and has a timer {kind}",
+            {"member": member_id, "has_switched": self.model.switched.get(member_id)},
+        )
 
     def _is_armed(self, shard: ShardView, kind: str, member_id: str) -> bool:
         return TimerKey(ConsumerTimer(kind), self.model.group_id, member_id) in shard.armed_timers

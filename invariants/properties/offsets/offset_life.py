@@ -35,7 +35,8 @@ class OffsetsKept(Property):
     id = "offsets.kept"
     sentence = (
         "An offset is deleted with its topic or its group, and else only while nobody "
-        "subscribes to its topic: on request, or when its retention is over."
+        "subscribes to its topic: on request, or when its retention is over, which counts from "
+        "the commit, or from when the last member of a classic group went."
     )
     clauses = ("coordinator §8.3", "coordinator §8.4", "coordinator §8.5", "coordinator §8.6")
     violated_by = ("mut-expire-subscribed", "mut-expire-early")
@@ -54,7 +55,11 @@ class OffsetsKept(Property):
         if timer is not None and timer.kind == "topic-deleted":
             return self._judge_end_of_topic(step, timer.member_id, stored)
         shard = shard_of(step)
-        subscribed = self.model.ledger_of(shard).all_names()
+        ledger = self.model.ledger_of(shard)
+        subscribed = ledger.all_names()
+        classic, emptied_ms = ledger.classic, None
+        if classic is not None and classic.protocol_type and not classic.members:
+            emptied_ms = classic.current_state_timestamp
         for (name, number), value in sorted(stored.items()):
             if name in subscribed:
                 return Finding(
@@ -63,7 +68,8 @@ class OffsetsKept(Property):
                     {"topic": name},
                 )
             if timer is not None:
-                age_ms = step.at_ms - value.commit_timestamp
+                since_ms = value.commit_timestamp if emptied_ms is None else emptied_ms
+                age_ms = step.at_ms - since_ms
                 retention_ms = shard.configs.broker.offsets_retention_minutes * MINUTE_MS
                 if value.expire_timestamp is None and age_ms < retention_ms:
                     return Finding(
@@ -144,10 +150,10 @@ class FetchShown(Property):
             else offset_model.committed(shard.high_watermark)
         )
         shown = {}
+        # Who asks for everything says nothing of topics: they stand as the broker knows them.
+        wire_topics = {} if request.partitions is None else request.wire_topics
         for partition, offset in response.offsets.items():
-            name = self.model.wire_name_of(
-                shard, request.wire_topics, request.api_version, partition
-            )
+            name = self.model.wire_name_of(shard, wire_topics, request.api_version, partition)
             if name is None:
                 continue
             shown[name, partition.partition] = offset
@@ -227,7 +233,11 @@ class CommitOfTopic(Property):
                     {"member": request.member_id, "partition": partition, "goes_by_name": False},
                 )
             topic = by_name.get(name)
-            if topic is not None and partition.topic_id not in (topic.topic_id, name):
+            if (
+                topic is not None
+                and partition.topic_id not in (topic.topic_id, name)
+                and self.model.is_client(request.member_id)
+            ):
                 return Finding(
                     f"a commit of {self.model.who(request.member_id)} for {partition.topic_id} was "
                     f"stored for {topic.topic_id}, which has its name now",

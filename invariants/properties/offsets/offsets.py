@@ -53,11 +53,11 @@ class CommitFenced(Property):
 
 
 class CommitOfOwner(Property):
-    """coordinator E4. An equal epoch is all that the coordinator looks at, so this rests on the
-    clients too."""
+    """coordinator E4. A broker stores whatever a member commits at its present epoch, whoever holds
+    the partition (``CommitFenced``): this rests on the clients, and says nothing of others."""
 
     id = "offsets.commit_of_owner"
-    sentence = "A commit for a partition that another member holds is not stored."
+    sentence = "No commit of a client is stored for a partition that another member holds by then."
     clauses = ("coordinator E4", "defects S4")
     violated_by = (
         "KAFKA-16258",
@@ -77,7 +77,7 @@ class CommitOfOwner(Property):
             if owner.get(p, committer) != committer
             and owner.get(self._as_stored(step, p), committer) != committer
         ]
-        if not foreign:
+        if not foreign or not self.model.is_client(committer):
             return None
         partition = min(foreign)
         holder, who = owner[partition], self.model.who

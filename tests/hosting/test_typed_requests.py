@@ -1,0 +1,61 @@
+"""Random typed requests: no exception escapes from a coordinator, no property is violated that no
+known issue explains, and every request is answered once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+from request_draws import GROUPS
+from typed_requests import TypedRequests
+
+from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
+
+SEEDS_BY_DEFAULT = 40
+SEEDS_WHEN_SLOW = 400
+EVERY_KIND = (
+    *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ListGroups", "DescribeGroups"),
+    *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "DeleteGroups", "AlterGroupConfig"),
+    *("OffsetCommit", "OffsetFetch", "OffsetDelete"),
+)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS_BY_DEFAULT))
+def test_a_cluster_stands_random_requests(seed):
+    assert not TypedRequests(seed).run(200).problems
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEEDS_BY_DEFAULT, SEEDS_WHEN_SLOW))
+def test_a_cluster_stands_many_random_requests(seed):
+    assert not TypedRequests(seed).run().problems
+
+
+def test_the_same_seed_sends_the_same_requests():
+    first, second = (TypedRequests(3) for _ in range(2))
+    reports = first.run(100), second.run(100)
+    assert reports[0] == reports[1]
+    assert first.world.trace.digest() == second.world.trace.digest()
+
+
+def test_every_kind_of_request_is_sent_and_some_of_each_succeed():
+    answers = sum((TypedRequests(seed).run(200).answers for seed in range(8)), start=Counter())
+    sent = {name.split()[0] for name in answers}
+    assert sent >= set(EVERY_KIND)
+    for kind in ("ConsumerGroupHeartbeat", "JoinGroup", "LeaveGroup", "OffsetFetch"):
+        assert answers[f"{kind} NONE"] > 5
+        assert sum(count for name, count in answers.items() if name.startswith(kind)) > 20
+
+
+def test_what_escapes_is_a_problem(monkeypatch):
+    def fail(self, request, **_):
+        raise ZeroDivisionError(GROUPS[0])
+
+    monkeypatch.setattr(GroupCoordinator, "handle", fail)
+    problems = TypedRequests(0).run(20).problems
+    assert any("ZeroDivisionError" in problem for problem in problems)
