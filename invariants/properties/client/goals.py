@@ -47,7 +47,7 @@ _OF_APPLICATIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What happened -> the end of the id, and the counters."""
 
-_OF_TRANSITIONS = tuple(
+GOALS_OF_STATES = tuple(
     goal(
         f"sometimes.client.{source.value.lower()}.{target.value.lower()}",
         f"A client went from {source.value} to {target.value}.",
@@ -58,10 +58,7 @@ _OF_TRANSITIONS = tuple(
     if _is_expected(source, target)
 )
 
-GOALS = (
-    *_OF_TRANSITIONS,
-    *(
-        goal(f"sometimes.application.{name}", sentence, *counters)
-        for sentence, (name, *counters) in _OF_APPLICATIONS.items()
-    ),
+GOALS_OF_APPLICATIONS = tuple(
+    goal(f"sometimes.application.{name}", sentence, *counters)
+    for sentence, (name, *counters) in _OF_APPLICATIONS.items()
 )
