@@ -1,8 +1,7 @@
 """The host of a Java client that speaks the classic protocol.
 
 Its ``poll`` waits for records and goes on at once with whatever else happens meanwhile, so polls
-need not be inferred: the application polls whenever the member wants it. Of ``hold_all_bytes`` the
-proxy passes on what was sent meanwhile when that is over, and stamps it then.
+need not be inferred: the application polls whenever the member wants it.
 """
 
 from __future__ import annotations
@@ -62,15 +61,7 @@ _WAKE_UP_MS = 1
 
 
 class ClassicAnswers(ReplayHost):
-    """What hosts of all classic clients do with answers, and with bytes that are held back."""
-
-    def __init__(self, process: feed.ClientProcess) -> None:
-        super().__init__(process)
-        self._held = feed.held_spans(process)
-
-    def seen_ms(self, api: str) -> int:
-        """See ``ReplayHost``; what is held is seen when it is let through."""
-        return feed.let_through_ms(self._held, self.now_ms)
+    """What hosts of all classic clients do with answers."""
 
     def answer(self, number: int, api: str, response: TraceEvent) -> None:
         """See ``ReplayHost``."""

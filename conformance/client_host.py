@@ -66,7 +66,7 @@ _EVENT_LIMIT = 200_000
 class Order:
     """What happens first within one millisecond."""
 
-    KNOWLEDGE, ANSWER, RECORDS, CALLBACK_END, ACTION, POLL, TICK = range(7)
+    KNOWLEDGE, ANSWER, LOSS, RECORDS, CALLBACK_END, ACTION, POLL, TICK = range(8)
 
 
 class ReplayHost:
@@ -86,6 +86,7 @@ class ReplayHost:
         self._sequence = 0
         self._in_flight: dict[int, str] = {}
         self.unreachable = feed.unreachable_spans(process)
+        self._held = feed.held_spans(process)
         self._callbacks = feed.callbacks(process)
         self._callback_counts: dict[CallbackKind, int] = {}
         self._names: dict[str, str] = {}
@@ -322,11 +323,13 @@ class ReplayHost:
         if response.get("delivered", True):
             self.at(at_ms, Order.ANSWER, partial(self.answer, number, api, response))
         else:
-            self.at(at_ms, Order.ANSWER, partial(self._lose_connection, searches_too=False))
+            # What came over the connection in that millisecond came before it was lost.
+            self.at(at_ms, Order.LOSS, partial(self._lose_connection, searches_too=False))
 
     def seen_ms(self, api: str) -> int:
-        """When a request that is sent now is seen on its way."""
-        return self.now_ms
+        """When a request that is sent now is seen on its way. After ``hold_all_bytes`` the proxy
+        passes on what was sent meanwhile, and stamps it then."""
+        return feed.let_through_ms(self._held, self.now_ms)
 
     def on_unanswered(self, number: int, api: str) -> None:
         """A request has been sent for which no answer is recorded."""

@@ -52,13 +52,13 @@ def test_a_recorded_java_consumer_is_met(path: Path) -> None:
 
 
 def test_all_traces_together_hold_what_the_reference_counts() -> None:
-    """671 transitions (client §1.2), of consumer-protocol clients alone."""
+    """728 transitions (client §1.2), of consumer-protocol clients alone."""
     reports = [replay(path) for path in JAVA]
-    assert len(reports) == 37
-    assert sum(r.states_total for r in reports) == 671
-    assert sum(r.states_ok for r in reports) == 671
-    # 694 heartbeats; 118 searches, of which 13 were let through together and count once.
-    of_consumer_protocol = 694 + 118 - 12
+    assert len(reports) == 39
+    assert sum(r.states_total for r in reports) == 728
+    assert sum(r.states_ok for r in reports) == 728
+    # 758 heartbeats; 124 searches, of which 13 were let through together and count once.
+    of_consumer_protocol = 758 + 124 - 12
     joins, syncs, classic_heartbeats, leaves = 32, 23, 73, 8
     assert sum(r.requests_ok for r in reports) == (
         of_consumer_protocol + joins + syncs + classic_heartbeats + leaves
