@@ -422,8 +422,14 @@ def _first_request_after(process: ClientProcess, at_ms: int) -> int:
 
 
 def action_events(process: ClientProcess) -> Sequence[TraceEvent]:
-    """What the application did, in order."""
-    return list(_own(process, "action", "action_begin", "action_end"))
+    """What the application did, in order, but for subscriptions that its own client refused."""
+    found: list[TraceEvent] = []
+    for event in _own(process, "action", "action_begin", "action_end", "exception"):
+        if event["kind"] != "exception":
+            found.append(event)
+        elif event.get("during", "").startswith("subscribe"):
+            found.pop()
+    return found
 
 
 def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartition, int]]]:

@@ -278,6 +278,14 @@ def test_an_edited_trace_of_the_classic_protocol_is_not_met(
     assert says in str(report.first_difference)
 
 
+def test_a_subscription_counts_unless_the_client_refused_it(tmp_path: Path) -> None:
+    def accept(document: dict[str, Any]) -> None:
+        document["events"].remove(find(document, kind="exception", during="subscribe_regex"))
+
+    report = replay(edited(tmp_path, "regex_invalid", accept))
+    assert "expected nothing, got ConsumerGroupHeartbeat" in str(report.first_difference)
+
+
 def _nothing(*arguments: Any) -> None:
     """In place of what a mutant leaves out."""
 
