@@ -28,12 +28,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec
@@ -157,8 +159,20 @@ def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     )
 
 
+_SPOKEN = (
+    "to_kind",
+    "assignors",
+    "server_assignor",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+)
+
+
 def _without_migration(fault: Fault) -> Fault:
-    """A rolling deployment keeps its times and its clients."""
+    """A deployment keeps its times and its clients, who go on speaking what is compared."""
+    if isinstance(fault, ClientRedeploy):
+        unchanged: dict[str, Any] = dict.fromkeys(_SPOKEN)
+        return replace(fault, **unchanged)
     if not isinstance(fault, RollingMigration):
         return fault
     return ClientBounce(

@@ -8,7 +8,7 @@ for each step.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -335,7 +335,10 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in sorted(value)]
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    return {str(_plain(key)): _plain(value[key]) for key in sorted(value)}
+    if isinstance(value, Mapping):
+        return {str(_plain(key)): _plain(value[key]) for key in sorted(value)}
+    # A group that waits to be put back, for one: what it holds is in the records before.
+    return {"type": type(value).__name__}
 
 
 def _plain_fields(value: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def test_the_trace_of_a_failure_is_named_and_can_be_read_along(
     assert command.endswith("traces/seed-3.jsonl.gz")
     code, out, _ = execute(*command.split())
     assert code == 0
-    assert out.split() == ["1", "0.017", "s", "fault", "fake"]
+    assert out.splitlines()[0].split() == ["1", "0.017", "s", "fault", "fake"]
+    assert "\nVIOLATION\n" in out
 
 
 def test_a_sweep_that_finds_nothing_is_exit_code_0(execute: Execute, tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ SEEDS = {
     "chaos": (9, 11),
     "faulty": (11,),
     "groups": (9, 11),
-    "librdkafka_classic": (4, 5),
+    "librdkafka_classic": (5,),
     "migration": (8,),
-    "operations": (3,),
-    "whole": (2, 3, 9, 10),
+    "operations": (19, 20),
+    "whole": (2, 8, 9, 18),
 }
 """Seeds of profiles in which a known issue shows."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -17,6 +18,7 @@ from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.world import World
@@ -43,7 +45,8 @@ def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> 
     for seed in SEEDS:
         before = generate(profile, seed).world
         after = generate(Variant(profile, protocol=protocol), seed).world
-        same = replace(after, clients=before.clients, config=before.config, data_plane=True)
+        others = {"clients": before.clients, "config": before.config, "faults": before.faults}
+        same = replace(after, **others, data_plane=True)
         assert same == replace(before, data_plane=True)
         for one, other in zip(before.clients, after.clients, strict=True):
             assert one.name == other.name
@@ -65,6 +68,18 @@ def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> N
             run(scenario, trace=trace)
             found.append(trace.fault_times)
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_nobody_is_deployed_with_another_protocol(protocol: str) -> None:
+    found = Counter[str]()
+    for seed in range(40):
+        found.update(fault.kind for fault in generate("whole", seed).world.faults)
+        for fault in generate(Variant("whole", protocol=protocol), seed).world.faults:
+            assert not isinstance(fault, RollingMigration)
+            if isinstance(fault, ClientRedeploy):
+                assert fault.to_kind is fault.assignors is fault.server_assignor is None
+    assert found["client_redeploy"] > 0
 
 
 class RecordedRandom(Random):

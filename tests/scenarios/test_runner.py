@@ -277,7 +277,7 @@ duration_ms = 7_000
 
 
 def test_a_client_that_tries_again_at_once_lets_time_pass() -> None:
-    assert run(SPINNING).outcome == "ok"
+    assert run(SPINNING, properties=()).outcome == "ok"
 
 
 def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
@@ -285,7 +285,7 @@ def test_a_run_in_which_time_stands_still_is_stopped_and_says_where(
 ) -> None:
     monkeypatch.setattr("rebalance_sim.sim.client.client_connections._FAILURES_PER_MS", 10**9)
     monkeypatch.setattr("rebalance_sim.sim.clock.EVENTS_AT_ONE_INSTANT", 1_000)
-    result = run(SPINNING)
+    result = run(SPINNING, properties=())
     assert (result.outcome, result.violations) == ("budget", ())
     assert result.reason == (
         f"stopped at {result.simulated_ms} ms, because time did not pass any more: 1002 events "

@@ -27,6 +27,6 @@ _OF_CLASSIC_GROUPS: Mapping[str, str] = {
 """What must happen in a sweep with classic groups; the other causes are for special scenarios."""
 
 GOALS = tuple(
-    goal(f"sometimes.{name}", sentence, name, only_with=CLASSIC_JOIN)
+    goal(f"sometimes.{name.lower()}", sentence, name, only_with=CLASSIC_JOIN)
     for name, sentence in _OF_CLASSIC_GROUPS.items()
 )

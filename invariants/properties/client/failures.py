@@ -161,7 +161,7 @@ class FatalCause(Property):
 
     # -- what accounts for an error --------------------------------------------------------
 
-    def _shares_instance(self, step: Step, entry: AnyClientEntry) -> bool:
+    def shares_instance(self, step: Step, entry: AnyClientEntry) -> bool:
         instance_id = entry.member.config.group_instance_id
         if instance_id is None:
             return False
@@ -169,49 +169,49 @@ class FatalCause(Property):
         is_own = type(step.event) is CommitAnswered and not entry.member_id
         return self._users[instance_id] > (0 if is_own else 1)
 
-    def _is_mixed_up(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_mixed_up(self, step: Step, entry: AnyClientEntry) -> bool:
         if type(step.event) is SyncGroupAnswered:
             return False  # It names what its own JoinGroup was answered with.
         # Of members that were loaded a coordinator knows the selected assignor alone.
         return not self._kinds.isdisjoint(CLIENT_KINDS) or self._assignors > _assignors_of(entry)
 
-    def _is_gone(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_gone(self, step: Step, entry: AnyClientEntry) -> bool:
         return (
             self._was_deleted
             or not self._kinds.isdisjoint(CLASSIC_KINDS)
             or entry.member.member_id in self._strangers_to_deposed
         )
 
-    def _is_full(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_full(self, step: Step, entry: AnyClientEntry) -> bool:
         config = self.model.config
         sizes = (config.group_max_size, config.group_consumer_max_size)
         return self._processes >= min(sizes)
 
-    def _is_out_of_bounds(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_out_of_bounds(self, step: Step, entry: AnyClientEntry) -> bool:
         config, own = self.model.config, entry.member.config
         low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         return isinstance(own, ClassicConsumerConfig) and not low <= own.session_timeout_ms <= high
 
-    def _is_unknown_assignor(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_unknown_assignor(self, step: Step, entry: AnyClientEntry) -> bool:
         own = entry.member.config
         name = own.group_remote_assignor if isinstance(own, ConsumerConfig) else None
         return name is not None and name not in self.model.config.group_consumer_assignors
 
-    def _is_judged_elsewhere(self, step: Step, entry: AnyClientEntry) -> bool:
+    def is_judged_elsewhere(self, step: Step, entry: AnyClientEntry) -> bool:
         return True
 
 
 _FITS: Mapping[ErrorCode, Callable[[FatalCause, Step, AnyClientEntry], bool]] = MappingProxyType(
     {
-        ErrorCode.UNRELEASED_INSTANCE_ID: FatalCause._shares_instance,
-        ErrorCode.FENCED_INSTANCE_ID: FatalCause._shares_instance,
-        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: FatalCause._is_mixed_up,
-        ErrorCode.GROUP_ID_NOT_FOUND: FatalCause._is_gone,
-        ErrorCode.GROUP_MAX_SIZE_REACHED: FatalCause._is_full,
-        ErrorCode.INVALID_SESSION_TIMEOUT: FatalCause._is_out_of_bounds,
-        ErrorCode.UNSUPPORTED_ASSIGNOR: FatalCause._is_unknown_assignor,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: FatalCause._is_judged_elsewhere,
-        ErrorCode.UNKNOWN_SERVER_ERROR: FatalCause._is_judged_elsewhere,
+        ErrorCode.UNRELEASED_INSTANCE_ID: FatalCause.shares_instance,
+        ErrorCode.FENCED_INSTANCE_ID: FatalCause.shares_instance,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL: FatalCause.is_mixed_up,
+        ErrorCode.GROUP_ID_NOT_FOUND: FatalCause.is_gone,
+        ErrorCode.GROUP_MAX_SIZE_REACHED: FatalCause.is_full,
+        ErrorCode.INVALID_SESSION_TIMEOUT: FatalCause.is_out_of_bounds,
+        ErrorCode.UNSUPPORTED_ASSIGNOR: FatalCause.is_unknown_assignor,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: FatalCause.is_judged_elsewhere,
+        ErrorCode.UNKNOWN_SERVER_ERROR: FatalCause.is_judged_elsewhere,
     }
 )
 """Error -> whether something about the group, its clients and settings accounts for it."""

@@ -31,7 +31,7 @@ class TimersArmed(Property):
     )
     clauses = ("coordinator C23", "coordinator §9.5", "defects L3")
     violated_by = ("KAFKA-18931", "test:forgets-timer")
-    relies_on = ("failed_writes",)
+    relies_on = ("failed_writes", "switched")
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at every member that was touched."""

@@ -34,7 +34,7 @@ _OF_ADMINISTRATORS = {
 GOALS = (
     *(
         goal(
-            f"sometimes.error.{code.wire_name}",
+            f"sometimes.error.{code.name.lower()}",
             f"Somebody was answered {code.name}.",
             f"error.{code.name}",
             f"refusal.{code.name}",

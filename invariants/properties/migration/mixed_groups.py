@@ -223,6 +223,7 @@ class HybridTimers(Property):
         "test:hybrid-sync-timer-kept",
         "test:hybrid-timer-of-consumer",
     )
+    relies_on = ("switched",)
     judges_mixed = True
 
     def on_written(self, step: Step) -> Finding | None:
