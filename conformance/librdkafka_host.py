@@ -92,7 +92,12 @@ class LibrdkafkaHost(ReplayHost):
         for change in self._changes:
             if change.leads("up", "query-coord"):
                 look = partial(self._look_at_connection, change)
-                self.at(change.at_ms + _LOOK_MS, Order.TICK, look)
+                end = self._next_change(change.at_ms, "wait-coord", "term")
+                if end is not None and end.at_ms - change.at_ms <= _LOOK_MS:
+                    # It looked before it learnt what was lost, for that ended its life.
+                    self.at(change.at_ms, Order.KNOWLEDGE, look)
+                else:
+                    self.at(change.at_ms + _LOOK_MS, Order.TICK, look)
 
     def on_effect(self, effect: Effect) -> None:
         """States, and what becomes of the connection."""
