@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any, get_args
 
 from rebalance_sim.invariants.step import Step, StepKind
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import Event
 from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.hosting.held_answers import Asked
@@ -328,6 +329,8 @@ def _plain(value: Any) -> Any:
         return {"type": type(value).__name__, **_plain_fields(value, value._fields)}
     if isinstance(value, Asked):
         return value.operation
+    if isinstance(value, ClassicGroup):
+        return value.group_id  # Soft state, which changes after this step.
     if is_dataclass(value):
         names = tuple(field.name for field in fields(value))
         return {"type": type(value).__name__, **_plain_fields(value, names)}

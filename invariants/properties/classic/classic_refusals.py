@@ -110,7 +110,10 @@ class ClassicRefusalCause(Property):
             return None
         if deserved is ErrorCode.NONE and (
             self._has_come_between(step, code, classic_model)
-            or self._unparked_ms.get(shard_of(step).name) == step.at_ms
+            or (
+                code is ErrorCode.REBALANCE_IN_PROGRESS
+                and self._unparked_ms.get(shard_of(step).name) == step.at_ms
+            )
         ):
             return None
         return self._found(step, deserved)
@@ -119,6 +122,12 @@ class ClassicRefusalCause(Property):
         """A conversion that fails over what members were assigned, or over their protocol
         (classic-early-conversion), has answered whoever waited: that is its first step."""
         if step.response.error_code in _ENDS_CONVERSION:
+            self._unparked_ms[shard_of(step).name] = step.at_ms
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """So has a conversion that cannot be written; its own refusal is seen after theirs."""
+        if self.model.clients:
             self._unparked_ms[shard_of(step).name] = step.at_ms
         return None
 

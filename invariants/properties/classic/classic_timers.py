@@ -16,11 +16,16 @@ from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 165
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """classic §2.9."""
+
+
+_TAKEN = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
+"""What a JoinGroup is answered that changes the group; one that is refused says nothing."""
 
 
 class _Said(NamedTuple):
@@ -56,10 +61,12 @@ class ClassicDeadlines(Property):
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at every timer that was armed."""
-        request = step.request
+        request, response = step.request, step.response
         if look.group is None:
             return None
-        if isinstance(request, JoinGroupRequest):
+        if isinstance(request, JoinGroupRequest) and (
+            response is None or response.error_code in _TAKEN
+        ):
             self._note(look, request)
         for command in step.timers:
             if type(command) is ScheduleTimer and command.key.kind.group_type == "classic":

@@ -63,6 +63,11 @@ class CallbacksComplete(Property):
             if type(effect) is RunCallback:
                 if effect.kind is CallbackKind.ASSIGNED:
                     told |= effect.partitions
+                elif entry.kind in CLASSIC_KINDS:
+                    # What was assigned under the name alone may go under the id (classic §4.2).
+                    name_of = self.model.name_of
+                    names = set(map(name_of, effect.partitions))
+                    told -= {p for p in told if p in effect.partitions or name_of(p) in names}
                 else:
                     told -= effect.partitions
         if entry.member.state is not ClientState.STABLE or entry.state is ClientState.STABLE:

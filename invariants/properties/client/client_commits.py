@@ -7,6 +7,7 @@ Sources: client §6.2, §7, §10.1; classic §3.2, §4.2, §4.6. What a commit s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
@@ -32,6 +33,7 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
 )
 from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 245
@@ -45,7 +47,8 @@ class CommitAsked(Property):
     id = "client.commit.asked"
     sentence = (
         "A client of either protocol that does not commit by itself sends a commit only while its "
-        "application waits for one."
+        "application waits for one; the Java client of KIP-848 sends one that it could not send in "
+        "time once, as soon as it can."
     )
     clauses = ("client §7", "client §9")
     violated_by = ("test:commits-unasked",)
@@ -56,16 +59,22 @@ class CommitAsked(Property):
         super().__init__(model)
         self._asked: dict[str, set[int]] = {}
         """Client -> its application's commits that have not returned."""
+        self._unsent: dict[str, set[int]] = {}
+        """Client -> those of its application's commits since which it has sent none."""
+        self._late: Counter[str] = Counter()
+        """Client -> how many have returned for want of time before they could be sent."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A new process has been asked for nothing."""
-        self._asked.pop(entry.name, None)
+        for notes in (self._asked, self._unsent, self._late):
+            notes.pop(entry.name, None)
         return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """The application commits."""
         if type(step.event) is CommitOffsets:
             self._asked.setdefault(entry.name, set()).add(step.event.commit_id)
+            self._unsent.setdefault(entry.name, set()).add(step.event.commit_id)
         return None
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
@@ -74,11 +83,19 @@ class CommitAsked(Property):
         for effect in step.effects:
             if type(effect) is CommitReturned and asked:
                 asked.discard(effect.commit_id)
-            elif (
-                type(effect) is SendCommit
-                and not asked
-                and not entry.member.config.enable_auto_commit
-            ):
+                if (
+                    effect.error_code is ErrorCode.REQUEST_TIMED_OUT
+                    and entry.kind == JAVA
+                    and effect.commit_id in self._unsent.get(entry.name, ())
+                ):
+                    self._late[entry.name] += 1
+                continue
+            if type(effect) is not SendCommit or entry.member.config.enable_auto_commit:
+                continue
+            self._unsent.pop(entry.name, None)
+            if not asked and self._late[entry.name] > 0:
+                self._late[entry.name] -= 1  # A request expires only after an attempt (client §7).
+            elif not asked:
                 return Finding(
                     f"{entry.name} commits {self.model.names_of(effect.request.offsets)} by "
                     "itself; enable.auto.commit is false",
