@@ -300,7 +300,10 @@ class Shard:
             # What need not be atomic may have been written in part.
             self.journal.publish()
             return
-        if outcome.records:
+        if outcome.records or (
+            # What it found, such as a member that is gone, may be undone with the open batch.
+            not self.rules.keeps_timers_of_failed_batches and not key.kind.follows_soft_state
+        ):
             self._writer.note_timer(timer)
         self._listener.fired(key, outcome, now_ms)
         if outcome.on_commit is not None:

@@ -29,8 +29,15 @@ ORDER = 132
 _HAS_GENERATION = (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE)
 _FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 
-_ENDS_CONVERSION = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.GROUP_ID_NOT_FOUND)
-"""classic §7.3: what a member is answered whose group cannot be converted."""
+_ENDS_CONVERSION = (
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.UNSUPPORTED_ASSIGNOR,
+)
+"""classic §7.3: what a member is answered whose group cannot be converted, or is and then has no
+place for it."""
 
 _OF_THE_BROKER = frozenset(
     {

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from rebalance_sim.invariants.model.classic_model import ClassicLook
+from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
+from rebalance_sim.protocol.wire.classic_records import ClassicMemberValue
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 165
@@ -57,6 +58,22 @@ class ClassicDeadlines(Property):
         """A new coordinator knows what the record of the group says."""
         name = shard_of(step).name
         self._said = {key: said for key, said in self._said.items() if key[0] != name}
+        return None
+
+    def before_classic(
+        self, step: Step, ledger: GroupLedger, classic_model: ClassicModel
+    ) -> Finding | None:
+        """Remember what the predecessor of a static heir has said: its row is about to go."""
+        request = step.request
+        if (
+            isinstance(request, JoinGroupRequest)
+            and request.group_instance_id is not None
+            and ledger.classic is not None
+        ):
+            name = shard_of(step).name
+            for row in ledger.classic.members:
+                if row.group_instance_id == request.group_instance_id:
+                    self._said.setdefault((name, row.member_id), _said_in(row))
         return None
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
@@ -102,19 +119,7 @@ class ClassicDeadlines(Property):
         value = self.model.ledger_of(shard).classic
         if value is None:
             return {}
-        return {
-            row.member_id: _Said(
-                frozenset({row.session_timeout_ms}),
-                frozenset(
-                    {
-                        row.session_timeout_ms
-                        if row.rebalance_timeout_ms == -1
-                        else row.rebalance_timeout_ms
-                    }
-                ),
-            )
-            for row in value.members
-        }
+        return {row.member_id: _said_in(row) for row in value.members}
 
     def _said_by(self, look: ClassicLook, member_id: str) -> _Said | None:
         return self._said.get((look.shard.name, member_id)) or self._of_record(look.shard).get(
@@ -148,6 +153,13 @@ class ClassicDeadlines(Property):
             f"the {command.key.kind} timer runs for {runs_ms} ms, and the longest rebalance "
             f"timeout is {_or(allowed)} ms"
         )
+
+
+def _said_in(row: ClassicMemberValue) -> _Said:
+    session_ms, rebalance_ms = row.session_timeout_ms, row.rebalance_timeout_ms
+    return _Said(
+        frozenset({session_ms}), frozenset({session_ms if rebalance_ms == -1 else rebalance_ms})
+    )
 
 
 def _may_be_initial(look: ClassicLook) -> bool:

@@ -9,7 +9,14 @@ from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
-from rebalance_sim.protocol.clients import ClientState, CommitOffsets, SendCommit, Tick
+from rebalance_sim.protocol.clients import (
+    Call,
+    ClientState,
+    Close,
+    CommitOffsets,
+    SendCommit,
+    Tick,
+)
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
 from rebalance_sim.protocol.clients.kinds import CLASSIC
 
@@ -50,6 +57,8 @@ class StopsBeforeCommit(Property):
             return None
         if type(step.event) is Tick:
             return None  # The commit of every interval, before the application has polled again.
+        if type(step.event) is Close or member.blocked_in is Call.CLOSE:
+            return None  # Its application polls no more, so that nothing is handed out.
         config = member.config
         assert isinstance(config, ClassicConsumerConfig)
         if (
