@@ -175,9 +175,9 @@ class OffsetStore:
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.partitions is None:
-            return OffsetFetchResponse(offsets=self._all_known(stored, has_ids=has_ids))
+            return _shown(self._all_known(stored, has_ids=has_ids), {})
         find = self._topics_of(request.wire_topics, request.api_version)
-        offsets: dict[TopicPartition, int] = {}
+        values: dict[TopicPartition, OffsetCommitValue | None] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
         for partition in sorted(request.partitions):
             topic = find(partition.topic_id)
@@ -187,20 +187,22 @@ class OffsetStore:
             value = None
             if topic is not None:
                 value = stored.get((topic.name, partition.partition))
-            offsets[partition] = NO_OFFSET if value is None else value.offset
-        return OffsetFetchResponse(offsets=offsets, errors=errors)
+            values[partition] = value
+        return _shown(values, errors)
 
-    def _all_known(self, stored: GroupOffsets, *, has_ids: bool) -> dict[TopicPartition, int]:
+    def _all_known(
+        self, stored: GroupOffsets, *, has_ids: bool
+    ) -> dict[TopicPartition, OffsetCommitValue]:
         """Every offset; where topics stand by id, those without one are left out."""
         by_name = self._context.image.by_name
-        offsets = {}
+        values = {}
         for name, number in sorted(stored):
             topic = by_name.get(name)
             if topic is not None:
-                offsets[TopicPartition(topic.topic_id, number)] = stored[name, number].offset
+                values[TopicPartition(topic.topic_id, number)] = stored[name, number]
             elif not has_ids:
-                offsets[TopicPartition(name, number)] = stored[name, number].offset
-        return offsets
+                values[TopicPartition(name, number)] = stored[name, number]
+        return values
 
     def delete(self, request: OffsetDeleteRequest, group: Any) -> Outcome:
         """coordinator §8.3: topics that somebody subscribes to keep their offsets."""
@@ -273,6 +275,18 @@ class OffsetStore:
             if is_over:
                 records.append(OffsetCommit(group_id, topic, partition, None))
         return records
+
+
+def _shown(
+    values: Mapping[TopicPartition, OffsetCommitValue | None],
+    errors: Mapping[TopicPartition, ErrorCode],
+) -> OffsetFetchResponse:
+    """The answer that shows these values as they are stored; None where there is none."""
+    return OffsetFetchResponse(
+        offsets={p: NO_OFFSET if v is None else v.offset for p, v in values.items()},
+        metadata={p: v.metadata for p, v in values.items() if v is not None and v.metadata},
+        errors=errors,
+    )
 
 
 def _unknown_topic(api_version: int) -> ErrorCode:

@@ -74,12 +74,14 @@ class OffsetFetchRequest:
 class OffsetFetchResponse:
     """Answer to api key 9. An error of the group leaves ``offsets`` empty.
 
-    ``offsets``: partition -> committed offset or ``NO_OFFSET``. ``errors`` holds only partitions
-    that could not be answered.
+    ``offsets``: partition -> committed offset or ``NO_OFFSET``. ``metadata``: partition -> the
+    text that was committed beside the offset, for those that have any. ``errors`` holds only
+    partitions that could not be answered.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 

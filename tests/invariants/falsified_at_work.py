@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from falsified_requests import FALSIFIED
+from falsified_offsets import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import sync as syncing

@@ -28,18 +28,8 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupHeartbeatResponse,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.offset_messages import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -47,7 +37,6 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupRegularExpression,
     ConsumerGroupTargetAssignmentMember,
     ConsumerGroupTargetAssignmentMetadata,
-    OffsetCommit,
     RegularExpressionValue,
     TargetMetadataValue,
 )
@@ -332,85 +321,6 @@ def vote_ignored() -> CoordinatorWorld:
         ]
 
     world.join("c", server_assignor="range", change=targets(swap))
-    return world
-
-
-# -- offsets ---------------------------------------------------------------------------------
-
-
-def commit_of(member_id: str, epoch: int) -> OffsetCommitRequest:
-    """A commit of the first partition."""
-    return OffsetCommitRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        offsets={FIRST: 5},
-    )
-
-
-@mutant
-def commit_refused_for_nothing() -> CoordinatorWorld:
-    world = settled()
-    response = OffsetCommitResponse(errors={FIRST: ErrorCode.FENCED_MEMBER_EPOCH})
-    world.request(commit_of("a", 2), change=lambda outcome: Outcome(response))
-    return world
-
-
-@mutant
-def classic_commit_refused_for_nothing() -> CoordinatorWorld:
-    bench = classic_world()
-    response = OffsetCommitResponse(errors={FIRST: ErrorCode.ILLEGAL_GENERATION})
-    bench.commit_offset("A", bench.generation, change=lambda outcome: Outcome(response))
-    return bench
-
-
-@mutant
-def fetch_refused_for_nothing() -> CoordinatorWorld:
-    world = settled()
-    request = OffsetFetchRequest(
-        group_id=GROUP, partitions=frozenset({FIRST}), member_id="a", member_epoch=3
-    )
-    response = OffsetFetchResponse(error_code=ErrorCode.STALE_MEMBER_EPOCH)
-    world.request(request, change=lambda outcome: Outcome(response))
-    return world
-
-
-@mutant
-def delete_of_subscribed_offset() -> CoordinatorWorld:
-    world = settled()
-    request = OffsetDeleteRequest(group_id=GROUP, partitions=frozenset({FIRST}))
-    response = OffsetDeleteResponse(errors={FIRST: ErrorCode.NONE})
-    world.request(request, change=lambda outcome: Outcome(response))
-    return world
-
-
-@mutant
-def empty_group_stays() -> CoordinatorWorld:
-    world = settled()
-    world.heartbeat("a", -1)
-    world.heartbeat("b", -1)
-    response = DeleteGroupsResponse(group_id=GROUP, error_code=ErrorCode.NON_EMPTY_GROUP)
-    world.request(DeleteGroupsRequest(group_id=GROUP), change=lambda outcome: Outcome(response))
-    return world
-
-
-@mutant
-def stores_another_offset() -> CoordinatorWorld:
-    world = settled()
-
-    def change(record: Any) -> Any:
-        assert type(record) is OffsetCommit
-        assert record.value is not None
-        return OffsetCommit(*record[:3], record.value._replace(offset=6))
-
-    world.request(commit_of("a", 3), change=recorded(change))
-    return world
-
-
-@mutant
-def accepted_and_not_stored() -> CoordinatorWorld:
-    world = settled()
-    world.request(commit_of("a", 3), change=without(OffsetCommit))
     return world
 
 

@@ -234,6 +234,20 @@ def test_a_signed_fetch_needs_a_member_and_exactly_its_epoch(version: str) -> No
         assert (response.error_code.name, response.offsets) == (code, {})
 
 
+@both_versions
+def test_a_fetch_shows_the_text_that_was_committed_last(version: str) -> None:
+    bench = Bench(version)
+    first, second = sorted(parts("foo[0,1]"))
+    bench.commit("", -1, {"foo-0": 1, "foo-1": 2}, metadata={first: "note", second: "old"})
+    bench.commit("", -1, {"foo-1": 3})
+    for fields in ({}, {"require_stable": False}):
+        assert bench.fetch("foo-0", "foo-1", "foo-2", **fields).metadata == {first: "note"}
+    everything = OffsetFetchRequest(group_id=GROUP_ID, partitions=None)
+    assert bench.send(everything).metadata == {first: "note"}
+    bench.restart()
+    assert bench.send(everything).metadata == {first: "note"}
+
+
 def test_a_missing_group_has_no_offsets_and_that_is_no_error() -> None:
     response = Bench().fetch("foo-0", "bar-0", member_id="A", member_epoch=3)
     assert response.error_code.name == "NONE"

@@ -128,10 +128,11 @@ class FetchShown(Property):
     id = "offsets.fetch_shows_committed"
     sentence = (
         "An offset fetch that does not wait shows the offsets of the last committed offset of "
-        "the log, and one that waits shows the newest."
+        "the log, and one that waits shows the newest; beside each stands the text that was "
+        "committed with it."
     )
     clauses = ("coordinator §8.2", "coordinator §9.4")
-    violated_by = ("mut-reads-uncommitted",)
+    violated_by = ("mut-reads-uncommitted", "test:fetch-without-text")
 
     def on_request(self, step: Step) -> Finding | None:
         """Compare the answer with the log, where the shadow model has its offsets: an immediate
@@ -156,13 +157,19 @@ class FetchShown(Property):
             name = self.model.wire_name_of(shard, wire_topics, request.api_version, partition)
             if name is None:
                 continue
-            shown[name, partition.partition] = offset
-        for key, offset in sorted(shown.items()):
+            shown[name, partition.partition] = (offset, response.metadata.get(partition, ""))
+        for key, (offset, text) in sorted(shown.items()):
             value = expected.get(key)
             wanted = NO_OFFSET if value is None else value.offset
             if offset != wanted:
                 return Finding(
                     f"{shard.name} showed offset {offset} of {key[0]}-{key[1]}; it is {wanted}",
+                    {"stable": request.require_stable},
+                )
+            if text != ("" if value is None else value.metadata):
+                return Finding(
+                    f"{shard.name} showed another text beside offset {offset} of "
+                    f"{key[0]}-{key[1]} than was committed",
                     {"stable": request.require_stable},
                 )
         return None
