@@ -437,7 +437,8 @@ class RequestDraws:
             offsets={one: draw.choice(_OFFSETS) for one in partitions},
             group_instance_id=self._instance(member),
             metadata={one: draw.choice(_TEXTS) for one in partitions if self._chance(0.3)},
-            api_version=self._of((9, 10), (0, 2, 4, 8)),
+            leader_epochs={one: draw.randrange(3) for one in partitions if self._chance(0.3)},
+            api_version=self._of((9, 10), (0, 2, 4, 5, 8)),
             wire_topics=self._wire_topics(),
             retention_time_ms=draw.choice((None, None, -1, 0, 1_000)),
         )

@@ -23,6 +23,7 @@ from rebalance_sim.protocol.clients.common.member_states import ClientState
 from rebalance_sim.protocol.hosting.held_answers import Asked
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse, SyncGroupResponse
+from rebalance_sim.protocol.wire.offset_messages import NO_LEADER_EPOCH
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupTargetAssignmentMember,
     OffsetCommit,
@@ -203,6 +204,7 @@ def _encode_records(trace: Trace, records: tuple[Record, ...]) -> bytes:
             code = code_of((topic, partition))
             if offset is not None:
                 code ^= (offset.offset << 24) ^ offset.commit_timestamp ^ code_of(offset.metadata)
+                code ^= (offset.leader_epoch - NO_LEADER_EPOCH) << 48
         else:
             value = record.value
             code = code_of(getattr(record, "member_id", ""))

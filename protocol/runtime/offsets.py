@@ -15,7 +15,10 @@ from rebalance_sim.protocol.runtime.outcome import Outcome
 from rebalance_sim.protocol.runtime.timeline import committed, new_table
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.protocol.wire.offset_messages import (
+    FIRST_COMMIT_WITH_LEADER_EPOCH,
+    FIRST_FETCH_WITH_LEADER_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_LEADER_EPOCH,
     NO_OFFSET,
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -112,6 +115,9 @@ class OffsetStore:
     ) -> tuple[Record, ...]:
         """One record for each partition."""
         group_id, offsets, metadata = request.group_id, request.offsets, request.metadata
+        leader_epochs = request.leader_epochs
+        if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
+            leader_epochs = {}
         writes_topic_id = self._context.rules.writes_topic_id_of_offsets
         expire_timestamp = None
         if (
@@ -122,10 +128,13 @@ class OffsetStore:
         records: list[Record] = []
         for partition, topic in known.items():
             text = metadata.get(partition, "") if metadata else ""
+            leader_epoch = NO_LEADER_EPOCH
+            if leader_epochs:
+                leader_epoch = leader_epochs.get(partition, NO_LEADER_EPOCH)
             stored_id = topic.topic_id if writes_topic_id else None
             # By place: by name would take half as long again, and this is every commit.
             value = OffsetCommitValue(
-                offsets[partition], now_ms, -1, text, expire_timestamp, stored_id
+                offsets[partition], now_ms, leader_epoch, text, expire_timestamp, stored_id
             )
             records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
         return tuple(records)
@@ -175,7 +184,7 @@ class OffsetStore:
         stored = self.committed_of_group(group_id) if is_committed else self.of_group(group_id)
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.partitions is None:
-            return _shown(self._all_known(stored, has_ids=has_ids), {})
+            return _shown(request, self._all_known(stored, has_ids=has_ids), {})
         find = self._topics_of(request.wire_topics, request.api_version)
         values: dict[TopicPartition, OffsetCommitValue | None] = {}
         errors: dict[TopicPartition, ErrorCode] = {}
@@ -188,7 +197,7 @@ class OffsetStore:
             if topic is not None:
                 value = stored.get((topic.name, partition.partition))
             values[partition] = value
-        return _shown(values, errors)
+        return _shown(request, values, errors)
 
     def _all_known(
         self, stored: GroupOffsets, *, has_ids: bool
@@ -278,13 +287,22 @@ class OffsetStore:
 
 
 def _shown(
+    request: OffsetFetchRequest,
     values: Mapping[TopicPartition, OffsetCommitValue | None],
     errors: Mapping[TopicPartition, ErrorCode],
 ) -> OffsetFetchResponse:
     """The answer that shows these values as they are stored; None where there is none."""
+    leader_epochs = {}
+    if request.api_version >= FIRST_FETCH_WITH_LEADER_EPOCH:
+        leader_epochs = {
+            p: v.leader_epoch
+            for p, v in values.items()
+            if v is not None and v.leader_epoch != NO_LEADER_EPOCH
+        }
     return OffsetFetchResponse(
         offsets={p: NO_OFFSET if v is None else v.offset for p, v in values.items()},
         metadata={p: v.metadata for p, v in values.items() if v is not None and v.metadata},
+        leader_epochs=leader_epochs,
         errors=errors,
     )
 

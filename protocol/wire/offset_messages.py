@@ -20,6 +20,13 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 """Of OffsetCommit and OffsetFetch; not known to Kafka 4.1 (both as brokers were seen to do)."""
 
+FIRST_COMMIT_WITH_LEADER_EPOCH = 6
+FIRST_FETCH_WITH_LEADER_EPOCH = 5
+"""Older versions of OffsetCommit and of the answer to OffsetFetch have no field for it."""
+
+NO_LEADER_EPOCH = -1
+"""Leader epoch of a commit that names none."""
+
 NO_MEMBER_EPOCH = -1
 """Epoch of a commit, or an offset fetch, by somebody who is not in the group."""
 
@@ -31,9 +38,10 @@ NO_OFFSET = -1
 class OffsetCommitRequest:
     """Api key 8. ``offsets``: partition -> offset of the next record to read.
 
-    ``metadata``: partition -> free text, for those that have any. ``api_version`` 9 is the first
-    that members of the consumer protocol may use. ``retention_time_ms`` counts in versions 2 to 4
-    only (coordinator §8.4).
+    ``metadata``: partition -> free text, for those that have any. ``leader_epochs``: partition ->
+    epoch of the leader that the last record was read from, likewise; counts from version 6 on.
+    ``api_version`` 9 is the first that members of the consumer protocol may use.
+    ``retention_time_ms`` counts in versions 2 to 4 only (coordinator §8.4).
     """
 
     group_id: str
@@ -42,6 +50,7 @@ class OffsetCommitRequest:
     offsets: Mapping[TopicPartition, int]
     group_instance_id: str | None = None
     metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     api_version: int = 9
     wire_topics: Mapping[str, str] = field(default_factory=dict)
     retention_time_ms: int | None = None
@@ -75,13 +84,15 @@ class OffsetFetchResponse:
     """Answer to api key 9. An error of the group leaves ``offsets`` empty.
 
     ``offsets``: partition -> committed offset or ``NO_OFFSET``. ``metadata``: partition -> the
-    text that was committed beside the offset, for those that have any. ``errors`` holds only
-    partitions that could not be answered.
+    text that was committed beside the offset, for those that have any; ``leader_epochs``
+    likewise, from version 5 of the request on. ``errors`` holds only partitions that could not be
+    answered.
     """
 
     error_code: ErrorCode = ErrorCode.NONE
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     metadata: Mapping[TopicPartition, str] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 

@@ -96,7 +96,8 @@ class RegularExpressionValue:
 
 
 class OffsetCommitValue(NamedTuple):
-    """A committed offset. ``expire_timestamp`` is None unless the commit asked for a retention;
+    """A committed offset. ``leader_epoch`` is -1 unless the commit named one;
+    ``expire_timestamp`` is None unless the commit asked for a retention;
     ``topic_id`` is None where the simulated version does not store it (coordinator §8.4)."""
 
     offset: int

@@ -115,3 +115,30 @@ def fetch_without_text() -> CoordinatorWorld:
     without_text = OffsetFetchResponse(offsets={FIRST: 5})
     world.request(unsigned_fetch(), change=lambda outcome: Outcome(without_text))
     return world
+
+
+def with_leader_epoch() -> OffsetCommitRequest:
+    """A commit of the first partition, read from its leader of epoch 7."""
+    return replace(commit_of("a", 3), leader_epochs={FIRST: 7})
+
+
+@mutant
+def stores_no_leader_epoch() -> CoordinatorWorld:
+    world = settled()
+
+    def change(record: Any) -> Any:
+        assert type(record) is OffsetCommit
+        assert record.value is not None
+        return OffsetCommit(*record[:3], record.value._replace(leader_epoch=-1))
+
+    world.request(with_leader_epoch(), change=recorded(change))
+    return world
+
+
+@mutant
+def fetch_without_leader_epoch() -> CoordinatorWorld:
+    world = settled()
+    world.request(with_leader_epoch())
+    without_epoch = OffsetFetchResponse(offsets={FIRST: 5})
+    world.request(unsigned_fetch(), change=lambda outcome: Outcome(without_epoch))
+    return world

@@ -248,6 +248,30 @@ def test_a_fetch_shows_the_text_that_was_committed_last(version: str) -> None:
     assert bench.send(everything).metadata == {first: "note"}
 
 
+@both_versions
+def test_the_leader_epoch_of_a_commit_is_stored_and_shown(version: str) -> None:
+    bench = Bench(version)
+    first, second = sorted(parts("foo[0,1]"))
+    bench.commit("", -1, {"foo-0": 1, "foo-1": 2}, leader_epochs={first: 0, second: 7})
+    assert [to_dict(record)["value"]["leader_epoch"] for record in bench.records] == [0, 7]
+    bench.commit("", -1, {"foo-1": 3})
+    for fields in ({}, {"require_stable": False}):
+        assert bench.fetch("foo-0", "foo-1", "foo-2", **fields).leader_epochs == {first: 0}
+    bench.restart()
+    everything = OffsetFetchRequest(group_id=GROUP_ID, partitions=None)
+    assert bench.send(everything).leader_epochs == {first: 0}
+
+
+def test_old_versions_have_no_field_for_the_leader_epoch() -> None:
+    bench = Bench()
+    (partition,) = parts("foo[0]")
+    bench.commit("", -1, {"foo-0": 1}, leader_epochs={partition: 7}, api_version=5)
+    assert bench.fetch("foo-0").leader_epochs == {}
+    bench.commit("", -1, {"foo-0": 1}, leader_epochs={partition: 7}, api_version=6)
+    assert bench.fetch("foo-0", api_version=4).leader_epochs == {}
+    assert bench.fetch("foo-0", api_version=5).leader_epochs == {partition: 7}
+
+
 def test_a_missing_group_has_no_offsets_and_that_is_no_error() -> None:
     response = Bench().fetch("foo-0", "bar-0", member_id="A", member_epoch=3)
     assert response.error_code.name == "NONE"

@@ -15,7 +15,9 @@ from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
+    FIRST_FETCH_WITH_LEADER_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_LEADER_EPOCH,
     NO_OFFSET,
     OffsetFetchRequest,
     OffsetFetchResponse,
@@ -128,11 +130,15 @@ class FetchShown(Property):
     id = "offsets.fetch_shows_committed"
     sentence = (
         "An offset fetch that does not wait shows the offsets of the last committed offset of "
-        "the log, and one that waits shows the newest; beside each stands the text that was "
-        "committed with it."
+        "the log, and one that waits shows the newest; beside each stand the text and the "
+        "leader epoch that were committed with it."
     )
     clauses = ("coordinator §8.2", "coordinator §9.4")
-    violated_by = ("mut-reads-uncommitted", "test:fetch-without-text")
+    violated_by = (
+        "mut-reads-uncommitted",
+        "test:fetch-without-text",
+        "test:fetch-without-leader-epoch",
+    )
 
     def on_request(self, step: Step) -> Finding | None:
         """Compare the answer with the log, where the shadow model has its offsets: an immediate
@@ -157,8 +163,11 @@ class FetchShown(Property):
             name = self.model.wire_name_of(shard, wire_topics, request.api_version, partition)
             if name is None:
                 continue
-            shown[name, partition.partition] = (offset, response.metadata.get(partition, ""))
-        for key, (offset, text) in sorted(shown.items()):
+            text = response.metadata.get(partition, "")
+            leader_epoch = response.leader_epochs.get(partition, NO_LEADER_EPOCH)
+            shown[name, partition.partition] = (offset, text, leader_epoch)
+        has_leader_epochs = request.api_version >= FIRST_FETCH_WITH_LEADER_EPOCH
+        for key, (offset, text, leader_epoch) in sorted(shown.items()):
             value = expected.get(key)
             wanted = NO_OFFSET if value is None else value.offset
             if offset != wanted:
@@ -170,6 +179,15 @@ class FetchShown(Property):
                 return Finding(
                     f"{shard.name} showed another text beside offset {offset} of "
                     f"{key[0]}-{key[1]} than was committed",
+                    {"stable": request.require_stable},
+                )
+            wanted = NO_LEADER_EPOCH
+            if value is not None and has_leader_epochs:
+                wanted = value.leader_epoch
+            if leader_epoch != wanted:
+                return Finding(
+                    f"{shard.name} showed leader epoch {leader_epoch} beside offset {offset} of "
+                    f"{key[0]}-{key[1]}; it is {wanted}",
                     {"stable": request.require_stable},
                 )
         return None

@@ -14,7 +14,9 @@ from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import (
+    FIRST_COMMIT_WITH_LEADER_EPOCH,
     FIRST_VERSION_WITH_TOPIC_IDS,
+    NO_LEADER_EPOCH,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
@@ -256,11 +258,16 @@ class StoredAsAsked(Property):
 
     id = "offsets.stored_as_asked"
     sentence = (
-        "An accepted commit stores each offset with the text that came beside it, at the time of "
-        "the commit, and with an end of its own only where the request names one."
+        "An accepted commit stores each offset with the text and the leader epoch that came "
+        "beside it, at the time of the commit, and with an end of its own only where the request "
+        "names one."
     )
     clauses = ("coordinator §8.4", "coordinator §9.1")
-    violated_by = ("test:stores-another-offset", "test:accepted-and-not-stored")
+    violated_by = (
+        "test:stores-another-offset",
+        "test:accepted-and-not-stored",
+        "test:stores-no-leader-epoch",
+    )
     judges_mixed = True
 
     def before_offsets(
@@ -287,16 +294,16 @@ class StoredAsAsked(Property):
             if value is None:
                 return Finding(f"{self.model.name_of(partition)} was accepted, and not stored")
             text = request.metadata.get(partition, "") if request.metadata else ""
-            if (value.offset, value.commit_timestamp, value.metadata, value.expire_timestamp) != (
-                request.offsets[partition],
-                step.at_ms,
-                text,
-                ends_ms,
-            ):
+            leader_epoch = NO_LEADER_EPOCH
+            if request.leader_epochs and request.api_version >= FIRST_COMMIT_WITH_LEADER_EPOCH:
+                leader_epoch = request.leader_epochs.get(partition, NO_LEADER_EPOCH)
+            # All but the topic's id; tuples compare without a value made for it.
+            if value[:5] != (request.offsets[partition], step.at_ms, leader_epoch, text, ends_ms):
                 return Finding(
                     f"{self.model.name_of(partition)} was committed at "
                     f"{request.offsets[partition]}, and stored was {value.offset} of "
-                    f"{value.commit_timestamp} ms with {len(value.metadata)} letters, to end at "
+                    f"{value.commit_timestamp} ms with {len(value.metadata)} letters and leader "
+                    f"epoch {value.leader_epoch}, to end at "
                     f"{value.expire_timestamp or 'no time of its own'}"
                 )
         return None
