@@ -21,19 +21,18 @@ __all__ = [
     "SYNC_COMMITS",
     "Callback",
     "ClientProcess",
-    "CoordinatorChange",
     "PositionFix",
     "RecordedPoll",
     "TopicName",
     "Unreachable",
     "action_events",
     "callbacks",
-    "coordinator_changes",
     "created_ms",
     "end_of_process_ms",
     "held_spans",
     "kill_times",
     "let_through_ms",
+    "own_events",
     "pattern_matches",
     "polls",
     "positions",
@@ -102,21 +101,22 @@ class PositionFix:
     position: int
 
 
-def _own(process: ClientProcess, *kinds: str) -> Iterator[TraceEvent]:
+def own_events(process: ClientProcess, *kinds: str) -> Iterator[TraceEvent]:
+    """The events of these kinds that are the client's own, in order."""
     for event in process.events:
         if event["kind"] in kinds and event["client"] not in ("admin", "broker"):
             yield event
 
 
 def _answers(process: ClientProcess, api: str) -> Iterator[TraceEvent]:
-    for event in _own(process, "response"):
+    for event in own_events(process, "response"):
         if event["api"] == api and event.get("delivered", True):
             yield event
 
 
 def created_ms(process: ClientProcess) -> int:
     """When the process created its consumer."""
-    return int(next(e["at_ms"] for e in _own(process, "action") if e["action"] == "create"))
+    return int(next(e["at_ms"] for e in own_events(process, "action") if e["action"] == "create"))
 
 
 def end_of_process_ms(process: ClientProcess) -> int:
@@ -130,9 +130,11 @@ def end_of_process_ms(process: ClientProcess) -> int:
 def callbacks(process: ClientProcess) -> list[Callback]:
     """All callbacks, in order."""
     found: list[Callback] = []
-    commits = [e["at_ms"] for e in _own(process, "action_begin") if e["action"] in SYNC_COMMITS]
+    commits = [
+        e["at_ms"] for e in own_events(process, "action_begin") if e["action"] in SYNC_COMMITS
+    ]
     open_event: TraceEvent | None = None
-    for event in _own(process, "callback_begin", "callback_end"):
+    for event in own_events(process, "callback_begin", "callback_end"):
         if event["kind"] == "callback_begin":
             open_event = event
             continue
@@ -266,7 +268,7 @@ def _blocked_spans(process: ClientProcess) -> list[tuple[int, int]]:
     for callback in callbacks(process):
         spans.append((callback.begin_ms, callback.begin_ms + callback.length_ms))
     begun: dict[str, int] = {}
-    for event in _own(process, "action_begin", "action_end"):
+    for event in own_events(process, "action_begin", "action_end"):
         action = event["action"]
         if event["kind"] == "action_begin":
             begun[action] = event["at_ms"]
@@ -312,7 +314,7 @@ def _known_at(process: ClientProcess, topic: str, named_ms: int) -> TopicName:
     )
     finished_ms = [
         e["at_ms"]
-        for e in _own(process, "state")
+        for e in own_events(process, "state")
         if (e["from"], e["to"]) == ("RECONCILING", "ACKNOWLEDGING")
     ]
     was_late = any(named_ms <= at_ms < first_callback_ms for at_ms in finished_ms)
@@ -326,11 +328,11 @@ def _has(callback: Callback, topic: str) -> bool:
 
 def pattern_matches(process: ClientProcess) -> list[tuple[int, frozenset[str]]]:
     """When a pattern that the client matches by itself began to match which topics."""
-    if not any(e["action"] == "subscribe_java_pattern" for e in _own(process, "action")):
+    if not any(e["action"] == "subscribe_java_pattern" for e in own_events(process, "action")):
         return []
     matches: list[tuple[int, frozenset[str]]] = []
     known: frozenset[str] = frozenset()
-    for event in _own(process, "request"):
+    for event in own_events(process, "request"):
         if event["api"] != "ConsumerGroupHeartbeat" or event["body"]["member_epoch"] <= 0:
             continue
         names = event["body"]["subscribed_topic_names"]
@@ -376,7 +378,7 @@ def _fetched(body: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
 
 def kill_times(process: ClientProcess) -> list[int]:
     """When all connections of the client were closed."""
-    return [e["at_ms"] for e in _own(process, "fault") if e["what"] == "kill_connections"]
+    return [e["at_ms"] for e in own_events(process, "fault") if e["what"] == "kill_connections"]
 
 
 def unreachable_spans(process: ClientProcess) -> list[Unreachable]:
@@ -402,7 +404,7 @@ def held_spans(process: ClientProcess) -> list[tuple[int, int]]:
     """While all bytes of the client were held back: (from, to)."""
     spans: list[tuple[int, int]] = []
     begin_ms: int | None = None
-    for event in _own(process, "fault"):
+    for event in own_events(process, "fault"):
         if event["what"] == "hold_all_bytes":
             begin_ms = event["at_ms"]
         elif event["what"] == "release_held_bytes" and begin_ms is not None:
@@ -417,14 +419,14 @@ def let_through_ms(spans: Sequence[tuple[int, int]], now_ms: int) -> int:
 
 
 def _first_request_after(process: ClientProcess, at_ms: int) -> int:
-    later = (e["at_ms"] for e in _own(process, "request") if e["at_ms"] >= at_ms)
+    later = (e["at_ms"] for e in own_events(process, "request") if e["at_ms"] >= at_ms)
     return min(later, default=1_000_000_000)
 
 
 def action_events(process: ClientProcess) -> Sequence[TraceEvent]:
     """What the application did, in order, but for subscriptions that its own client refused."""
     found: list[TraceEvent] = []
-    for event in _own(process, "action", "action_begin", "action_end", "exception"):
+    for event in own_events(process, "action", "action_begin", "action_end", "exception"):
         if event["kind"] != "exception":
             found.append(event)
         elif event.get("during", "").startswith("subscribe"):
@@ -440,7 +442,7 @@ def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartit
     """
     ends = [c.begin_ms + c.length_ms for c in callbacks(process) if c.length_ms >= POLL_TIMEOUT_MS]
     found: list[tuple[int, dict[TopicPartition, int]]] = []
-    for event in _own(process, "records"):
+    for event in own_events(process, "records"):
         at_ms = event["at_ms"]
         for end_ms in ends:
             if 0 <= at_ms - end_ms <= _RECORDS_AFTER_CALLBACK_MS:
@@ -450,62 +452,3 @@ def returned_records(process: ClientProcess) -> list[tuple[int, dict[TopicPartit
         offsets = by_partition(event["offsets"])
         found.append((at_ms, {p: last + 1 for p, (_, last) in offsets.items()}))
     return found
-
-
-# --- what librdkafka logs of its way to the coordinator ------------------------------------------
-
-_FORGETS = "coordinator changed"
-_SAME_MOMENT_MS = 3
-_CAUSED_WITHIN_MS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorChange:
-    """A change of librdkafka's coordinator state that is no consequence of what is fed otherwise.
-
-    ``forgets_coordinator``: it says at the same moment that there is another coordinator now, none.
-    """
-
-    at_ms: int
-    from_state: str
-    to_state: str
-    forgets_coordinator: bool
-
-    def leads(self, from_state: str, to_state: str) -> bool:
-        """Whether it is the change between these two."""
-        return (self.from_state, self.to_state) == (from_state, to_state)
-
-
-def coordinator_changes(process: ClientProcess) -> list[CoordinatorChange]:
-    """Changes of the coordinator state, in order, without those that a failed commit has caused:
-    back to searching, and perhaps once more in the same moment."""
-    forgotten_ms = [e["at_ms"] for e in _own(process, "note") if e["text"].endswith(_FORGETS)]
-    failed_ms = _failed_commits_ms(process)
-    changes: list[CoordinatorChange] = []
-    for event in _own(process, "state"):
-        if event["what"] != "coordinator_state":
-            continue
-        at_ms = event["at_ms"]
-        goes_back = event["from"] in ("up", "wait-coord") and event["to"] == "query-coord"
-        is_same_moment = bool(changes) and changes[-1].at_ms == at_ms
-        if goes_back and any(
-            -1 <= at_ms - failed <= (1 if is_same_moment else _CAUSED_WITHIN_MS)
-            for failed in failed_ms
-        ):
-            continue
-        is_forgotten = any(abs(at_ms - other) <= _SAME_MOMENT_MS for other in forgotten_ms)
-        changes.append(CoordinatorChange(at_ms, event["from"], event["to"], is_forgotten))
-    return changes
-
-
-def _failed_commits_ms(process: ClientProcess) -> list[int]:
-    """When a commit was refused because the coordinator had moved, or its connection was lost."""
-    return [
-        event["at_ms"]
-        for event in _own(process, "response")
-        if event["api"] == "OffsetCommit"
-        and (
-            not event.get("delivered", True)
-            or "not_coordinator" in by_partition(event["body"]["topics"]).values()
-        )
-    ]

@@ -16,9 +16,13 @@ from typing import Any, ClassVar
 
 from rebalance_sim.conformance import client_input as feed
 from rebalance_sim.conformance.client_host import ROUND_TRIP_MS, Order, ReplayHost
-from rebalance_sim.conformance.client_input import CoordinatorChange
 from rebalance_sim.conformance.client_observed import RecordedRequest
 from rebalance_sim.conformance.client_trace import TraceEvent
+from rebalance_sim.conformance.librdkafka_input import (
+    CoordinatorChange,
+    coordinator_changes,
+    poll_check_lag_ms,
+)
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
@@ -64,7 +68,7 @@ class LibrdkafkaHost(ReplayHost):
     def __init__(self, process: feed.ClientProcess) -> None:
         self._drawn: list[RecordedRequest] = []  # commits for whose backoff a draw was made
         super().__init__(process)
-        self._changes = feed.coordinator_changes(process)
+        self._changes = coordinator_changes(process)
         self._is_away = True  # nothing is consumed before the application subscribes
         self._asked: list[int] = []  # searches without a recorded answer
         self._search_at_ms = self.now_ms  # when the last search left, or will
@@ -129,6 +133,9 @@ class LibrdkafkaHost(ReplayHost):
         if action.startswith("subscribe") and self._is_away:
             self._set_away(False)
         elif action == "stop_polling":
+            if kind == "action_begin":
+                lag_ms = poll_check_lag_ms(self.process, self.now_ms)
+                self.member.poll_check_lag_ms = lag_ms
             self._set_away(kind == "action_begin")
 
     def _set_away(self, is_away: bool) -> None:

@@ -321,6 +321,7 @@ def _full_after_a_late_answer(on_lost: Callable[..., None]) -> Callable[..., Non
         (LibrdkafkaConsumerCore, "expedite_heartbeat", _nothing, "subscription_change"),
         (CoordinatorLink, "mark_dead", _nothing, "response_lost_commit_before_revocation"),
         (PollWatch, "switch", _nothing, "poll_paused"),
+        (PollWatch, "switch", _nothing, "static_poll_paused"),
         (Heartbeats, "send_leave", _nothing, "join_consume_close"),
         (Joining, "_assign", _nothing, "classic_eager"),
         (ClassicRebalance, "join_next_generation", _nothing, "classic_cooperative"),

@@ -35,6 +35,7 @@ class LibrdkafkaCore(MemberCore):
 
     join_transitions: ClassVar[Mapping[JoinState, frozenset[JoinState]]] = LEGAL_JOIN_TRANSITIONS
     heartbeat_interval_ms = 0  # as the coordinator set it, or the classic client
+    poll_check_lag_ms = 0  # how late the poll timer is looked at; a host may set it
 
     def __init__(
         self,

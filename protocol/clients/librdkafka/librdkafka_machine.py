@@ -61,8 +61,9 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
 
     The host's duties are those of ``GroupMember``; besides, it opens and closes the connection to
     the coordinator as ``ConnectCoordinator`` and ``CloseConnection`` say, and reports what becomes
-    of it. Everything public is for reading only. ``join_state`` and ``coordinator_state`` are
-    librdkafka's own; ``state`` says the same, as far as possible, in the words of the Java client.
+    of it. Everything public is for reading only, but ``poll_check_lag_ms``. ``join_state`` and
+    ``coordinator_state`` are librdkafka's own; ``state`` says the same, as far as possible, in the
+    words of the Java client.
 
     ``jitter`` answers a number in [-1, 1] each time a backoff is drawn, ``retry_jitter``, if it is
     given, for commits that are repeated.

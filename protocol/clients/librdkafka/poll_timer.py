@@ -13,7 +13,8 @@ from rebalance_sim.protocol.clients.common.values import nobody_listens
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import LibrdkafkaCore
 
 POLL_CHECK_INTERVAL_MS = 500
-"""How often the timer is looked at, counted from the last assigned callback."""
+"""How often the timer is looked at, counted from the last assigned callback. Each look sets the
+next, so what a thread is late adds up: ``poll_check_lag_ms``."""
 
 
 class PollWatch:
@@ -46,8 +47,9 @@ class PollWatch:
         if not self._is_on or self._application.is_polling:
             return None
         over_ms = self._application.last_poll_at_ms + self._core.config.max_poll_interval_ms + 1
-        checks = max(-((self._since_ms - over_ms) // POLL_CHECK_INTERVAL_MS), 1)
-        return self._since_ms + checks * POLL_CHECK_INTERVAL_MS
+        since_ms = self._since_ms + self._core.poll_check_lag_ms
+        checks = max(-((since_ms - over_ms) // POLL_CHECK_INTERVAL_MS), 1)
+        return since_ms + checks * POLL_CHECK_INTERVAL_MS
 
     def run(self) -> None:
         """Time is up: heartbeats end."""
