@@ -3,7 +3,9 @@
 librdkafka's application is inside a blocking ``consume`` unless it says that it is not, so what
 waits for it runs at once. Not recorded, and therefore taken from the states that it logs: when a
 broker could be asked for the coordinator, when a connection came about, and whether the main thread
-looked while one was down (a connection that is back within a moment goes unnoticed). Backoffs are
+looked while one was down (a connection that is back within a moment goes unnoticed). One that is
+opened while all bytes are held back comes about when they are let through: what the member has sent
+over it by then, and not given up, is sent then. Backoffs are
 drawn, and draws are not recorded: those of searches are the shortest, and searches wait until they
 were sent; those of repeated commits are the ones that fit.
 """
@@ -72,6 +74,7 @@ class LibrdkafkaHost(ReplayHost):
         self._is_away = True  # nothing is consumed before the application subscribes
         self._asked: list[int] = []  # searches without a recorded answer
         self._search_at_ms = self.now_ms  # when the last search left, or will
+        self._connected_at_ms = self.now_ms  # when the last connection came about, or will
 
     def make_member(self) -> LibrdkafkaMachine:
         """See ``ReplayHost``."""
@@ -152,9 +155,15 @@ class LibrdkafkaHost(ReplayHost):
     # --- searches ---------------------------------------------------------------------------------
 
     def send(self, number: int, api: str, body: Mapping[str, Any]) -> None:
-        """See ``ReplayHost``; a search waits for a broker that can be asked."""
+        """See ``ReplayHost``; a search waits for a broker that can be asked, all else for a
+        connection whose first bytes are held back."""
         if api != "FindCoordinator":
-            super().send(number, api, body)
+            if self.now_ms < self._connected_at_ms:
+                self.expect(number, api)
+                sent = partial(self.send_now, number, api, body)
+                self.at(self._connected_at_ms, Order.ANSWER, sent)
+            else:
+                super().send(number, api, body)
             return
         self._search_at_ms = self.now_ms
         span = self.unreachable_span
@@ -236,8 +245,11 @@ class LibrdkafkaHost(ReplayHost):
         delay_ms = ROUND_TRIP_MS
         if self.member.coordinator_state is CoordinatorState.WAIT_BROKER_TRANSPORT:
             delay_ms = max(delay_ms, self._recorded_setup_ms())
-        connected = partial(self.feed, CoordinatorConnected())
-        self.at(self.now_ms + delay_ms, Order.ANSWER, connected)
+        connected_at_ms = self.now_ms + delay_ms
+        let_through_ms = feed.let_through_ms(self._held, self.now_ms)
+        if let_through_ms > self.now_ms:
+            connected_at_ms = self._connected_at_ms = let_through_ms + ROUND_TRIP_MS
+        self.at(connected_at_ms, Order.ANSWER, partial(self.feed, CoordinatorConnected()))
 
     def _recorded_setup_ms(self) -> int:
         """How long the connection took at the time that is nearest to now."""

@@ -286,7 +286,7 @@ def test_a_subscription_counts_unless_the_client_refused_it(tmp_path: Path) -> N
     assert "expected nothing, got ConsumerGroupHeartbeat" in str(report.first_difference)
 
 
-def _nothing(*arguments: Any) -> None:
+def _nothing(*arguments: Any, **named: Any) -> None:
     """In place of what a mutant leaves out."""
 
 
@@ -328,6 +328,13 @@ def _full_after_a_late_answer(on_lost: Callable[..., None]) -> Callable[..., Non
         (ClassicRebalance, "_after_unassign", Rebalance._after_unassign, "classic_eager"),
         (LibrdkafkaClassicCore, "note_alive", _nothing, "classic_session_timeout"),
         (CoordinatorLink, "cut", _nothing, "classic_session_timeout"),
+        (
+            Heartbeats,
+            "_on_lost",
+            _full_after_a_late_answer(Heartbeats._on_lost),
+            "fenced_after_silence",
+        ),
+        (Heartbeats, "_on_lost", _nothing, "response_lost_leaving"),
     ],
 )
 def test_a_mutant_does_not_pass_for_the_real_client(
