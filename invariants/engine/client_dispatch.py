@@ -202,7 +202,11 @@ class ClientWatch:
     def _open_client(self, step: Step, client: ClientView) -> ClientEntry:
         model = self._model
         self._close_client(client.name)
-        entry = model.clients[client.name] = ClientEntry(client, step.at_ms)
+        entry = model.clients[client.name] = ClientEntry(
+            client,
+            step.at_ms,
+            ignores_former_answers=model.ignores_former_answers[client.member.kind],
+        )
         if entry.member_id:
             model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)

@@ -39,6 +39,7 @@ class ClientEntry:
         "has_failed",
         "has_left",
         "identity",
+        "ignores_former_answers",
         "in_flight",
         "incarnation",
         "interval_ms",
@@ -65,8 +66,12 @@ class ClientEntry:
         "version",
     )
 
-    def __init__(self, client: ClientView, at_ms: int) -> None:
+    def __init__(
+        self, client: ClientView, at_ms: int, *, ignores_former_answers: bool = False
+    ) -> None:
         self.name = client.name
+        self.ignores_former_answers = ignores_former_answers
+        """An answer from before the last join means nothing to it once that join is sent."""
         self.incarnation = client.incarnation
         self.member = client.member
         self.kind = client.member.kind
@@ -173,7 +178,12 @@ class ClientEntry:
         self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
     ) -> None:
         """A heartbeat was answered."""
-        is_handled = self.forget_request(correlation_id)
+        if self.ignores_former_answers and correlation_id < self.joined_by:
+            self.sent.discard(correlation_id)
+            self.unhandled.discard(correlation_id)
+            is_handled = False
+        else:
+            is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
             self.has_failed = self.has_failed or is_handled
             return

@@ -48,6 +48,10 @@ class ShadowModel(ModelView):
             JAVA: released.member.omits_unfinished_from_full_request,
             LIBRDKAFKA: released.rules(LibrdkafkaRules).omits_unfinished_from_full_request,
         }
+        self.ignores_former_answers = {
+            JAVA: not released.member.takes_answers_of_former_memberships,
+            LIBRDKAFKA: False,
+        }
         self.ledgers: dict[str, GroupLedger] = {}
         self.computations = Computations()
         self.config_history = ConfigHistory(view.group_id)

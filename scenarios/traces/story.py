@@ -30,7 +30,7 @@ _EFFECTS_TOLD = {
         f"{effect['kind']}({wording.partitions(effect['partitions'])})"
     ),
     "RaiseError": lambda wording, effect: (
-        f"raises {effect['error_code']} to its application: {effect['message']}"
+        f"raises {effect.get('error_code', 'an error')} to its application: {effect['message']}"
     ),
     "CallReturned": lambda wording, effect: f"{effect['call']}() returns",
 }

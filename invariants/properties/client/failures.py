@@ -84,7 +84,8 @@ class FatalCause(Property):
     sentence = (
         "A client of either protocol fails for good only by an answer whose error fits the group: "
         "its instance id is, or was, another process's, or its own under an earlier join; the "
-        "clients offer different assignors, or speak different protocols; the group was deleted, "
+        "clients offer different assignors, bring some of their own that not everybody has, or "
+        "speak different protocols; the group was deleted, "
         "or is unknown to a coordinator that is deposed and has not heard of it; a setting is out "
         "of bounds."
     )
@@ -103,6 +104,8 @@ class FatalCause(Property):
         self._users: Counter[str] = Counter()
         """Instance id -> how many joins it has been used for."""
         self._kinds: set[str] = set()
+        self._has_client_side = False
+        """Whether a client has brought assignors of its own (coordinator §12.1)."""
         self._was_deleted = False
         self._strangers_to_deposed: set[str] = set()
         """Ids of members that a shard has refused, for want of the group, which serves no more."""
@@ -112,6 +115,9 @@ class FatalCause(Property):
         self._processes += 1
         self._kinds.add(entry.kind)
         self._assignors |= _assignors_of(entry)
+        config = entry.member.config
+        if isinstance(config, ConsumerConfig) and config.group_local_assignors:
+            self._has_client_side = True
         return None
 
     def on_joining(
@@ -194,7 +200,10 @@ class FatalCause(Property):
 
     def is_unknown_assignor(self, step: Step, entry: AnyClientEntry) -> bool:
         own = entry.member.config
-        name = own.group_remote_assignor if isinstance(own, ConsumerConfig) else None
+        if not isinstance(own, ConsumerConfig) or own.group_local_assignors:
+            # It may be that nobody would have an assignor that everybody has (coordinator §12.1).
+            return self._has_client_side
+        name = own.group_remote_assignor
         return name is not None and name not in self.model.config.group_consumer_assignors
 
     def is_judged_elsewhere(self, step: Step, entry: AnyClientEntry) -> bool:

@@ -159,13 +159,22 @@ class Joining:
         core = self._core
         response, self._awaiting = self._awaiting, None
         if core.join_state is _J.WAIT_METADATA:
-            if response is None:
+            # Who unsubscribes, or leaves, is no leader any more.
+            if response is None or not self._is_of_present(response):
                 core.set_join_state(_J.INIT)
             else:
                 self._assign(response)
         topics = self._topics_to_join()
         self._asked_for -= topics.keys()
         self._topics_changed = topics != self._joined_counts
+
+    def _is_of_present(self, response: JoinGroupResponse) -> bool:
+        core = self._core
+        return (
+            core.subscription.exists
+            and core.member_id == response.member_id
+            and core.generation_id == response.generation_id
+        )
 
     def on_subscription_changed(self) -> None:
         """Other topics are wanted than those of the last JoinGroup, perhaps."""
