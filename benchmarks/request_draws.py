@@ -414,11 +414,12 @@ class RequestDraws:
         for _ in range(count):
             member_id = self._member_id(group_id)
             instance_id = self._instance(self._member(group_id, member_id))
-            rows.append(MemberIdentity("" if self._chance(0.2) else member_id, instance_id))
+            named = "" if self._chance(0.2) else member_id
+            reason = self._draw.choice(("", "why", "r" * 40))
+            rows.append(MemberIdentity(named, instance_id, reason))
         if rows and self._chance(0.1):
             rows.append(rows[0])
-        reason = self._draw.choice(("", "why", "r" * 40))
-        return LeaveGroupRequest(group_id=group_id, members=tuple(rows), reason=reason)
+        return LeaveGroupRequest(group_id=group_id, members=tuple(rows))
 
     # --- offsets ----------------------------------------------------------------------------------
 

@@ -204,7 +204,7 @@ def leave_body(request: LeaveGroupRequest) -> dict[str, Any]:
         {
             "member_id": one.member_id,
             "group_instance_id": one.group_instance_id,
-            "reason": request.reason,
+            "reason": one.reason,
         }
         for one in request.members
     ]

@@ -195,7 +195,9 @@ class ClassicGroupType(GroupType[ClassicGroup]):
         if not request.group_id:
             return Outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         code = ErrorCode.UNKNOWN_MEMBER_ID
-        rows = tuple(MemberResponse(*identity, code) for identity in request.members)
+        rows = tuple(
+            MemberResponse(one.member_id, one.group_instance_id, code) for one in request.members
+        )
         return Outcome(LeaveGroupResponse(members=rows))
 
     def reads(self) -> Mapping[type, Callable[[Any], Any]]:

@@ -33,6 +33,7 @@ def leave(op: Operation, group: ClassicGroup, request: LeaveGroupRequest) -> Lea
         return LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     answers: list[MemberResponse] = []
     removed_member = removed_pending = False
+    reasons: list[str] = []
     for identity in request.members:
         code = ErrorCode.NONE
         if identity.member_id in group.pending_join:
@@ -45,10 +46,12 @@ def leave(op: Operation, group: ClassicGroup, request: LeaveGroupRequest) -> Lea
                 removed_member = True
             except GroupError as error:
                 code = error.code
+        if not code:
+            reasons.append(identity.reason)
         answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
     is_due = removed_member or (removed_pending and _may_recheck(op, group))
     if is_due and not group.is_empty:
-        rebalance_or_complete(op, group, cause_of_leave(request.reason))
+        rebalance_or_complete(op, group, cause_of_leave(reasons))
     return LeaveGroupResponse(members=tuple(answers))
 
 
@@ -61,7 +64,7 @@ def _may_recheck(op: Operation, group: ClassicGroup) -> bool:
 
 
 def _member_id(group: ClassicGroup, identity: MemberIdentity) -> str:
-    member_id, instance_id = identity
+    member_id, instance_id, _ = identity
     if not member_id:
         # An administrator removes by instance id.
         member_id = group.static_members.get(instance_id, "") if instance_id is not None else ""

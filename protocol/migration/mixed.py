@@ -375,7 +375,7 @@ def _classic_member(
 
 
 def _find(group: ConsumerGroup, identity: MemberIdentity) -> Member:
-    member_id, instance_id = identity
+    member_id, instance_id, _ = identity
     if instance_id is None:
         member = group.members.get(member_id)
         if member is None:
@@ -447,12 +447,14 @@ def leave(context: MigrationContext, call: Call[LeaveGroupRequest]) -> Outcome:
     """classic §7.6: members of either protocol; one epoch for the whole batch."""
     request, group = call.request, call.group
     leaving: dict[str, Member] = {}
+    reasons: list[str] = []
     answers: list[MemberResponse] = []
     for identity in request.members:
         code = ErrorCode.NONE
         try:
             member = _find_leaving(group, identity)
             leaving[member.member_id] = member
+            reasons.append(identity.reason)
         except GroupError as error:
             code = error.code
         answers.append(MemberResponse(identity.member_id, identity.group_instance_id, code))
@@ -464,7 +466,7 @@ def leave(context: MigrationContext, call: Call[LeaveGroupRequest]) -> Outcome:
         group,
         list(leaving.values()),
         now_ms=call.now_ms,
-        cause=cause_of_leave(request.reason),
+        cause=cause_of_leave(reasons),
         response=response,
     )
 

@@ -7,7 +7,7 @@ it says with the reason of its request, in the words of the Java client.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -86,11 +86,9 @@ def cause_by_reason(reason: str) -> RebalanceCause | None:
     return None
 
 
-def cause_of_leave(reason: str) -> RebalanceCause:
-    """Why a member has left by itself."""
-    by_reason = cause_by_reason(reason)
-    return (
-        RebalanceCause.POLL_TIMEOUT
-        if by_reason is RebalanceCause.POLL_TIMEOUT
-        else (RebalanceCause.MEMBER_LEFT)
-    )
+def cause_of_leave(reasons: Iterable[str]) -> RebalanceCause:
+    """Why the members of a LeaveGroup have left, by the reason of each."""
+    causes = {cause_by_reason(reason) for reason in reasons}
+    if causes == {RebalanceCause.POLL_TIMEOUT}:
+        return RebalanceCause.POLL_TIMEOUT
+    return RebalanceCause.MEMBER_LEFT

@@ -132,19 +132,22 @@ class HeartbeatResponse:
 
 
 class MemberIdentity(NamedTuple):
-    """Who leaves: an id, or an empty id with an instance id (an administrator's removal)."""
+    """Who leaves: an id, or an empty id with an instance id (an administrator's removal).
+
+    ``reason`` as in JoinGroup: why this one leaves, in words; no decision depends on it.
+    """
 
     member_id: str
     group_instance_id: str | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupRequest:
-    """Api key 13, in the form of a batch; ``reason`` as in JoinGroup, for all of it."""
+    """Api key 13, in the form of a batch."""
 
     group_id: str
     members: tuple[MemberIdentity, ...]
-    reason: str = ""
 
 
 class MemberResponse(NamedTuple):

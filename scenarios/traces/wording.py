@@ -189,7 +189,7 @@ def _leave(wording: Wording, request: Mapping[str, Any]) -> str:
     members = (
         wording.anything(m["member_id"] or m["group_instance_id"]) for m in request["members"]
     )
-    reasons = {m.get("reason") for m in request["members"]} | {request.get("reason")}
+    reasons = {m.get("reason") for m in request["members"]}
     why = ", ".join(sorted(filter(None, reasons)))
     return f"LeaveGroup of {', '.join(members)}" + (f": {why}" if why else "")
 

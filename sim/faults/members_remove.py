@@ -32,7 +32,9 @@ class MembersRemove(AdminRequest):
     def request(self, world: FaultWorld, group_id: str) -> Any:
         processes = world.client_processes
         members = processes.identities(self.clients or processes.names, group_id)
-        return LeaveGroupRequest(group_id=group_id, members=members, reason=_REASON)
+        return LeaveGroupRequest(
+            group_id=group_id, members=tuple(one._replace(reason=_REASON) for one in members)
+        )
 
     @classmethod
     def drawn(

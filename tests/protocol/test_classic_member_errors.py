@@ -405,7 +405,7 @@ def test_unsubscribe_returns_without_waiting_and_close_waits_for_the_leave() -> 
     driver.handle(CallbackCompleted())
     assert driver.member.blocked_in is None
     leave = driver.last(SendLeaveGroup)
-    assert leave.request.reason == "the consumer unsubscribed from all topics"
+    assert leave.request.members[0].reason == "the consumer unsubscribed from all topics"
     driver = Driver(enable_auto_commit=False).is_member()
     driver.handle(Close())
     driver.handle(CallbackCompleted())

@@ -269,7 +269,10 @@ def test_a_member_that_was_away_too_long_loses_everything_and_gets_a_new_id() ->
     story.run_for(32_000)
     assert story.member("B").state is ClientState.STALE
     assert story.owned() == {"A": ALL_FOO, "B": "foo-2 foo-3"}, "B is a zombie, and knows it"
-    assert story.requests("B", SendLeaveGroup)[-1].reason == "consumer poll timeout has expired."
+    assert (
+        story.requests("B", SendLeaveGroup)[-1].members[0].reason
+        == "consumer poll timeout has expired."
+    )
     story.resume("B")
     story.run_for(5_000)
     assert (LOST, "foo-2 foo-3") in story.callbacks("B")
@@ -366,7 +369,10 @@ def test_a_callback_that_outlasts_the_poll_interval_costs_the_membership() -> No
     story.callback_ms = 8_000
     story.subscribe("A", "foo", "bar")
     story.run_for(6_000)
-    assert story.requests("A", SendLeaveGroup)[-1].reason == "consumer poll timeout has expired."
+    assert (
+        story.requests("A", SendLeaveGroup)[-1].members[0].reason
+        == "consumer poll timeout has expired."
+    )
     assert story.owned() == {"A": ALL_FOO}, "until the callback returns, and tells of no loss"
     story.callback_ms = 0
     story.run_for(20_000)

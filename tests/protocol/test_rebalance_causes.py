@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from classic_builders import ClassicBench, HoldingShard, subscription
+from classic_builders import GROUP_ID, ClassicBench, HoldingShard, subscription
 from mixed_builders import mixed, owned
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -19,6 +19,7 @@ from rebalance_sim.protocol.runtime.rebalance_causes import (
     cause_of_leave,
 )
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest, MemberIdentity
 from rebalance_sim.protocol.wire.topics import Topic
 
 C = RebalanceCause
@@ -141,9 +142,24 @@ def test_a_load_that_finds_too_many_members() -> None:
 
 
 def test_a_poll_that_does_not_come() -> None:
-    assert cause_of_leave(REASONS[C.POLL_TIMEOUT]) is C.POLL_TIMEOUT
-    assert cause_of_leave("the consumer is being closed") is C.MEMBER_LEFT
-    assert cause_of_leave("rebalance enforced by user") is C.MEMBER_LEFT
+    assert cause_of_leave([REASONS[C.POLL_TIMEOUT]]) is C.POLL_TIMEOUT
+    assert cause_of_leave(["the consumer is being closed"]) is C.MEMBER_LEFT
+    assert cause_of_leave(["rebalance enforced by user"]) is C.MEMBER_LEFT
+
+
+def test_each_member_of_a_batch_has_a_reason_of_its_own() -> None:
+    late = REASONS[C.POLL_TIMEOUT]
+    for others, cause in (((late,), C.POLL_TIMEOUT), (("",), C.MEMBER_LEFT)):
+        bench = ClassicBench().stable("A", "B", "C")
+        reasons = dict(zip("AB", (late, *others), strict=True))
+        members = (MemberIdentity(bench.id(name), None, why) for name, why in reasons.items())
+        # Who is not removed has no say.
+        bench.shard.request(
+            LeaveGroupRequest(
+                group_id=GROUP_ID, members=(*members, MemberIdentity("nobody", None, "bored"))
+            )
+        )
+        assert bench.group.rebalance_cause is cause
 
 
 def test_other_reasons_stand_for_nothing() -> None:

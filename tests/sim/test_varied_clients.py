@@ -82,6 +82,13 @@ def test_an_administrator_removes_a_member_which_joins_again(
     watched.run()
     (returned,) = watched.steps(StepKind.ADMIN_RETURNED)
     assert "NONE" in returned["detail"]
+    told = [
+        member["reason"]
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["request"]["type"] == "LeaveGroupRequest" and step["at_ms"] < 30_000
+        for member in step["request"]["members"]
+    ]
+    assert told == ["member was removed by an admin"]
     assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
 
 

@@ -304,7 +304,7 @@ def _supports(request: JoinGroupRequest, classic_model: ClassicModel) -> bool:
 
 def _leaving_id(identity: MemberIdentity, classic_model: ClassicModel) -> str:
     """Whom an entry of a LeaveGroup means: an administrator names the instance alone."""
-    member_id, instance_id = identity
+    member_id, instance_id, _ = identity
     if member_id or instance_id is None:
         return member_id
     members = classic_model.members.items()

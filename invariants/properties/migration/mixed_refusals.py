@@ -194,7 +194,7 @@ class HybridRefusalCause(Property):
 
 def _of_identity(identity: MemberIdentity, ledger: GroupLedger) -> Verdict:
     """classic §7.6: who it is."""
-    member_id, instance_id = identity
+    member_id, instance_id, _ = identity
     if instance_id is not None:
         holder = ledger.instances.get(instance_id)
         if holder is None:
@@ -205,7 +205,7 @@ def _of_identity(identity: MemberIdentity, ledger: GroupLedger) -> Verdict:
 
 def _of_leaving(identity: MemberIdentity, ledger: GroupLedger) -> Verdict:
     """classic §7.6; an administrator names the instance alone."""
-    member_id, instance_id = identity
+    member_id, instance_id, _ = identity
     if not member_id and instance_id is not None:
         return _NONE if instance_id in ledger.instances else _UNKNOWN
     return _of_identity(identity, ledger)

@@ -128,12 +128,12 @@ class HeartbeatThread:
             and core.classic_state is not ClassicState.UNJOINED
             and core.generation.member_id
         ):
-            member = MemberIdentity(core.generation.member_id, core.config.group_instance_id)
+            member = MemberIdentity(
+                core.generation.member_id, core.config.group_instance_id, reason
+            )
             core.requests.send(
                 SendLeaveGroup,
-                request=LeaveGroupRequest(
-                    group_id=core.config.group_id, members=(member,), reason=reason
-                ),
+                request=LeaveGroupRequest(group_id=core.config.group_id, members=(member,)),
                 on_answered=nobody_listens,
                 on_lost=nobody_listens,
             )
