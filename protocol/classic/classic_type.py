@@ -172,7 +172,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
         """classic §2.6."""
         token = call.parking_token
         group = self.groups.get(call.request.group_id)
-        if group is None:
+        if group is None or not call.request.group_id:
             return Outcome(SyncGroupResponse(error_code=_missing(call.request.group_id)))
         op = self._operation(call.now_ms)
         return op.outcome(sync(op, group, call.request, token))
@@ -180,7 +180,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     def _heartbeat(self, call: Call[HeartbeatRequest]) -> Outcome:
         """classic §2.7."""
         group = self.groups.get(call.request.group_id)
-        if group is None:
+        if group is None or not call.request.group_id:
             return Outcome(HeartbeatResponse(error_code=_missing(call.request.group_id)))
         op = self._operation(call.now_ms)
         return op.outcome(heartbeat(op, group, call.request))
@@ -188,12 +188,12 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     def _leave(self, call: Call[LeaveGroupRequest]) -> Outcome:
         """classic §2.8."""
         request = call.request
+        if not request.group_id:
+            return Outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         group = self.groups.get(request.group_id)
         if group is not None:
             op = self._operation(call.now_ms)
             return op.outcome(leave(op, group, request))
-        if not request.group_id:
-            return Outcome(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         code = ErrorCode.UNKNOWN_MEMBER_ID
         rows = tuple(
             MemberResponse(one.member_id, one.group_instance_id, code) for one in request.members
@@ -337,4 +337,5 @@ class ClassicGroupType(GroupType[ClassicGroup]):
 
 
 def _missing(group_id: str) -> ErrorCode:
+    """No group has the id "" for members, though offsets may be committed under it."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

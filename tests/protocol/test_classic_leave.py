@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from classic_builders import SESSION_MS, ClassicBench, codes
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import ClassicTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import (
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import TopicPartition
 
 EMPTY = ClassicGroupState.EMPTY
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -84,9 +93,23 @@ def test_a_group_that_is_not_there_has_no_members() -> None:
     assert ClassicBench().leave("A", "B") == [UNKNOWN, UNKNOWN]
 
 
-def test_leaving_no_group_at_all_is_refused() -> None:
-    response = ClassicBench().shard.request(LeaveGroupRequest(group_id="", members=()))
-    assert codes(response) == [ErrorCode.INVALID_GROUP_ID]
+@pytest.mark.parametrize("has_offsets", [False, True])
+def test_members_of_no_group_at_all_are_refused(has_offsets: bool) -> None:
+    bench = ClassicBench()
+    if has_offsets:
+        offsets = {TopicPartition("foo", 0): 1}
+        commit = OffsetCommitRequest(
+            group_id="", member_id="", generation_id_or_member_epoch=-1, offsets=offsets
+        )
+        bench.shard.request(commit)
+    assert (bench.shard.coordinator.project("") is not None) == has_offsets
+    sender: dict[str, Any] = {"group_id": "", "member_id": "A", "generation_id": 0}
+    for request in (
+        LeaveGroupRequest(group_id="", members=(MemberIdentity("A"),)),
+        HeartbeatRequest(**sender),
+        SyncGroupRequest(**sender),
+    ):
+        assert codes(bench.shard.request(request)) == [ErrorCode.INVALID_GROUP_ID]
 
 
 def test_a_parked_join_of_a_leaving_member_is_answered_but_a_parked_sync_is_not() -> None:
