@@ -187,7 +187,8 @@ def _fetch(wording: Wording, request: Mapping[str, Any]) -> str:
 
 def _leave(wording: Wording, request: Mapping[str, Any]) -> str:
     members = (
-        wording.anything(m["member_id"] or m["group_instance_id"]) for m in request["members"]
+        wording.anything(m["member_id"] or m.get("group_instance_id") or "nobody")
+        for m in request["members"]
     )
     reasons = {m.get("reason") for m in request["members"]}
     why = ", ".join(sorted(filter(None, reasons)))

@@ -30,6 +30,7 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     Subscribe,
     SyncGroupAnswered,
+    Tick,
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
@@ -286,6 +287,7 @@ class JoinCause(Property):
     sentence = (
         "A classic client sends a JoinGroup only for a reason: it is not in the group, was "
         "refused something or told that the group rebalances, lost a request, gave partitions up, "
+        "has heard nothing for its session timeout (librdkafka), "
         "or topics have changed; and one JoinGroup for each."
     )
     clauses = ("classic §4.2", "classic §4.3", "classic §3.5")
@@ -315,11 +317,14 @@ class JoinCause(Property):
         """Clients that have no reason to join."""
         self._counts: dict[str, object] = {}
         """Client -> topics as it knew them when it joined."""
+        self._joined_ms: dict[str, int] = {}
+        """Client -> when it sent its last JoinGroup; its session began later."""
         self._seen: dict[str, object] = {}
 
     def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """A new process has every reason."""
         self._idle.discard(entry.name)
+        self._joined_ms.pop(entry.name, None)
         return None
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
@@ -346,15 +351,27 @@ class JoinCause(Property):
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Was there one?"""
         name = entry.name
+        config = entry.member.config
+        assert isinstance(config, ClassicConsumerConfig)
         for effect in step.effects:
             if type(effect) is SendJoinGroup:
-                if name in self._idle:
+                # librdkafka watches its session itself, and forgets its id when that is over.
+                has_expired = (
+                    entry.kind != CLASSIC
+                    and type(step.event) is Tick
+                    and bool(entry.member_id)
+                    and not effect.request.member_id
+                    and step.at_ms - self._joined_ms.get(name, step.at_ms)
+                    >= config.session_timeout_ms
+                )
+                if name in self._idle and not has_expired:
                     return Finding(
                         f"{name} sent a JoinGroup at generation {entry.member_epoch}, and nothing "
                         "has happened since its last one that calls for it",
                         {"client": name},
                     )
                 self._idle.add(name)
+                self._joined_ms[name] = step.at_ms
             elif type(effect) is CloseConnection:
                 self._idle.discard(name)
             elif type(effect) is RunCallback:

@@ -76,6 +76,11 @@ class CallbacksComplete(Property):
         if assigned == told:
             return None
         silent, kept = assigned - told, told - assigned
+        running = entry.member.running_callback
+        if running is not None and running.kind is not CallbackKind.ASSIGNED:
+            silent -= running.partitions  # It is being told that they go.
+            if not silent and not kept:
+                return None
         if entry.kind in CLASSIC_KINDS:
             # It knows topics by name, so that one made anew is the same to it (classic §4.2).
             silent = {p for p in silent if not self._goes_by_name(p, told)}

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rebalance_sim.invariants.explanation import Seen, Subject
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
@@ -37,7 +38,7 @@ from rebalance_sim.protocol.clients import (
     RunCallback,
     SendCommit,
 )
-from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 from rebalance_sim.protocol.wire.records import OffsetCommit
@@ -452,6 +453,21 @@ class StartProcessed(_WithRetries):
                         "is_repeated": self._repeated_up_to(partition, position),
                     },
                 )
+        return None
+
+    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """What a member of the classic protocol has reset, or librdkafka handed out, may be
+        committed, and a member of this one starts there."""
+        for effect in step.effects:
+            if type(effect) is ResetPositions:
+                self._reset.setdefault(entry.name, set()).update(effect.partitions)
+            elif type(effect) is SendCommit and entry.kind == LIBRDKAFKA_CLASSIC:
+                self._let_off.update(_raised(self._let_off, effect.request.offsets))
+        if type(step.event) is PositionsKnown:
+            reset = self._reset.get(entry.name, set())
+            positions = {p: at for p, at in step.event.positions.items() if p in reset}
+            self._let_off.update(_raised(self._let_off, positions))
+            reset.difference_update(positions)
         return None
 
     def _note_repeated(self, offsets: Mapping[TopicPartition, int], failed: Seen) -> None:
