@@ -73,6 +73,8 @@ class ShadowModel(ModelView):
         self.restored: dict[int, Seen] = {}
         self.switched: dict[str, Seen] = {}
         self.upgrade: Seen | None = None
+        self._converted: tuple[int, int | None] = -1, None
+        """Epoch and timestamp of the target that the last conversion took over."""
         self.former_instances: dict[str, Seen] = {}
         self._forgotten: dict[str, tuple[frozenset[TopicPartition], Seen]] = {}
         self._leader_epoch = -1
@@ -228,6 +230,9 @@ class ShadowModel(ModelView):
         self.computations.forget(shard.name)
         self.failed_writes.forget(shard.name)
         ledger = self.open_ledger(shard)
+        if (ledger.target_epoch, ledger.target_timestamp) == self._converted:
+            # Compaction may have removed the tombstone that tells so.
+            ledger.converted_epoch = ledger.target_epoch
         ledger.heard_ms = dict.fromkeys(ledger.members, at_ms)
         ledger.state_since_ms = dict.fromkeys(ledger.members, at_ms)
         return ledger
@@ -309,6 +314,7 @@ class ShadowModel(ModelView):
                     f"{self.who(member_id)} gave up the instance id {instance_id}",
                 )
         self.upgrade = self.seen(THE_GROUP, "the classic group was converted")
+        self._converted = change.ledger.converted_epoch, change.ledger.target_timestamp
         for entry in self.classic_clients.values():
             member = entry.member
             if member.member_id in change.upgraded.members:

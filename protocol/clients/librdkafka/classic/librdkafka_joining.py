@@ -136,8 +136,9 @@ class Joining:
 
     def _apply_topics(self) -> None:
         """Topics have come, gone or grown. Where partitions are kept through a rebalance, those of
-        topics that are gone are lost at once, and then only the leader joins anew (read in the
-        source of librdkafka)."""
+        topics that are gone are lost at once, and then only the leader joins anew, unless they are
+        gone from the subscription: that everybody has to learn (read in the source of librdkafka).
+        """
         core = self._core
         topics = self._topics_to_join()
         self._topics_changed = False
@@ -146,7 +147,9 @@ class Joining:
             name_of = self._catalogue.name_of
             gone = frozenset(p for p in self._rebalance.owned if name_of(p) not in topics)
             if gone:
-                self._rebalance.lose(gone, rejoins=self._is_leader)
+                wanted = core.subscription.topic_names
+                is_unwanted = any(name_of(partition) not in wanted for partition in gone)
+                self._rebalance.lose(gone, rejoins=self._is_leader or is_unwanted)
                 return
         self._rebalance.join_next_generation()
 
