@@ -7,6 +7,7 @@ milliseconds.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -115,7 +116,14 @@ GROUP_SETTINGS = (
     _GroupSetting("consumer_heartbeat_interval_ms", 1),
     _GroupSetting("consumer_assignment_interval_ms", 0),
 )
-"""The fields of ``GroupConfig``, in the order in which a broker checks them."""
+"""The fields of ``GroupConfig``, in the order in which a broker reads them."""
+
+_BOUNDS_FIRST = "consumer_heartbeat_interval_ms"
+"""Whose bounds a broker checks before those of the others, which follow in their order."""
+
+_INT = re.compile(r"[+-]?[0-9]+")
+_INT_LIMIT = 2**31
+_LONGEST = 1_000  # int() refuses texts of several thousand digits
 
 _DYNAMIC = ("group_consumer_assignment_interval_ms",)
 """Settings of a broker that can be altered while it runs. All others need a restart."""
@@ -166,7 +174,11 @@ class ConfigsInForce:
         return replace(self, groups={**self.groups, group_id: config})
 
     def altered(
-        self, group_id: str, changes: Mapping[str, int | None], *, has_assignment_interval: bool
+        self,
+        group_id: str,
+        changes: Mapping[str, int | str | None],
+        *,
+        has_assignment_interval: bool,
     ) -> ConfigsInForce:
         """All settings after an administrator's ``changes`` of one group (``alter_group_config``).
 
@@ -185,27 +197,35 @@ class ConfigsInForce:
 def alter_group_config(
     broker: CoordinatorConfig,
     current: GroupConfig,
-    changes: Mapping[str, int | None],
+    changes: Mapping[str, int | str | None],
     *,
     has_assignment_interval: bool,
 ) -> GroupConfig:
     """The settings after ``changes`` (Kafka's dotted names; None deletes a setting).
 
+    A value may be text, as all are on the wire; each of these settings is a whole number.
     ``has_assignment_interval``: the simulated version knows consumer.assignment.interval.ms.
-    Raises GroupError(INVALID_CONFIG) for an unknown name or a value outside the broker's bounds.
+    Raises GroupError(INVALID_CONFIG) for an unknown name, a value that is no number, or one
+    outside the broker's bounds.
     """
+    code = ErrorCode.INVALID_CONFIG
     known = {_dotted(setting.name): setting.name for setting in GROUP_SETTINGS}
     if not has_assignment_interval:
         del known["consumer.assignment.interval.ms"]
     for name in changes:
         if name not in known:
-            raise GroupError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
-    altered = replace(current, **{known[name]: value for name, value in changes.items()})
+            raise GroupError(code, f"Unknown group config name: {name}")
+    given = {known[name]: value for name, value in changes.items()}
+    numbers: dict[str, int | None] = {}
     for setting in GROUP_SETTINGS:
-        value = getattr(altered, setting.name)
-        if value is not None:
-            _check_least(setting.name, value, setting.least, ErrorCode.INVALID_CONFIG)
-            _check_bounds(broker, setting, setting.name, value, ErrorCode.INVALID_CONFIG)
+        name = setting.name
+        value = given.get(name, getattr(current, name))
+        numbers[name] = None if value is None else _number(name, value, setting.least, code)
+    for setting in sorted(GROUP_SETTINGS, key=lambda one: one.name != _BOUNDS_FIRST):
+        number = numbers[setting.name]
+        if number is not None:
+            _check_bounds(broker, setting, setting.name, number, code)
+    altered = GroupConfig(**numbers)
     session_ms = altered.consumer_session_timeout_ms
     interval_ms = altered.consumer_heartbeat_interval_ms
     if session_ms is None:
@@ -214,7 +234,7 @@ def alter_group_config(
         interval_ms = broker.group_consumer_heartbeat_interval_ms
     if session_ms <= interval_ms:
         raise GroupError(
-            ErrorCode.INVALID_CONFIG,
+            code,
             "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms",
         )
     return altered
@@ -223,7 +243,7 @@ def alter_group_config(
 def alter_broker_config(
     static: CoordinatorConfig,
     current: CoordinatorConfig,
-    changes: Mapping[str, int | None],
+    changes: Mapping[str, int | str | None],
     *,
     has_assignment_interval: bool,
 ) -> CoordinatorConfig:
@@ -245,7 +265,7 @@ def alter_broker_config(
     for setting in GROUP_SETTINGS:
         name = setting.broker_name()
         if name in values:
-            _check_least(name, values[name], setting.least, code)
+            values[name] = _number(name, values[name], setting.least, code)
             _check_bounds(static, setting, name, values[name], code)
     return replace(current, **values)
 
@@ -254,13 +274,19 @@ def _dotted(name: str) -> str:
     return name.replace("_", ".")
 
 
-def _check_least(name: str, value: int, least: int, code: ErrorCode) -> None:
-    if value < least:
-        raise GroupError(
-            code,
-            f"Invalid value {value} for configuration {_dotted(name)}: "
-            f"Value must be at least {least}",
-        )
+def _number(name: str, value: int | str, least: int, code: ErrorCode) -> int:
+    """What Java reads from the text of a value: a whole number of 32 bits, not below ``least``."""
+    # A Boolean is an int to Python, and to a broker a word like others.
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    refusal = f"Invalid value {text} for configuration {_dotted(name)}: "
+    digits = text.strip()
+    number = int(digits) if len(digits) < _LONGEST and _INT.fullmatch(digits) else _INT_LIMIT
+    if not -_INT_LIMIT <= number < _INT_LIMIT:
+        raise GroupError(code, f"{refusal}Not a number of type INT")
+    if number < least:
+        refusal = f"Invalid value {number} for configuration {_dotted(name)}: "
+        raise GroupError(code, f"{refusal}Value must be at least {least}")
+    return number
 
 
 def _check_bounds(

@@ -185,10 +185,10 @@ class DeleteGroupsResponse:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterGroupConfigRequest:
     """IncrementalAlterConfigs for the resource GROUP: Kafka's dotted name -> value, None deletes
-    the setting (coordinator §10.2)."""
+    the setting (coordinator §10.2). Values are text on the wire; numbers stand for their text."""
 
     group_id: str
-    configs: Mapping[str, int | None]
+    configs: Mapping[str, int | str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,10 +308,41 @@ def test_a_setting_needs_a_group_and_4_1_has_no_assignment_interval() -> None:
             "Value must be at least 1",
         ),
         ({"consumer.nothing": 1}, "Unknown group config name: consumer.nothing"),
+        (
+            {"consumer.assignor.offload.enable": "false"},
+            "Unknown group config name: consumer.assignor.offload.enable",
+        ),
+        *(
+            (
+                {"consumer.session.timeout.ms": value},
+                f"Invalid value {text} for configuration consumer.session.timeout.ms: "
+                "Not a number of type INT",
+            )
+            for value, text in (
+                *((same, same) for same in ("abc", "", "45000.0", "45_000", "2147483648", "١")),
+                (True, "true"),
+                (2**31, "2147483648"),
+            )
+        ),
+        (
+            {"consumer.session.timeout.ms": 1, "consumer.assignment.interval.ms": " -1 "},
+            "Invalid value -1 for configuration consumer.assignment.interval.ms: "
+            "Value must be at least 0",
+        ),
+        (
+            {"consumer.session.timeout.ms": 1, "consumer.heartbeat.interval.ms": 1},
+            "consumer.heartbeat.interval.ms must be greater than or equal to "
+            "group.consumer.min.heartbeat.interval.ms",
+        ),
+        (
+            {"consumer.session.timeout.ms": 1, "consumer.assignment.interval.ms": 99_999},
+            "consumer.session.timeout.ms must be greater than or equal to "
+            "group.consumer.min.session.timeout.ms",
+        ),
     ],
 )
 def test_a_refused_group_setting_is_refused_in_the_words_of_a_broker(
-    configs: dict[str, int | None], words: str
+    configs: dict[str, int | str | None], words: str
 ) -> None:
     """As Apache Kafka 4.3.1 was seen to answer."""
     with pytest.raises(GroupError) as refusal:
@@ -352,6 +383,17 @@ def test_a_refused_broker_setting_is_refused_in_the_words_of_a_broker(
     with pytest.raises(GroupError) as refusal:
         alter_broker_config(static, static, configs, has_assignment_interval=True)
     assert (refusal.value.code.name, refusal.value.message) == ("INVALID_REQUEST", words)
+
+
+@pytest.mark.parametrize("text", [" 50000 ", "+50000", "0050000"])
+def test_a_number_is_read_from_its_text_as_java_reads_it(text: str) -> None:
+    altered = alter_group_config(
+        CoordinatorConfig(),
+        GroupConfig(),
+        {"consumer.session.timeout.ms": text},
+        has_assignment_interval=True,
+    )
+    assert altered == GroupConfig(consumer_session_timeout_ms=50_000)
 
 
 def test_of_a_running_broker_only_the_assignment_interval_changes_and_4_1_has_none() -> None:
