@@ -145,7 +145,7 @@ def test_it_is_made_simpler() -> None:
         return replace(template, outcome="error", reason="Flapped: it did")
 
     [fault] = shrink(scenario, run=fails).scenario.world.faults
-    assert fault == replace(FLAPS, times=2, duration_ms=1)
+    assert fault == replace(FLAPS, at_ms=0, times=2, duration_ms=1)
 
 
 def test_a_name_is_taken_once() -> None:
