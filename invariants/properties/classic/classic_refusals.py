@@ -134,8 +134,7 @@ class ClassicRefusalCause(Property):
 
     def on_truncated(self, step: Step) -> Finding | None:
         """So has a conversion that cannot be written; its own refusal is seen after theirs."""
-        if self.model.clients:
-            self._unparked_ms[shard_of(step).name] = step.at_ms
+        self._unparked_ms[shard_of(step).name] = step.at_ms
         return None
 
     def on_unloaded(self, step: Step) -> Finding | None:
