@@ -204,6 +204,7 @@ IN_MEMORY = [
     (property_id, name)
     for property_id, kind in OF_STATES.items()
     if property_id.startswith(("classic.", "hybrid."))
+    and not property_id.startswith("classic.client.")  # What clients do is no memory.
     for name in kind.violated_by
     if name in FALSIFIED
 ]
