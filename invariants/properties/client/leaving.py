@@ -115,7 +115,11 @@ class LeaveSent(Property):
 
     @staticmethod
     def _goes_silently(event: Close | Unsubscribe, entry: AnyClientEntry) -> bool:
-        if type(event) is Close and event.operation is not MembershipOperation.DEFAULT:
+        if (
+            type(event) is Close
+            and event.operation is not MembershipOperation.DEFAULT
+            and entry.kind not in LIBRDKAFKA_KINDS  # It knows no such option.
+        ):
             return event.operation is MembershipOperation.REMAIN_IN_GROUP
         return entry.member.config.group_instance_id is not None
 

@@ -247,7 +247,7 @@ class Heartbeats:
         if (
             regex is None
             and names is not None
-            and self._has_sent_regex
+            and (self._has_sent_regex or (is_join and config.group_instance_id is not None))
             and core.rules.repeats_withdrawn_pattern
         ):
             regex = ""

@@ -76,7 +76,8 @@ class MemberRules(CommitRules):
     """After any failure the next heartbeat repeats everything."""
 
     repeats_withdrawn_pattern = True
-    """A full request says again that there is no pattern any more."""
+    """A full request says again that there is no pattern any more, as does the join of a static
+    member, whose predecessor may have had one."""
 
     disconnect_loses_coordinator = True
     """A connection lost with a heartbeat in flight starts a search."""
