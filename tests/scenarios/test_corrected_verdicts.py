@@ -1,0 +1,44 @@
+"""Runs that were called wrong once, and in which nothing is: each says what the property, or the
+model, took for something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.sim.trace import FullTrace
+
+RIGHT = {
+    ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
+    ("migration@kafka-4.3-clean", 4046): "a JoinGroup that is refused changes no timeout",
+    ("migration@kafka-4.3-clean", 4059): "a topic goes by its name until its id is known",
+    ("migration@kafka-4.3-clean", 4089): "a conversion that fails has answered who waited",
+    ("migration@kafka-4.3-clean", 61059): "a join stays in flight when a former answer arrives",
+    ("faulty@kafka-4.3-clean", 61022): "a session runs out while its end is undone",
+    ("faulty@kafka-4.3-clean", 63017): "the pattern of a predecessor is taken back",
+    (
+        "librdkafka_classic@kafka-4.3-clean",
+        600,
+    ): "librdkafka joins anew with a smaller subscription",
+    ("librdkafka_classic", 62008): "librdkafka's own session runs out",
+    ("librdkafka_classic", 61069): "a leader that leaves assigns nothing",
+    ("classic", 61057): "an heir's first session is its predecessor's",
+    ("classic", 61045): "a client that closes hands nothing out",
+    ("classic", 63024): "librdkafka knows no option of close",
+    ("calm", 62010): "a revoked callback is running",
+    ("whole", 5001): "client-side assignors that not everybody has",
+    ("migration", 34): "a target that was converted is one after a load",
+}
+
+
+@pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=lambda value: str(value))
+def test_nothing_is_wrong(profile: str, seed: int) -> None:
+    assert run(generate(profile, seed)).outcome == "ok"
+
+
+def test_a_trace_of_a_migration_can_be_written() -> None:
+    """A write that creates a classic group refers to it, and it is soft state."""
+    trace = FullTrace()
+    assert run(generate("migration", 34), trace=trace).outcome == "ok"
+    assert not any("object at 0x" in line for line in trace.lines)
