@@ -211,11 +211,11 @@ class TypedRequests:
             name = f"client-{broker.node_id}"
             connection = _Connection(name, self._draws, self.report)
             self._connections[broker] = connection
-            broker.connections[connection] = None  # type: ignore[index]
+            broker.connections[connection] = None
         self._next_id += 1
         self.report.requests += 1
         connection.waiting[self._next_id] = request
-        broker.on_request(connection, self._next_id, request)  # type: ignore[arg-type]
+        broker.on_request(connection, self._next_id, request)
 
     def _end(self) -> None:
         """Everything is healed; what is parked or held is answered within its timeout."""

@@ -22,6 +22,8 @@ from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, 
 from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import (
     ConsumerSubscription,
 )
+from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, JoinGroupRequest
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
@@ -177,7 +179,7 @@ _mutant(
     0,
     (backoff.RequestPacer, "on_failure", _no_backoff),
 )
-_request = heartbeats.ConsumerGroupHeartbeatRequest
+_request = ConsumerGroupHeartbeatRequest
 _mutant(
     "joins-with-other-timeout",
     "calm",
@@ -229,7 +231,7 @@ _mutant(
 
 # -- requests of the classic protocol --------------------------------------------------------------
 
-_JOIN, _BEAT = join_request.JoinGroupRequest, classic_heartbeats.HeartbeatRequest
+_JOIN, _BEAT = JoinGroupRequest, HeartbeatRequest
 _THREAD = classic_heartbeats.HeartbeatThread
 
 

@@ -218,7 +218,8 @@ def current_of(member_id: str, **fields: Any) -> Change:
 
     def change(record: Any) -> Any:
         if type(record) is ConsumerGroupCurrentMemberAssignment and record.member_id == member_id:
-            return replace(record, value=replace(record.value, **fields))
+            value: Any = record.value
+            return replace(record, value=replace(value, **fields))
         return record
 
     return recorded(change)
