@@ -24,6 +24,7 @@ RIGHT = {
     ("librdkafka_classic", 62008): "librdkafka's own session runs out",
     ("librdkafka_classic", 61069): "a leader that leaves assigns nothing",
     ("classic", 61057): "an heir's first session is its predecessor's",
+    ("classic", 100016): "a new process knows no topics, and joins anew when it does",
     ("classic", 61045): "a client that closes hands nothing out",
     ("classic", 63024): "librdkafka knows no option of close",
     ("calm", 62010): "a revoked callback is running",

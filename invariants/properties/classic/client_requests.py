@@ -315,16 +315,16 @@ class JoinCause(Property):
         super().__init__(model)
         self._idle: set[str] = set()
         """Clients that have no reason to join."""
-        self._counts: dict[str, object] = {}
-        """Client -> topics as it knew them when it joined."""
         self._joined_ms: dict[str, int] = {}
         """Client -> when it sent its last JoinGroup; its session began later."""
         self._seen: dict[str, object] = {}
+        """Client -> topics as this process last saw them."""
 
     def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has every reason."""
+        """A new process has every reason, and knows no topics."""
         self._idle.discard(entry.name)
         self._joined_ms.pop(entry.name, None)
+        self._seen.pop(entry.name, None)
         return None
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
