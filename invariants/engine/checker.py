@@ -107,6 +107,7 @@ class Checker:
             and chosen.applies_to(view.semantics)
             and (view.has_data_plane or not chosen.needs_data_plane)
         ]
+        self._of_states = [i for i in self._invariants if i.judges_states()]
         self._listeners = Listeners(self._invariants, self.visits)
         self._view_of_kinds = {
             kinds: ViewOfKinds(view, kinds)
@@ -170,7 +171,7 @@ class Checker:
         is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
-        for invariant in self._invariants:
+        for invariant in self._of_states:
             if is_mixed and not invariant.judges_mixed:
                 continue
             finding = invariant.full(self._view_of_kinds[invariant.client_kinds])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
@@ -24,6 +25,12 @@ def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
     return found or ()
 
 
+@cache
+def _triggers_of(watcher: type) -> frozenset[str]:
+    """The triggers that a class has a method for."""
+    return frozenset(name for name in TRIGGERS if hasattr(watcher, name))
+
+
 class Listeners:
     """The bound methods of invariants and visits, in their order. ``of`` has them by trigger."""
 
@@ -33,9 +40,9 @@ class Listeners:
         self._owners: dict[Listener, Property | Visits] = {}
         self._interested: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
         by_trigger: dict[str, tuple[Listener, ...]] = {}
-        watchers = (*invariants, visits)
+        watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         for name in TRIGGERS:
-            bound = {getattr(w, name): w for w in watchers if hasattr(w, name)}
+            bound = {getattr(w, name): w for w in watchers if name in _triggers_of(type(w))}
             by_trigger[name] = tuple(bound)
             self._owners.update(bound)
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
