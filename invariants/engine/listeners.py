@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 
 from rebalance_sim.invariants.engine.coverage import Visits
@@ -26,9 +26,13 @@ def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
 
 
 @cache
-def _triggers_of(watcher: type) -> frozenset[str]:
+def _triggers_of(watcher: Hashable) -> frozenset[str]:
     """The triggers that a class has a method for."""
     return frozenset(name for name in TRIGGERS if hasattr(watcher, name))
+
+
+def _class_of(watcher: Property | Visits) -> Hashable:
+    return type(watcher)
 
 
 class Listeners:
@@ -42,7 +46,7 @@ class Listeners:
         by_trigger: dict[str, tuple[Listener, ...]] = {}
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         for name in TRIGGERS:
-            bound = {getattr(w, name): w for w in watchers if name in _triggers_of(type(w))}
+            bound = {getattr(w, name): w for w in watchers if name in _triggers_of(_class_of(w))}
             by_trigger[name] = tuple(bound)
             self._owners.update(bound)
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
