@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
@@ -31,7 +32,8 @@ def _triggers_of(watcher: Hashable) -> frozenset[str]:
     return frozenset(name for name in TRIGGERS if hasattr(watcher, name))
 
 
-def _class_of(watcher: Property | Visits) -> Hashable:
+def _class_of(watcher: Property | Visits) -> Any:
+    """As a key; the type checker does not take a class for one."""
     return type(watcher)
 
 
