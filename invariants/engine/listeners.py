@@ -27,14 +27,18 @@ def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
 
 
 @cache
-def _triggers_of(watcher: Hashable) -> frozenset[str]:
-    """The triggers that a class has a method for."""
-    return frozenset(name for name in TRIGGERS if hasattr(watcher, name))
+def _places_by_trigger(watchers: tuple[Hashable, ...]) -> Mapping[str, tuple[int, ...]]:
+    """Trigger -> the places of the classes that have a method for it. Every run asks for the same
+    few tuples of classes."""
+    return {
+        name: tuple(place for place, watcher in enumerate(watchers) if hasattr(watcher, name))
+        for name in TRIGGERS
+    }
 
 
-def _class_of(watcher: Property | Visits) -> Any:
-    """As a key; the type checker does not take a class for one."""
-    return type(watcher)
+def _owner_of(listener: Listener) -> Any:
+    """The invariant, or the visits, that a bound method belongs to."""
+    return listener.__self__  # type: ignore[attr-defined]
 
 
 class Listeners:
@@ -43,14 +47,13 @@ class Listeners:
     def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
-        self._owners: dict[Listener, Property | Visits] = {}
         self._interested: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
-        by_trigger: dict[str, tuple[Listener, ...]] = {}
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
-        for name in TRIGGERS:
-            bound = {getattr(w, name): w for w in watchers if name in _triggers_of(_class_of(w))}
-            by_trigger[name] = tuple(bound)
-            self._owners.update(bound)
+        classes: tuple[Any, ...] = tuple(map(type, watchers))
+        by_trigger = {
+            name: tuple(getattr(watchers[place], name) for place in places)
+            for name, places in _places_by_trigger(classes).items()
+        }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
 
     def about(self, kind: str) -> Listeners:
@@ -62,7 +65,7 @@ class Listeners:
 
     def owner_of(self, listener: Listener) -> Property:
         """Whose method this is. Raises TypeError for visits, which judge nothing."""
-        owner = self._owners[listener]
+        owner = _owner_of(listener)
         if not isinstance(owner, Property):
             raise TypeError(f"{type(owner).__name__} judges nothing")
         return owner
@@ -74,7 +77,7 @@ class Listeners:
             listeners = self._interested[trigger, kinds] = tuple(
                 listener
                 for listener in self.of[trigger]
-                if self._matters(self._owners[listener].interest, trigger, kinds)
+                if self._matters(_owner_of(listener).interest, trigger, kinds)
             )
         return listeners
 
