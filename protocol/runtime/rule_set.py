@@ -35,10 +35,7 @@ class RuleSet:
 
     def rules(self, base: type[_Rules]) -> type[_Rules]:
         """The rules class with the changes that apply to it; itself if none does."""
-        parts = getattr(base, "parts", {})
-        kinds = (base, *(kind for row in parts.values() for kind in row))
-        applying = (c for c in self.changes if any(_applies(c, kind) for kind in kinds))
-        changed: type[_Rules] = _composed(cast(Any, base), tuple(applying))
+        changed: type[_Rules] = _composed(cast(Any, base), _applying(cast(Any, base), self.changes))
         return changed
 
     def named(self, kinds: Iterable[type[_NamedRules]]) -> dict[str, _NamedRules]:
@@ -48,6 +45,13 @@ class RuleSet:
     def changed_by(self, *changes: type) -> Self:
         """The same with more changes in front; those that are there already stay in place."""
         return replace(self, changes=tuple(dict.fromkeys((*self.changes, *changes))))
+
+
+@lru_cache(maxsize=1024)
+def _applying(base: Any, changes: tuple[type, ...]) -> tuple[type, ...]:
+    """The changes that apply to a rules class or to a part of it; every world asks anew."""
+    kinds = (base, *(kind for row in getattr(base, "parts", {}).values() for kind in row))
+    return tuple(c for c in changes if any(_applies(c, kind) for kind in kinds))
 
 
 def _applies(change: type, base: type) -> bool:
