@@ -6,6 +6,8 @@ Sources: coordinator §8.1-§8.6; classic §8.4, §8.5.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
@@ -61,8 +63,9 @@ class CommitRefusalCause(Property):
             return None
         shard = shard_of(step)
         of_group = self._of_group(request, ledger, classic_model)
+        topic_of = _meaning(request, shard)
         for partition, code in step.response.errors.items():
-            own = self._of_partition(request, shard, partition)
+            own = self._of_partition(request, shard, partition, topic_of(partition.topic_id))
             deserved = of_group if own is ErrorCode.NONE else frozenset({own})
             if code not in deserved:
                 return Finding(
@@ -77,9 +80,12 @@ class CommitRefusalCause(Property):
         return Finding("a commit was not answered for each of its partitions")
 
     def _of_partition(
-        self, request: OffsetCommitRequest, shard: ShardView, partition: TopicPartition
+        self,
+        request: OffsetCommitRequest,
+        shard: ShardView,
+        partition: TopicPartition,
+        topic: Topic | None,
     ) -> ErrorCode:
-        topic = _topic_of(request, shard, partition)
         if topic is None:
             has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
             return ErrorCode.UNKNOWN_TOPIC_ID if has_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -154,9 +160,10 @@ class FetchRefusalCause(Property):
         if response.error_code or request.partitions is None:
             return None
         has_ids = request.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+        topic_of = _meaning(request, shard)
         for partition in sorted(request.partitions):
             code = response.errors.get(partition, ErrorCode.NONE)
-            is_gone = has_ids and _topic_of(request, shard, partition) is None
+            is_gone = has_ids and topic_of(partition.topic_id) is None
             if code is not (ErrorCode.UNKNOWN_TOPIC_ID if is_gone else ErrorCode.NONE):
                 return Finding(
                     f"an offset fetch was answered {code.name} for {self.model.name_of(partition)}"
@@ -235,8 +242,9 @@ class DeletionRefusalCause(Property):
         if response.error_code or not ledger.has_group:
             return None  # What a classic group subscribes to is its leader's affair.
         names = ledger.all_names()
+        topic_of = _meaning(request, shard)
         for partition, code in response.errors.items():
-            topic = _topic_of(request, shard, partition)
+            topic = topic_of(partition.topic_id)
             if topic is None or not 0 <= partition.partition < topic.partition_count:
                 deserved = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif topic.name in names:
@@ -288,8 +296,9 @@ class StoredAsAsked(Property):
         ends_ms = None
         if request.retention_time_ms is not None and 2 <= request.api_version <= 4:
             ends_ms = step.at_ms + request.retention_time_ms
+        topic_of = _meaning(request, shard_of(step))
         for partition in accepted:
-            topic = _topic_of(request, shard_of(step), partition)
+            topic = topic_of(partition.topic_id)
             value = written.get((topic.name if topic else "", partition.partition))
             if value is None:
                 return Finding(f"{self.model.name_of(partition)} was accepted, and not stored")
@@ -309,18 +318,17 @@ class StoredAsAsked(Property):
         return None
 
 
-def _topic_of(
-    request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest,
-    shard: ShardView,
-    partition: TopicPartition,
-) -> Topic | None:
-    """The topic that a request means; OffsetDelete names topics in all its versions."""
+def _meaning(
+    request: OffsetCommitRequest | OffsetFetchRequest | OffsetDeleteRequest, shard: ShardView
+) -> Callable[[str], Topic | None]:
+    """What tells the topic that a request means by an id; OffsetDelete names topics in all its
+    versions."""
     image, wire_topics = shard.coordinator.image, request.wire_topics
-    stands_as = wire_topics.get(partition.topic_id, partition.topic_id)
+    if not wire_topics:
+        return image.by_id.get
     has_ids = getattr(request, "api_version", 0) >= FIRST_VERSION_WITH_TOPIC_IDS
-    if wire_topics and not has_ids:
-        return image.by_name.get(stands_as)
-    return image.by_id.get(stands_as)
+    topics = image.by_id if has_ids else image.by_name
+    return lambda topic_id: topics.get(wire_topics.get(topic_id, topic_id))
 
 
 def _speaks_classic(entry: MemberEntry) -> bool:
