@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from rebalance_sim.invariants.explanation import Explanation, named, subjects_of
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -20,6 +20,8 @@ from rebalance_sim.invariants.step import WorldView
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.kinds import CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
+
+_Notes = TypeVar("_Notes", bound=dict[str, Any] | set[str])
 
 _NO_EVIDENCE: Mapping[str, object] = MappingProxyType({})
 
@@ -200,7 +202,8 @@ class Property:
     ``counters``, one of which must be above 0 (``goal`` makes one).
 
     A property reads the shadow model and never writes to it. What it has to remember itself stands
-    in private attributes, and nobody else reads them.
+    in private attributes, and nobody else reads them; notes about a client that a new process of
+    it has nothing to do with are made with ``of_process``.
     """
 
     id: ClassVar[str]
@@ -220,6 +223,26 @@ class Property:
 
     def __init__(self, model: ModelView) -> None:
         self.model = model
+        self._notes_of_processes: list[dict[str, Any] | set[str]] = []
+
+    def of_process(self, notes: _Notes) -> _Notes:
+        """Notes by client; what they say of one is forgotten when a process of it starts, before
+        ``on_client_started``: that one has sent, heard and been asked nothing yet."""
+        self._notes_of_processes.append(notes)
+        return notes
+
+    @builtins.property
+    def has_notes_of_processes(self) -> bool:
+        """Whether it is to be told of new processes by ``forget_process``."""
+        return bool(self._notes_of_processes)
+
+    def forget_process(self, client: str) -> None:
+        """A new process of this client starts."""
+        for notes in self._notes_of_processes:
+            if isinstance(notes, dict):
+                notes.pop(client, None)
+            else:
+                notes.discard(client)
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at the whole world as it stands; None is all right."""

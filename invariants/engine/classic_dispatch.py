@@ -111,7 +111,9 @@ class ClassicWatch:
         """A process of the classic protocol has started."""
         self.forget(client.name)
         entry = self._model.classic_clients[client.name] = ClassicClientEntry(client, step.at_ms)
-        self._ask(self._listeners[entry.kind].of["on_client_started"], step, entry)
+        listeners = self._listeners[entry.kind]
+        listeners.forget_process(entry.name)
+        self._ask(listeners.of["on_client_started"], step, entry)
         return entry
 
     def on_client_gone(self, step: Step, name: str) -> None:

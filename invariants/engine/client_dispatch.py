@@ -210,7 +210,9 @@ class ClientWatch:
         if entry.member_id:
             model.by_member_id[entry.member_id] = entry
         model.refresh_fetchers(entry, client.member.fetchable)
-        self._ask(self._listeners[entry.kind].of["on_client_started"], step, entry)
+        listeners = self._listeners[entry.kind]
+        listeners.forget_process(entry.name)
+        self._ask(listeners.of["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:

@@ -47,6 +47,7 @@ class Listeners:
     def __init__(self, invariants: Sequence[Property], visits: Visits) -> None:
         self._invariants = invariants
         self._visits = visits
+        self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes)
         self._interested: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         classes: tuple[Any, ...] = tuple(map(type, watchers))
@@ -62,6 +63,11 @@ class Listeners:
         if len(chosen) == len(self._invariants):
             return self
         return Listeners(chosen, self._visits)
+
+    def forget_process(self, client: str) -> None:
+        """A new process of this client starts: no property remembers the last one."""
+        for forget in self._forgetting:
+            forget(client)
 
     def owner_of(self, listener: Listener) -> Property:
         """Whose method this is. Raises TypeError for visits, which judge nothing."""

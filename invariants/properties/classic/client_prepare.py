@@ -39,12 +39,7 @@ class StopsBeforeCommit(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._commits_itself: set[str] = set()
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """The application of a new process has committed nothing."""
-        self._commits_itself.discard(entry.name)
-        return None
+        self._commits_itself: set[str] = self.of_process(set())
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Nothing may be fetchable when the commit goes out."""

@@ -160,12 +160,7 @@ class SyncAsJoined(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._granted: dict[str, JoinGroupResponse] = {}
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has been granted nothing."""
-        self._granted.pop(entry.name, None)
-        return None
+        self._granted: dict[str, JoinGroupResponse] = self.of_process({})
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """A JoinGroup may have been granted."""
@@ -227,12 +222,7 @@ class ClassicHeartbeatPace(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._sent_ms: dict[str, int] = {}
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has sent nothing."""
-        self._sent_ms.pop(entry.name, None)
-        return None
+        self._sent_ms: dict[str, int] = self.of_process({})
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """After a failure the next one may come sooner."""
@@ -313,19 +303,12 @@ class JoinCause(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._idle: set[str] = set()
+        self._idle: set[str] = self.of_process(set())
         """Clients that have no reason to join."""
-        self._joined_ms: dict[str, int] = {}
+        self._joined_ms: dict[str, int] = self.of_process({})
         """Client -> when it sent its last JoinGroup; its session began later."""
-        self._seen: dict[str, object] = {}
+        self._seen: dict[str, object] = self.of_process({})
         """Client -> topics as this process last saw them."""
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has every reason, and knows no topics."""
-        self._idle.discard(entry.name)
-        self._joined_ms.pop(entry.name, None)
-        self._seen.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Is this a reason?"""

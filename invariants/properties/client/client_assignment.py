@@ -37,12 +37,7 @@ class AssignmentReportedOnce(ClientSideProperty):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._heard: dict[str, int] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has heard of nothing."""
-        self._heard.pop(entry.name, None)
-        return None
+        self._heard: dict[str, int] = self.of_process({})
 
     def on_joining(
         self, step: Step, entry: ClientEntry, request: ConsumerGroupHeartbeatRequest
@@ -95,13 +90,8 @@ class ResultHandedInOnce(ClientSideProperty):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._epoch: dict[str, int | None] = {}
+        self._epoch: dict[str, int | None] = self.of_process({})
         """Client -> epoch of the group that it may hand in a result for."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has been given nothing."""
-        self._epoch.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A result was answered: it may be handed in again, or may not."""

@@ -57,18 +57,14 @@ class CommitAsked(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._asked: dict[str, set[int]] = {}
-        """Client -> its application's commits that have not returned."""
-        self._unsent: dict[str, set[int]] = {}
-        """Client -> those of its application's commits since which it has sent none."""
-        self._late: Counter[str] = Counter()
-        """Client -> how many have returned for want of time before they could be sent."""
+        self._asked: dict[str, set[int]] = self.of_process({})
 
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has been asked for nothing."""
-        for notes in (self._asked, self._unsent, self._late):
-            notes.pop(entry.name, None)
-        return None
+        """Client -> its application's commits that have not returned."""
+        self._unsent: dict[str, set[int]] = self.of_process({})
+
+        """Client -> those of its application's commits since which it has sent none."""
+        self._late: Counter[str] = self.of_process(Counter())
+        """Client -> how many have returned for want of time before they could be sent."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """The application commits."""
@@ -161,13 +157,8 @@ class CommitPace(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._last_ms: dict[str, int] = {}
+        self._last_ms: dict[str, int] = self.of_process({})
         """Client -> when it made its last interval commit, if it has been at rest since."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has committed nothing."""
-        self._last_ms.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """After a failure the timer is another one."""
@@ -212,16 +203,10 @@ class CommitBeforeRevocation(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._closing: dict[str, tuple[int, int]] = {}
+        self._closing: dict[str, tuple[int, int]] = self.of_process({})
         """Client -> when ``close`` began, and its timeout."""
-        self._known_ms: dict[str, dict[TopicPartition, int]] = {}
+        self._known_ms: dict[str, dict[TopicPartition, int]] = self.of_process({})
         """Client -> partition -> since when it has had a position."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has nothing."""
-        self._closing.pop(entry.name, None)
-        self._known_ms.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember when ``close`` began, and which positions are known."""

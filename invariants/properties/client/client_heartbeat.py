@@ -227,12 +227,7 @@ class LeaveOnce(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._leaves_for_good: set[str] = set()
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has not been closed yet."""
-        self._leaves_for_good.discard(entry.name)
-        return None
+        self._leaves_for_good: set[str] = self.of_process(set())
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember what ``close`` says about a static member; librdkafka has no such option."""

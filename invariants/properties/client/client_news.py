@@ -92,12 +92,7 @@ class SubscriptionTold(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._told: dict[str, tuple[frozenset[str], str]] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has said nothing."""
-        self._told.pop(entry.name, None)
-        return None
+        self._told: dict[str, tuple[frozenset[str], str]] = self.of_process({})
 
     def on_sent(
         self,
@@ -161,13 +156,8 @@ class ConsumerJoinCause(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._idle: set[str] = set()
+        self._idle: set[str] = self.of_process(set())
         """Clients that have no reason to join."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has every reason."""
-        self._idle.discard(entry.name)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """This is a reason."""

@@ -46,13 +46,8 @@ class CommitEpoch(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._signed: dict[str, set[int]] = {}
+        self._signed: dict[str, set[int]] = self.of_process({})
         """Librdkafka client -> epochs that its commits were rightly signed with."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process repeats nothing of the old one."""
-        self._signed.pop(entry.name, None)
-        return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Compare the epoch of each commit."""
@@ -96,15 +91,9 @@ class CommitPosition(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._reached: dict[str, dict[TopicPartition, int]] = {}
+        self._reached: dict[str, dict[TopicPartition, int]] = self.of_process({})
         """Client -> partition -> where it started, or the end of what it was handed, if later."""
-        self._by_application: set[str] = set()
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has been handed nothing."""
-        self._reached[entry.name] = {}
-        self._by_application.discard(entry.name)
-        return None
+        self._by_application: set[str] = self.of_process(set())
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A position was looked up, or records were handed out."""

@@ -49,12 +49,7 @@ class SingleReconciliation(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._running: dict[str, RunCallback] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process runs nothing."""
-        self._running.pop(entry.name, None)
-        return None
+        self._running: dict[str, RunCallback] = self.of_process({})
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Count reconciliations."""
@@ -150,13 +145,8 @@ class AckIsApplied(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._given: dict[str, set[TopicPartition]] = {}
+        self._given: dict[str, set[TopicPartition]] = self.of_process({})
         """Client -> what it was given while the reconciliation that still runs did so, or since."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process was given nothing."""
-        self._given.pop(entry.name, None)
-        return None
 
     def on_moved(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember the targets that a reconciliation outlives."""
@@ -216,14 +206,8 @@ class FetchSubset(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._unannounced: dict[str, set[TopicPartition]] = {}
-        self._assigning: set[str] = set()
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has nothing."""
-        self._unannounced[entry.name] = set()
-        self._assigning.discard(entry.name)
-        return None
+        self._unannounced: dict[str, set[TopicPartition]] = self.of_process({})
+        self._assigning: set[str] = self.of_process(set())
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A successful assigned callback announces everything that is assigned; librdkafka takes
@@ -231,7 +215,7 @@ class FetchSubset(Property):
         if type(step.event) is CallbackCompleted and entry.name in self._assigning:
             self._assigning.discard(entry.name)
             if not step.event.failed or entry.member.kind == LIBRDKAFKA:
-                self._unannounced[entry.name].clear()
+                self._unannounced.pop(entry.name, None)
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -325,15 +309,11 @@ class CallbackBalance(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._reported: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = {}
+        self._reported: dict[str, dict[TopicPartition, tuple[CallbackKind, bool]]] = (
+            self.of_process({})
+        )
         """Client -> partition -> its last callback, and whether that one may be repeated."""
-        self._running: dict[str, RunCallback] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has been told nothing."""
-        self._reported[entry.name] = {}
-        self._running.pop(entry.name, None)
-        return None
+        self._running: dict[str, RunCallback] = self.of_process({})
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A callback that failed may come again."""

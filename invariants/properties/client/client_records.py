@@ -85,12 +85,7 @@ class _WithRetries(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._failed: dict[str, Seen] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has sent nothing."""
-        self._failed.pop(entry.name, None)
-        return None
+        self._failed: dict[str, Seen] = self.of_process({})
 
     def _note(self, step: Step, entry: ClientEntry) -> None:
         event = step.event
@@ -186,12 +181,7 @@ class _WithCommits(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._commits: dict[str, _Commits] = {}
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has committed nothing."""
-        self._commits[entry.name] = _Commits()
-        return None
+        self._commits: dict[str, _Commits] = self.of_process({})
 
     def _of(self, entry: ClientEntry) -> _Commits:
         return self._commits.setdefault(entry.name, _Commits())
@@ -217,15 +207,9 @@ class RevocationCommitted(_WithCommits):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._close_until_ms: dict[str, int] = {}
-        self._late: dict[str, dict[TopicPartition, Seen]] = {}
+        self._close_until_ms: dict[str, int] = self.of_process({})
+        self._late: dict[str, dict[TopicPartition, Seen]] = self.of_process({})
         """Client -> partitions of which it handed records out while they were to be revoked."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has handed nothing out."""
-        self._late.pop(entry.name, None)
-        self._close_until_ms.pop(entry.name, None)
-        return super().on_client_started(step, entry)
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, where a partition starts, or what is handed out too late."""
@@ -304,15 +288,10 @@ class StartCommitted(_WithCommits):
         super().__init__(model)
         self._committed: dict[TopicPartition, tuple[int, str]] = {}
         """Partition -> the highest offset that was acknowledged, and to whom."""
-        self._sent_up_to: dict[str, dict[TopicPartition, int]] = {}
+        self._sent_up_to: dict[str, dict[TopicPartition, int]] = self.of_process({})
         """Client -> partition -> the highest offset that it has sent since it began there."""
         self._overtaken: dict[TopicPartition, Seen] = {}
         """Partitions of which a client has sent a lower offset after that."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """See ``_WithCommits``."""
-        self._sent_up_to.pop(entry.name, None)
-        return super().on_client_started(step, entry)
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, or judge where a partition starts."""
@@ -396,7 +375,7 @@ class StartProcessed(_WithRetries):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._reset: dict[str, set[TopicPartition]] = {}
+        self._reset: dict[str, set[TopicPartition]] = self.of_process({})
         self._repeated: dict[TopicPartition, tuple[int, Seen]] = {}
         """Partition -> the highest offset in a commit that was repeated."""
         self._let_off: dict[TopicPartition, int] = {}
@@ -409,11 +388,6 @@ class StartProcessed(_WithRetries):
         """Remember which committed offsets are no member's."""
         self._altered.update(_altered(step))
         return None
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has asked for nothing."""
-        self._reset[entry.name] = set()
-        return super().on_client_started(step, entry)
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Remember for which partitions nothing was committed, and what was repeated."""

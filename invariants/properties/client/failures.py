@@ -245,13 +245,8 @@ class ErrorCause(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._causes: dict[str, Counter[ErrorCode | None]] = {}
+        self._causes: dict[str, Counter[ErrorCode | None]] = self.of_process({})
         """Client -> error -> how often it may still be raised; None: no error of the protocol."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process was told nothing."""
-        self._causes.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember what may be raised."""

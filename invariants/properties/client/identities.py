@@ -67,12 +67,7 @@ class KeepsIdThroughFailures(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._ids: dict[str, str] = {}
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has no id yet."""
-        self._ids.pop(entry.name, None)
-        return None
+        self._ids: dict[str, str] = self.of_process({})
 
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Compare the id before and after a failure."""

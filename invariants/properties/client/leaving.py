@@ -88,13 +88,8 @@ class LeaveSent(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._owes: set[str] = set()
+        self._owes: set[str] = self.of_process(set())
         """Clients that have to send a leave before a call returns."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process is in no group."""
-        self._owes.discard(entry.name)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Is there somebody to tell, and something?"""

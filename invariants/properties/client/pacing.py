@@ -52,13 +52,8 @@ class HeartbeatBackoff(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._failed_ms: dict[str, int | None] = {}
+        self._failed_ms: dict[str, int | None] = self.of_process({})
         """Client whose last heartbeat has failed -> when, if a backoff follows from that."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has had no failure."""
-        self._failed_ms.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """The heartbeat may have failed."""
@@ -143,15 +138,9 @@ class SearchPace(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._in_flight: dict[str, int] = {}
-        self._ended: dict[str, tuple[int, int]] = {}
+        self._in_flight: dict[str, int] = self.of_process({})
+        self._ended: dict[str, tuple[int, int]] = self.of_process({})
         """Client -> when its last search was over, and how many have failed in a row."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has not searched."""
-        self._in_flight.pop(entry.name, None)
-        self._ended.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A search is over, well or badly."""
