@@ -40,6 +40,7 @@ from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 _ALLOWED_BY = ("bidirectional", "upgrade")
 _UNKNOWN_TOPICS = 0
+_NOT_THAT_OF_NO_TOPICS = 1
 
 
 def upgrade(context: MigrationContext, classic: ClassicGroup, op: Operation) -> ConsumerGroup:
@@ -213,7 +214,7 @@ def _records(
     known_hash = context.rules.converted_metadata_hash(metadata_hash(names, context.image))
     if _is_outdated(context, members):
         # The group does not know its topics, and so has its target computed anew.
-        known_hash = _UNKNOWN_TOPICS
+        known_hash = _UNKNOWN_TOPICS if known_hash else _NOT_THAT_OF_NO_TOPICS
     with_epochs = context.rules.writes_assignment_epochs
     return [
         *(ConsumerGroupMemberMetadata(group_id, m.member_id, m.metadata()) for m in members),

@@ -271,6 +271,16 @@ def test_topics_that_are_gone_are_left_out() -> None:
     assert not member(bench, "A").assigned
 
 
+def test_an_outdated_assignment_is_seen_where_no_topic_exists_either() -> None:
+    """The hash of no topics is 0, as is that of topics which are not known."""
+    bench = ClassicBench(SEMANTICS["kafka-4.3-clean"])
+    bench.join("A", instance="i", metadata=subscription(("missing",)))
+    bench.sync("A", give={"A": (0, 1)}, instance="i")
+    response = bench.consume("X", instance_id="i", subscribed_topic_names=("missing",))
+    assert (response.member_epoch, response.assignment) == (2, frozenset())
+    assert not bench.consumers.target_of("X")
+
+
 # -- the log -------------------------------------------------------------------------------
 
 
