@@ -65,9 +65,12 @@ class ShardTimers:
 
     def undo(self, changes: Sequence[TimerChange], now_ms: int) -> None:
         """Arm again what was armed before, unless more has come to a key since. A session that was
-        begun anew stays so: the member was heard of."""
+        begun anew stays so, even if it had been ended in between: the member was heard of."""
+        armed_first: dict[TimerKey, ScheduleTimer | None] = {}
+        for key, before, _ in changes:
+            armed_first.setdefault(key, before)
         for key, before, after in reversed(changes):
-            if self.armed.get(key) is not after or _prolongs(key, before, after):
+            if self.armed.get(key) is not after or _prolongs(key, armed_first[key], after):
                 continue
             self.armed.pop(key, None)
             if before is not None:

@@ -226,6 +226,21 @@ def test_a_batch_fails_for_all_that_it_was_written_for() -> None:
     assert list(group_of(host).members) == ["a"]
 
 
+def test_who_left_and_joined_in_a_failed_batch_was_heard_of() -> None:
+    host = joined(group_coordinator_append_linger_ms=10)
+    host.advance_to(SESSION_MS - 1_000)
+    host.ask("leave", heartbeat("a", -1))
+    host.ask("again", heartbeat("a"))
+    host.journal.error = WriteError.STORAGE
+    host.advance_to(SESSION_MS - 900)
+    assert host.answers["again"].error_code is ErrorCode.NOT_COORDINATOR
+    host.journal.error = None
+    host.advance_to(2 * SESSION_MS - 1_001)
+    assert list(group_of(host).members) == ["a"]
+    host.advance_to(2 * SESSION_MS)
+    assert group_of(host).members == {}
+
+
 def test_a_batch_is_published_when_its_time_has_come() -> None:
     host = joined(group_coordinator_append_linger_ms=10)
     host.advance_to(200)
