@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rebalance_sim.invariants.explanation import Explanation, Seen, Subject, named, subjects_of
 from rebalance_sim.invariants.property import Finding
 from rebalance_sim.protocol.versions.semantics import Semantics
+from rebalance_sim.protocol.wire.consumer_messages import STATIC_LEAVE_EPOCH
 
 Evidence = Mapping[str, object]
 
@@ -83,11 +84,12 @@ def _is_full_seat(evidence: Evidence) -> bool:
 
 
 def _is_refused_rejoin(evidence: Evidence) -> bool:
+    # To who has left for a while, at epoch -2, 0 is a newer epoch; else it is an older one.
     return (
         evidence["code"] == "FENCED_MEMBER_EPOCH"
         and evidence["request_epoch"] == 0
         and evidence["stored_epoch"] != 0
-        and evidence["previous_epoch"] != 0
+        and (evidence["previous_epoch"] != 0 or evidence["stored_epoch"] == STATIC_LEAVE_EPOCH)
     )
 
 
@@ -129,7 +131,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="KAFKA-19233",
         property_ids=("refusal.rejoin",),
-        signature="a join at epoch 0 is fenced, and the member's previous epoch is not 0",
+        signature="a join at epoch 0 is fenced, and neither epoch nor previous epoch are 0",
         recognises=_is_refused_rejoin,
     ),
     KnownIssue(

@@ -132,6 +132,16 @@ class ClassicModel:
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
     converted: list[Converted] = field(default_factory=list)
     """The classic group as it was each time that it was converted."""
+    _emptied: tuple[ClassicGroup, int] | None = None
+    """The group that has become Empty last in this term, and when that was."""
+
+    @property
+    def emptied_ms(self) -> int | None:
+        """When the group became Empty, if it did so in this term, and still is: the record that
+        says so may have failed."""
+        if self._emptied is None or self.snapshot is None or self._emptied[0] is not self.group:
+            return None
+        return self._emptied[1] if self.snapshot.state is ClassicGroupState.EMPTY else None
 
     def undone_by(self, end_offset: int) -> Converted | None:
         """What the group was before everything from this offset on, which is lost now; None if no
@@ -169,7 +179,14 @@ class ClassicModel:
         if group is None:
             return look
         self.group = group
-        look.now = self.snapshot = GroupSnapshot.of(group)
+        look.now = self.snapshot = now = GroupSnapshot.of(group)
+        if (
+            now.state is ClassicGroupState.EMPTY
+            and before is not None
+            and before.state is not now.state
+            and is_same
+        ):
+            self._emptied = group, step.at_ms
         if is_same and look.now == before and not _changes_ids(step):
             look.touched = _sender(step, group)
             for member_id in look.touched:

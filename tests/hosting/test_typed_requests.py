@@ -18,6 +18,10 @@ from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 
 SEEDS_BY_DEFAULT = 40
 SEEDS_WHEN_SLOW = 400
+ONCE_WRONG = (99, 180, 228, 330)
+"""Seeds that broke a property which was wrong: an empty group that could not be written, a join of
+who has left for a while, conversions to and fro in a batch that failed."""
+
 EVERY_KIND = (
     *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ListGroups", "DescribeGroups"),
     *("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup", "DeleteGroups", "AlterGroupConfig"),
@@ -28,6 +32,11 @@ EVERY_KIND = (
 @pytest.mark.parametrize("seed", range(SEEDS_BY_DEFAULT))
 def test_a_cluster_stands_random_requests(seed):
     assert not TypedRequests(seed).run(200).problems
+
+
+@pytest.mark.parametrize("seed", ONCE_WRONG)
+def test_a_seed_that_was_called_wrong(seed):
+    assert not TypedRequests(seed).run().problems
 
 
 @pytest.mark.slow

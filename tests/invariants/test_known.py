@@ -40,6 +40,15 @@ def fenced_rejoin(semantics) -> CoordinatorWorld:
     return world
 
 
+def fenced_rejoin_without_instance(semantics) -> CoordinatorWorld:
+    """A static member leaves for a while, and joins under its id as a dynamic one."""
+    world = CoordinatorWorld(semantics)
+    world.join("a", instance_id="i")
+    world.heartbeat("a", -2, instance_id="i")
+    world.join("a")
+    return world
+
+
 def dropped_topic(semantics) -> CoordinatorWorld:
     """A member that is revoking drops a topic in the same heartbeat."""
     world = CoordinatorWorld(semantics)
@@ -61,6 +70,7 @@ def dropped_topic(semantics) -> CoordinatorWorld:
         (full_group, "KAFKA-20601", "kafka-4.3"),
         (full_group, "KAFKA-20601", "kafka-4.1"),
         (fenced_rejoin, "KAFKA-19233", "kafka-4.1"),
+        (fenced_rejoin_without_instance, "KAFKA-19233", "kafka-4.1"),
         (dropped_topic, "KAFKA-19431", "kafka-4.1"),
     ],
 )

@@ -275,6 +275,14 @@ class ClassicTimersArmed(_OfClassicGroup):
     relies_on = ("unparked", "restored")
 
     def _judge(self, seen: _Seen) -> Finding | None:
+        finding = self._find(seen)
+        if finding is not None and self.model.group_in(seen.shard) is not None:
+            # What a write has made that failed goes as soon as that is known, in the next step; the
+            # group that the same write had ended is there again.
+            return None
+        return finding
+
+    def _find(self, seen: _Seen) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
         evidence = {"lost_with_failed_write": self.model.restored.get(group.generation_id)}

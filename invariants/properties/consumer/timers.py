@@ -90,8 +90,10 @@ class TimersArmed(Property):
         )
 
     def _judge_member(self, shard: ShardView, member_id: str) -> Finding | None:
-        current = self.model.ledger_of(shard).members[member_id].current
-        pending = current is not None and bool(current.pending_revocation)
+        entry = self.model.ledger_of(shard).members[member_id]
+        current = entry.current
+        # A classic member that revokes is called back, and waited for to rejoin (classic §7.4).
+        pending = current is not None and bool(current.pending_revocation) and not entry.is_classic
         return self._judge(shard, member_id, has_pending=pending)
 
     def _judge(self, shard: ShardView, member_id: str, *, has_pending: bool) -> Finding | None:

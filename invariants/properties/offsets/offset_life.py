@@ -62,6 +62,8 @@ class OffsetsKept(Property):
         classic, emptied_ms = ledger.classic, None
         if classic is not None and classic.protocol_type and not classic.members:
             emptied_ms = classic.current_state_timestamp
+        elif (classic_model := self.model.classic.get(shard.name)) is not None:
+            emptied_ms = classic_model.emptied_ms
         for (name, number), value in sorted(stored.items()):
             if name in subscribed:
                 return Finding(
