@@ -24,8 +24,9 @@ help:
 	@echo "make lint    format, lint, types, and which layer imports which"
 	@echo "make ci      all of it, with the slow tests"
 
+# A process for each core; what a file's tests share (a Spark session, a sweep) is made once.
 test: $(INSTALLED)
-	$(BIN)/pytest
+	$(BIN)/pytest -n logical --dist loadfile
 
 test-slow: $(INSTALLED)
 	$(BIN)/pytest -m slow
