@@ -177,6 +177,12 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
         sign="is_forgotten",
     ),
     KnownIssue(
+        issue="classic-forgotten-assignor",
+        property_ids=("client.fatal.cause",),
+        signature="the group was converted between a member's JoinGroup and its SyncGroup",
+        sign="has_forgotten_assignor",
+    ),
+    KnownIssue(
         issue="classic-unheard-removal",
         property_ids=("classic.exclusive_consumption", "offsets.commit_of_owner"),
         signature="a removed member was let in again under its id, and keeps what it had",

@@ -245,6 +245,8 @@ class ClassicModel:
         if state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             self.leaders.setdefault(generation_id, set()).add(group.leader_id)
             self.protocols[generation_id] = group.protocol_name
+        else:  # One that was converted back may begin with a rebalance.
+            self.protocols.setdefault(generation_id, group.protocol_name)
         for record in step.records:
             if (
                 isinstance(record, GroupMetadata)

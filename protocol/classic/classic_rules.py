@@ -46,6 +46,11 @@ class ClassicGroupRules(CoordinatorRules):
     at, is refused, as its Heartbeat would be: what it owns may be somebody else's (classic §8.2,
     classic-reused-generation)."""
 
+    takes_offered_assignors = True
+    """A SyncGroup may name any assignor that its sender offers: which one a JoinGroup was answered
+    with is not known any more once the group has been converted (classic §7.3, §7.8,
+    classic-forgotten-assignor)."""
+
     replaces_simple_group = True
     """Records of a consumer group replace a group that was inferred from offsets (KAFKA-20254)."""
 

@@ -6,7 +6,7 @@ Source: classic §2.6.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -77,7 +77,7 @@ def sync(
     A response that is returned waits for all that was written before it; None: it is in ``op``.
     """
     try:
-        _validate(group, request)
+        _validate(op, group, request)
     except GroupError as error:
         op.answer(token, SyncGroupResponse(error_code=error.code))
         return None
@@ -85,6 +85,9 @@ def sync(
     if group.state is ClassicGroupState.STABLE:
         synced(op, group, request.member_id)
         response = sync_response(group, assignment=member.assignment)
+        if request.protocol_name not in (None, group.protocol_name):
+            # A client that is answered with another one than its JoinGroup was fails for good.
+            response = replace(response, protocol_name=request.protocol_name)
         if op.rules.syncs_when_committed:
             return response
         op.answer(token, response)
@@ -101,14 +104,17 @@ def sync(
     return None
 
 
-def _validate(group: ClassicGroup, request: SyncGroupRequest) -> None:
+def _validate(op: Operation, group: ClassicGroup, request: SyncGroupRequest) -> None:
     if group.state is ClassicGroupState.DEAD:
         raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     group.validate_member(request.member_id, request.group_instance_id)
     group.validate_generation(request.generation_id)
     if request.protocol_type not in (None, group.protocol_type):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if request.protocol_name not in (None, group.protocol_name):
+    if request.protocol_name not in (None, group.protocol_name) and not (
+        op.rules.takes_offered_assignors
+        and request.protocol_name in group.members[request.member_id].protocol_names()
+    ):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -53,6 +53,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     MemberResponse,
     SyncGroupRequest,
     SyncGroupResponse,
+    names_of,
 )
 from rebalance_sim.protocol.wire.embedded import (
     CONSUMER_PROTOCOL_TYPE,
@@ -324,8 +325,11 @@ def sync(context: MigrationContext, call: Call[SyncGroupRequest]) -> Outcome:
     try:
         member, metadata = _classic_member(group, request)
         first = metadata.supported_protocols[0]
-        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
-            request.protocol_name not in (None, first.name)
+        if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE):
+            raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.protocol_name not in (None, first.name) and not (
+            context.rules.takes_offered_assignors
+            and request.protocol_name in names_of(metadata.supported_protocols)
         ):
             raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     except GroupError as error:

@@ -9,6 +9,7 @@ EVERY_VERSION: tuple[str, ...] = (
     "D14",
     "classic-deleted-topic-delay",
     "classic-early-sync",
+    "classic-forgotten-assignor",
     "classic-forgotten-owners",
     "classic-quiet-return",
     "classic-recreated-topic",

@@ -24,7 +24,7 @@ RECORDED_AT_LEAST = {
     "kafka-4.3.1": 59,
     "kafka-4.3.1-batching": 4,
     "kafka-4.3.1-batching-more": 9,
-    "kafka-4.3.1-more": 55,
+    "kafka-4.3.1-more": 58,
     "kafka-4.3.1-restart": 6,
 }
 

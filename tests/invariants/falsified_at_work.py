@@ -126,8 +126,8 @@ _mutant(
 _validate = syncing._validate
 
 
-def _refuses_right_assignor(group: Any, request: Any) -> None:
-    _validate(group, request)
+def _refuses_right_assignor(op: Any, group: Any, request: Any) -> None:
+    _validate(op, group, request)
     if request.protocol_name == group.protocol_name:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 

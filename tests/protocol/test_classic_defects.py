@@ -114,6 +114,26 @@ def static_member_is_upgraded_in_an_unchanged_group(semantics: Semantics) -> Any
     return bench.consumers.group_epoch - 1
 
 
+def conversion_between_join_and_sync(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.join("A")
+    bench.join("B", protocols=("sticky", "range"))
+    bench.send_join("A")
+    [told] = [answer.protocol_name for answer in (bench.joined("B"),) if answer]
+    bench.consume("X")
+    return codes(bench.sync("B", generation=2, protocol=told))
+
+
+def conversion_back_between_join_and_sync(semantics: Semantics) -> Any:
+    bench = ClassicBench(semantics)
+    bench.consume("X")
+    bench.join("A")
+    joined = bench.join("B", protocols=("sticky", "range"))
+    assert joined is not None
+    bench.consume("X", -1)
+    return codes(bench.sync("B", generation=joined.generation_id, protocol=joined.protocol_name))
+
+
 def classic_member_joins_under_a_disabled_policy(semantics: Semantics) -> Any:
     bench = ClassicBench(semantics, group_consumer_migration_policy="disabled")
     bench.consume("X")
@@ -186,6 +206,11 @@ HISTORIES: dict[str, tuple[History, Any, Any]] = {
     "KAFKA-17228": (classic_static_member_is_upgraded, "NONE", "UNRELEASED_INSTANCE_ID"),
     "KAFKA-17317": (last_static_seat_becomes_classic, "classic", "consumer"),
     "KAFKA-17733": (conversion_before_the_first_sync, "NONE", "GROUP_ID_NOT_FOUND"),
+    "classic-forgotten-assignor": (
+        conversion_between_join_and_sync,
+        [ErrorCode.REBALANCE_IN_PROGRESS],
+        [ErrorCode.INCONSISTENT_GROUP_PROTOCOL],
+    ),
     "PR-16145": (
         classic_member_commits_with_an_old_generation,
         "ILLEGAL_GENERATION",
@@ -213,6 +238,13 @@ def test_the_defect_shows_with_its_switch_and_not_without(name: str) -> None:
 def test_a_pending_id_that_leaves_is_the_same_defect_as_one_that_expires() -> None:
     assert pending_id_leaves_during_a_rebalance(CLEAN) == [ErrorCode.NONE]
     assert pending_id_leaves_during_a_rebalance(CLEAN.with_defects("KAFKA-7909")) == [None]
+
+
+def test_a_conversion_back_forgets_assignors_as_an_upgrade_does() -> None:
+    forgetful = CLEAN.with_defects("classic-forgotten-assignor")
+    assert conversion_back_between_join_and_sync(CLEAN) == [ErrorCode.REBALANCE_IN_PROGRESS]
+    refused = [ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
+    assert conversion_back_between_join_and_sync(forgetful) == refused
 
 
 @pytest.mark.parametrize("name", LOAD_DEFECTS)

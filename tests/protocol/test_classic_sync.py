@@ -14,6 +14,7 @@ from classic_builders import (
 )
 
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
+from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import GroupMetadata
 
@@ -150,6 +151,16 @@ def test_who_may_sync(fields: dict[str, object], code: ErrorCode | None) -> None
     assert codes(response) == [code]
     if response is not None:
         assert (response.protocol_name, response.assignment) == (None, None)
+
+
+def test_a_sync_is_answered_with_the_assignor_that_it_names_and_its_sender_offers() -> None:
+    bench = ClassicBench(SEMANTICS["kafka-4.3-clean"])
+    bench.join("A", protocols=("range", "sticky"))
+    bench.sync("A", give={"A": (0,)})
+    response = bench.sync("A", protocol="sticky")
+    assert response is not None
+    assert (response.protocol_name, spelled(response.assignment)) == ("sticky", [0])
+    assert codes(bench.sync("A", protocol="roundrobin")) == [ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
 
 
 def test_nobody_syncs_in_a_group_that_is_missing_or_empty() -> None:

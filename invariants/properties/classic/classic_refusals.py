@@ -94,7 +94,12 @@ class ClassicRefusalCause(Property):
         request, shard = step.request, shard_of(step)
         if type(request) is LeaveGroupRequest:
             return self._judge_leave(step, request, classic_model)
-        deserved = _deserved(request, classic_model, shard)
+        deserved = _deserved(
+            request,
+            classic_model,
+            shard,
+            takes_offered=self.model.rules.takes_offered_assignors,
+        )
         if (
             isinstance(request, JoinGroupRequest)
             and deserved in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -196,6 +201,8 @@ def _deserved(
     request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest,
     classic_model: ClassicModel,
     shard: ShardView,
+    *,
+    takes_offered: bool,
 ) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
@@ -207,7 +214,9 @@ def _deserved(
         return code
     if request.generation_id != now.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    if isinstance(request, SyncGroupRequest) and not _fits(request, classic_model):
+    if isinstance(request, SyncGroupRequest) and not _fits(
+        request, classic_model, takes_offered=takes_offered
+    ):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if now.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -226,13 +235,17 @@ def _of_identity(member_id: str, instance_id: str | None, classic_model: Classic
     return ErrorCode.NONE if member_id in members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def _fits(request: SyncGroupRequest, classic_model: ClassicModel) -> bool:
-    """classic §2.6: protocol type and name, where they are given, are those of the generation."""
+def _fits(request: SyncGroupRequest, classic_model: ClassicModel, *, takes_offered: bool) -> bool:
+    """classic §2.6: protocol type and name, where they are given, are those of the generation; or
+    the name is any that the sender offers (classic-forgotten-assignor)."""
     group = classic_model.group
     if group is not None and request.protocol_type not in (None, group.protocol_type):
         return False
     known = classic_model.protocols.get(request.generation_id, request.protocol_name)
-    return request.protocol_name in (None, known)
+    return request.protocol_name in (None, known) or (
+        takes_offered
+        and request.protocol_name in classic_model.members[request.member_id].protocol_names
+    )
 
 
 def _of_join(request: JoinGroupRequest, classic_model: ClassicModel, shard: ShardView) -> ErrorCode:

@@ -8,9 +8,11 @@ error is judged by ``refusal.server_error`` and ``coordinator.no_escape``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
+from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.ledger import MemberEntry
@@ -42,7 +44,7 @@ from rebalance_sim.protocol.clients.kinds import (
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 
 ORDER = 205
 
@@ -90,10 +92,14 @@ class FatalCause(Property):
         "of bounds."
     )
     clauses = ("client §2.3", "client §5", "client §10.1", "classic §4.3")
-    violated_by = ("test:sync-refuses-right-assignor", "test:fails-for-nothing")
+    violated_by = (
+        "classic-forgotten-assignor",
+        "test:sync-refuses-right-assignor",
+        "test:fails-for-nothing",
+    )
     client_kinds = EVERY_KIND
     judges_mixed = True
-    interest = Interest(events=(), effects=(StateChanged, SendJoinGroup))
+    interest = Interest(events=(JoinGroupAnswered,), effects=(StateChanged, SendJoinGroup))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -109,9 +115,16 @@ class FatalCause(Property):
         self._was_deleted = False
         self._strangers_to_deposed: set[str] = set()
         """Ids of members that a shard has refused, for want of the group, which serves no more."""
+        self._unread: dict[str, frozenset[ErrorCode]] = {}
+        """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
+        self._asked_step: dict[str, int] = {}
+        """Client -> when it sent its last JoinGroup."""
+        self._converted_back: Seen | None = None
+        """The last conversion to a classic group."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
+        self._unread.pop(entry.name, None)
         self._processes += 1
         self._kinds.add(entry.kind)
         self._assignors |= _assignors_of(entry)
@@ -129,10 +142,15 @@ class FatalCause(Property):
         return None
 
     def on_append(self, step: Step) -> Finding | None:
-        """The group may have been deleted: its metadata go last."""
+        """The group may have been deleted: its metadata go last. Or converted back: then there is
+        a classic group in their place."""
         last = step.records[-1]
         if type(last) is ConsumerGroupMetadata and last.value is None:
             self._was_deleted = True
+        elif type(last) is GroupMetadata and any(
+            type(record) is ConsumerGroupMetadata for record in step.records
+        ):
+            self._converted_back = self.model.seen(THE_GROUP, "the group was converted back")
         return None
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
@@ -143,17 +161,27 @@ class FatalCause(Property):
                 self._strangers_to_deposed.add(step.request.member_id)
         return None
 
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A classic client looks at this answer only when its application polls (classic §4.2)."""
+        if not entry.member.is_polling:
+            self._unread[entry.name] = _codes(step.event)
+        return None
+
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Count joins, and judge failures."""
         for effect in step.effects:
-            if type(effect) is SendJoinGroup and effect.request.group_instance_id is not None:
-                self._users[effect.request.group_instance_id] += 1
+            if type(effect) is SendJoinGroup:
+                self._asked_step[entry.name] = step.index
+                if effect.request.group_instance_id is not None:
+                    self._users[effect.request.group_instance_id] += 1
             elif type(effect) is StateChanged and effect.to_state is ClientState.FATAL:
                 return self._judge(step, entry)
         return None
 
     def _judge(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         codes = _codes(step.event)
+        if type(step.event) not in _ANSWERS:
+            codes = self._unread.pop(entry.name, codes)
         for code in sorted(codes):
             fits = _FITS.get(code)
             if fits is not None and fits(self, step, entry):
@@ -162,8 +190,23 @@ class FatalCause(Property):
         return Finding(
             f"{entry.name} failed for good, told {told} by {type(step.event).__name__}, and "
             "nothing in the group accounts for that",
-            {"client": entry.name, "codes": tuple(code.name for code in sorted(codes))},
+            {
+                "client": entry.name,
+                "codes": tuple(code.name for code in sorted(codes)),
+                "has_forgotten_assignor": tuple(self._forgotten_assignors(step, entry)),
+            },
         )
+
+    def _forgotten_assignors(self, step: Step, entry: AnyClientEntry) -> Iterator[Seen]:
+        """Conversions since the JoinGroup whose answer named what a SyncGroup is refused for."""
+        if (
+            type(step.event) is not SyncGroupAnswered
+            or step.event.response.error_code is not ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        ):
+            return
+        for seen in (self.model.upgrade, self._converted_back):
+            if seen is not None and seen.step >= self._asked_step[entry.name]:
+                yield replace(seen, subject=Subject(client=entry.name))
 
     # -- what accounts for an error --------------------------------------------------------
 

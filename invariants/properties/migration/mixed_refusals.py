@@ -18,6 +18,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     LeaveGroupRequest,
     MemberIdentity,
     SyncGroupRequest,
+    names_of,
 )
 from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -114,9 +115,11 @@ class HybridRefusalCause(Property):
         revokes = entry.state is MemberState.UNREVOKED_PARTITIONS
         is_behind = self._is_behind(entry, ledger)
         if isinstance(request, SyncGroupRequest):
-            first = metadata.supported_protocols[0].name
+            offered = names_of(metadata.supported_protocols)
+            if not self.model.rules.takes_offered_assignors:
+                offered = offered[:1]  # classic-forgotten-assignor
             if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
-                request.protocol_name not in (None, first)
+                request.protocol_name not in (None, *offered)
             ):
                 return _INCONSISTENT
             return _NONE if revokes else is_behind

@@ -1,0 +1,20 @@
+"""classic-forgotten-assignor: A group that is converted refuses the assignor that its JoinGroup was
+answered with, and the member fails for good (docs/findings.md).
+"""
+
+from rebalance_sim.protocol.defects.defect import Defect
+from rebalance_sim.protocol.migration.migration_rules import MigrationRules
+
+
+class TakesOneAssignor(MigrationRules):
+    takes_offered_assignors = False
+
+
+DEFECT = Defect(
+    id="classic-forgotten-assignor",
+    title="A conversion forgets which assignor members were told, and they fail for good",
+    source="docs/findings.md",
+    versions="4.1.2, 4.3.1",
+    rules=(TakesOneAssignor,),
+    properties=("classic §4.3",),
+)
