@@ -465,11 +465,13 @@ class Shard:
         answered."""
         was_active = self.is_active
         completions: Sequence[Completion] = ()
-        dropped, changes = self._writer.drop()
+        dropped, timers, changes = self._writer.drop()
         if dropped:
             # The open batch was in force in memory, which must not outlive it, were it for a step.
             self.coordinator.revert_to(self.journal.end_offset)
             self.timers.undo(changes, self._now_ms)
+            for timer in timers:
+                self._retry(timer)
             self._listener.truncated()
         if was_active and is_orderly:
             try:

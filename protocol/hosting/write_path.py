@@ -159,12 +159,12 @@ class WritePath:
         if wake.number == self._batch_count and self.flush() is None:
             self._journal.publish()
 
-    def drop(self) -> tuple[int, tuple[TimerChange, ...]]:
-        """Forget the open batch, as the shard is given up; how many records it had, and what its
-        operations have changed in timers."""
-        batch, _, changes = self._close()
+    def drop(self) -> tuple[int, tuple[ScheduleTimer, ...], tuple[TimerChange, ...]]:
+        """Forget the open batch, as the shard is given up; how many records it had, the timers that
+        wrote in it, and what its operations have changed in timers."""
+        batch, timers, changes = self._close()
         self.own_end = 0
-        return len(batch), changes
+        return len(batch), timers, changes
 
     def _close(self) -> tuple[list[Record], tuple[ScheduleTimer, ...], tuple[TimerChange, ...]]:
         batch, timers, changes = self._batch, tuple(self._timers), tuple(self._changes)

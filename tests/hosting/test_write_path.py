@@ -230,7 +230,7 @@ def test_without_linger_what_cannot_be_written_is_not_in_force() -> None:
 def test_a_batch_that_was_dropped_is_not_written_later() -> None:
     desk = Desk()
     desk.add(commit(0))
-    assert desk.writer.drop() == (1, ())
+    assert desk.writer.drop() == (1, (), ())
     desk.advance_to(5)
     desk.add(commit(1))
     desk.advance_to(LINGER_MS)

@@ -30,6 +30,8 @@ RIGHT = {
     ("calm", 62010): "a revoked callback is running",
     ("whole", 5001): "client-side assignors that not everybody has",
     ("classic@kafka-4.3-clean", 100182): "an answer is read when the application polls again",
+    ("migration@kafka-4.3-clean", 300095): "a classic member has no rebalance timer",
+    ("operations@kafka-4.3-clean", 300146): "a session runs out as its shard is given up",
     ("migration", 34): "a target that was converted is one after a load",
 }
 

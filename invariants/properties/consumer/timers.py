@@ -67,9 +67,13 @@ class TimersArmed(Property):
         return self._judge_members(shard_of(step), ledger)
 
     def on_truncated(self, step: Step) -> Finding | None:
-        """Look at every member of a shard whose memory went back."""
+        """Look at every member of a shard whose memory went back, unless some are classic: these
+        have other timers (classic §7.7)."""
         shard = shard_of(step)
-        return self._judge_members(shard, self.model.ledger_of(shard)) if shard.is_active else None
+        ledger = self.model.ledger_of(shard)
+        if not shard.is_active or ledger.classic_count:
+            return None
+        return self._judge_members(shard, ledger)
 
     def full(self, view: WorldView) -> Finding | None:
         """Look at every member."""
