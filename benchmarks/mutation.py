@@ -3,8 +3,8 @@
     python benchmarks/mutation.py --count 300 --seed 1 --jobs 2 --out results/mutants.jsonl
 
 Each mutant changes one expression or drops one statement of a function. The seeds of the plan run
-with it until one ends in violation, stuck, error or budget that the same seed does not without it.
-``known`` never counts, but is counted.
+with it until one ends in violation, stuck, error or budget that the same seed does not without it,
+or is vacuous where it is ok or known without. ``known`` never counts, but is counted.
 
   detected    such a seed was found
   explained   none, but mutation_explained.toml says why this one changes nothing that matters
@@ -48,6 +48,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PLAN = "faulty:60,whole:60,classic:40,migration:40,cooperative:30"
 EXPLAINED = Path(__file__).with_name("mutation_explained.toml")
 BAD = frozenset({"violation", "stuck", "error", "budget"})
+GOOD = frozenset({"ok", "known"})
 RUN_CPU_S = 100
 """Processor time after which a run hangs: a thousand times what most take."""
 MEMORY_BYTES = 3 << 30
@@ -200,13 +201,15 @@ def _trial(mutant: Mutant, before: Sequence[Run]) -> Callable[[Callable[[Any], N
         for old in before:
             new = run(old.profile, old.seed)
             send(new)
-            if _is_worse(old, new):
+            if is_worse_than(old, new):
                 break
 
     return body
 
 
-def _is_worse(old: Run, new: Run) -> bool:
+def is_worse_than(old: Run, new: Run) -> bool:
+    if new.outcome == "vacuous":
+        return old.outcome in GOOD
     return new.outcome in BAD and old.outcome not in BAD
 
 
@@ -285,7 +288,7 @@ def _verdict(
     mutant: Mutant, before: Sequence[Run], after: Sequence[Run], failure: str
 ) -> dict[str, Any]:
     pairs = list(zip(before, after, strict=False))
-    if pairs and _is_worse(*pairs[-1]):
+    if pairs and is_worse_than(*pairs[-1]):
         last = pairs[-1][1]
         why = f"{last.profile} {last.seed} {last.outcome} {last.reason} after {len(after)} runs"
         return _row(mutant, "detected", why, after)

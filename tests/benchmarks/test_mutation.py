@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.mutants import Mutant, find_mutants
+from benchmarks.mutation import Run, is_worse_than
 
 ROOT = Path(__file__).parents[2]
 EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
@@ -108,3 +109,25 @@ def test_mutants_get_verdicts_and_the_same_command_goes_on(tmp_path: Path) -> No
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
     assert again.stdout.splitlines()[-1].endswith("of 4")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_worse"),
+    [
+        ("ok", "stuck", True),
+        ("known", "violation", True),
+        ("violation", "error", False),
+        ("ok", "known", False),
+        ("ok", "vacuous", True),
+        ("known", "vacuous", True),
+        ("vacuous", "vacuous", False),
+        ("stuck", "vacuous", False),
+    ],
+)
+def test_a_run_is_worse_if_it_fails_or_judges_nobody_and_did_not_before(
+    before: str, after: str, is_worse: bool
+) -> None:
+    def run(outcome: str) -> Run:
+        return Run(profile="calm", seed=1, outcome=outcome, digest=outcome, reason="")
+
+    assert is_worse_than(run(before), run(after)) is is_worse
