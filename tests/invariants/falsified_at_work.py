@@ -17,11 +17,27 @@ from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import sync as syncing
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common import application, backoff, commit_queue, join_request
-from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, joining
-from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, heartbeats
+from rebalance_sim.protocol.clients.java import blocking_calls, offset_lookup
+from rebalance_sim.protocol.clients.java.classic import (
+    classic_commits,
+    classic_heartbeats,
+    client_rebalance,
+    joining,
+    prepare,
+)
+from rebalance_sim.protocol.clients.java.consumer import (
+    client_reconciliation,
+    consumer_commits,
+    heartbeats,
+)
 from rebalance_sim.protocol.clients.java.consumer.consumer_subscription import (
     ConsumerSubscription,
 )
+from rebalance_sim.protocol.clients.librdkafka.consumer import (
+    librdkafka_consumer_core,
+    librdkafka_heartbeats,
+)
+from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, removal
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -273,3 +289,117 @@ _mutant(
     1,
     (_THREAD, "_succeed", _before(_THREAD._succeed, _joins_again)),
 )
+
+# -- what follows at once, and what waits ----------------------------------------------------------
+
+_APPLICATION = application.Application
+
+
+def _ends_poll(self: Any) -> None:
+    if self._phase is application._PollPhase.RESULTING:
+        self._phase = application._PollPhase.EVENT
+
+
+def _has_no_time(self: Any, call: Any, timeout_ms: int) -> None:
+    self._application.block(call)
+    self.deadline_ms = self._core.now_ms
+
+
+def _sent_long_ago(self: Any) -> None:
+    self._core.last_heartbeat_ms -= self._core.heartbeat_interval_ms
+
+
+def _tries_at_once(self: Any, request: Any, error_code: Any = None) -> None:
+    request.pacer.reset()
+    self.waiting.append(request)
+
+
+def _never_tries_again(self: Any, request: Any, error_code: Any = None) -> None:
+    self.waiting.append(request)
+
+
+def _prepares_at_once(self: Any, error_code: Any) -> None:
+    _after_commit(self, error_code)
+    self._retry_due_ms = 0
+
+
+_mutant(
+    "acknowledges-on-the-interval",
+    "whole",
+    0,
+    (
+        librdkafka_consumer_core.LibrdkafkaConsumerCore,
+        "expedite_heartbeat",
+        lambda self: None,
+    ),
+)
+_mutant(
+    "ends-poll-after-callback",
+    "faulty",
+    1,
+    (_APPLICATION, "callback_done", _before(_APPLICATION.callback_done, _ends_poll)),
+)
+_mutant(
+    "joins-with-the-next-poll",
+    "classic",
+    0,
+    (client_rebalance.Rebalance, "_after_prepare", lambda self, failed: None),
+)
+_mutant(
+    "calls-wait-for-nothing", "whole", 0, (blocking_calls.BlockingCalls, "_block", _has_no_time)
+)
+_TRANSMIT = librdkafka_heartbeats.Heartbeats._transmit
+_mutant(
+    "librdkafka-hasty-heartbeat",
+    "whole",
+    0,
+    (librdkafka_heartbeats.Heartbeats, "_transmit", _before(_TRANSMIT, _sent_long_ago)),
+)
+_mutant(
+    "repeats-lookups-at-once",
+    "faulty",
+    7,
+    (offset_lookup.OffsetLookup, "_retry", _tries_at_once),
+)
+_mutant(
+    "repeats-no-lookup",
+    "faulty",
+    7,
+    (offset_lookup.OffsetLookup, "_retry", _never_tries_again),
+)
+_after_commit = prepare.Prepare._after_commit
+_mutant(
+    "prepares-without-backoff",
+    "classic",
+    1,
+    (prepare.Prepare, "_after_commit", _prepares_at_once),
+)
+_mutant(
+    "repeats-commits-at-once",
+    "operations",
+    1,
+    (classic_commits.ClassicCommits, "_retry", _tries_at_once),
+    (consumer_commits.Commits, "_retry", _tries_at_once),
+)
+_mutant(
+    "commits-once",
+    "operations",
+    5,
+    (classic_commits.ClassicCommits, "_retry", _never_tries_again),
+    (consumer_commits.Commits, "_retry", _never_tries_again),
+)
+
+# -- patterns --------------------------------------------------------------------------------------
+
+_order = consumer_heartbeat.resolution_timer
+
+
+def _orders_later(context: Any, group: Any, member: Any, updated: Any, now_ms: int) -> Any:
+    return _order(context, group, member, updated, now_ms) if updated is member else None
+
+
+_mutant(
+    "keeps-abandoned-pattern", "faulty", 28, (member_update, "abandoned_regex", lambda *_: None)
+)
+_mutant("resolves-later", "faulty", 0, (consumer_heartbeat, "resolution_timer", _orders_later))
+_mutant("hash-of-nothing", "faulty", 0, (removal, "metadata_hash", lambda names, image: 0))

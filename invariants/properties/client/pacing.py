@@ -8,24 +8,36 @@ from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property, first_among_living
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
     ClientState,
+    CloseConnection,
+    CommitAnswered,
+    ConnectCoordinator,
+    CoordinatorConnectionClosed,
     CoordinatorFound,
     CoordinatorSearchFailed,
     Disconnected,
     FindCoordinator,
     GroupMember,
     HeartbeatAnswered,
+    OffsetFetchAnswered,
+    PollingResumed,
+    PollingStopped,
     RequestExpired,
+    RunCallback,
+    StateChanged,
+    Subscribe,
+    Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
-from rebalance_sim.protocol.clients.kinds import JAVA
+from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 232
 
 
-def _least_backoff_ms(member: GroupMember, failures: int) -> int:
+def least_backoff_ms(member: GroupMember, failures: int) -> int:
     """The shortest wait after so many failures in a row (client §2.2); 0: after a success."""
     config = member.config
     doublings = min(max(failures - 1, 0), 32)
@@ -77,13 +89,85 @@ class HeartbeatBackoff(Property):
         failed_ms = self._failed_ms.pop(entry.name, None)
         if failed_ms is None or state.is_urgent or request.member_epoch < JOIN_EPOCH:
             return None
-        least_ms = _least_backoff_ms(entry.member, 1)
+        least_ms = least_backoff_ms(entry.member, 1)
         if step.at_ms - failed_ms >= least_ms:
             return None
         return Finding(
             f"{entry.name} sent a heartbeat {step.at_ms - failed_ms} ms after one that failed; its "
             f"backoff is at least {least_ms} ms",
             {"client": entry.name, "is_early": True},
+        )
+
+
+class LibrdkafkaHeartbeatPace(Property):
+    """client §10.1: something to say expedites a heartbeat, or a coordinator that is gone."""
+
+    id = "client.hb.pace_librdkafka"
+    sentence = (
+        "Two heartbeats of a librdkafka member at rest are an interval apart, if the second says "
+        "nothing new, and neither a request has failed nor a connection has gone meanwhile."
+    )
+    clauses = ("client §10.1", "client C16")
+    violated_by = ("test:librdkafka-hasty-heartbeat",)
+    client_kinds = (LIBRDKAFKA,)
+    interest = Interest(
+        events=(
+            *(HeartbeatAnswered, CommitAnswered, OffsetFetchAnswered, Disconnected, RequestExpired),
+            *(CoordinatorFound, CoordinatorSearchFailed, CoordinatorConnectionClosed),
+            *(CallbackCompleted, PollingStopped, PollingResumed, Subscribe, Unsubscribe),
+        ),
+        effects=(CloseConnection, ConnectCoordinator, RunCallback, StateChanged),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._rested_ms: dict[str, int] = {}
+        """Client -> when it sent its last heartbeat, if nothing has happened since."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process has sent nothing."""
+        self._rested_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """All this may hurry the next heartbeat; a good commit does not."""
+        event = step.event
+        if type(event) is not CommitAnswered or any(event.response.errors.values()):
+            self._rested_ms.pop(entry.name, None)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """So may what it does itself."""
+        self._rested_ms.pop(entry.name, None)
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Has the interval passed?"""
+        rested_ms = self._rested_ms.pop(entry.name, None)
+        if state is not ClientState.STABLE or request.member_epoch <= JOIN_EPOCH:
+            return None
+        if request is entry.last_request:
+            return None  # The interval counts from when it was sent for the first time.
+        self._rested_ms[entry.name] = step.at_ms
+        if (
+            rested_ms is None
+            or request.topic_partitions is not None
+            or request.subscribed_topic_names is not None
+        ):
+            return None
+        gap_ms, interval_ms = step.at_ms - rested_ms, entry.member.heartbeat_interval_ms
+        if gap_ms >= interval_ms:
+            return None
+        return Finding(
+            f"{entry.name} sent heartbeats {gap_ms} ms apart, and had nothing to say; the interval "
+            f"is {interval_ms} ms",
+            {"client": entry.name},
         )
 
 
@@ -165,7 +249,7 @@ class SearchPace(Property):
                 return Finding(f"{entry.name} searches for its coordinator twice at once")
             self._in_flight[entry.name] = effect.correlation_id
             at_ms, failures = self._ended.get(entry.name, (-1 << 40, 0))
-            least_ms = _least_backoff_ms(entry.member, failures)
+            least_ms = least_backoff_ms(entry.member, failures)
             if step.at_ms - at_ms < least_ms:
                 return Finding(
                     f"{entry.name} searches for its coordinator {step.at_ms - at_ms} ms after the "

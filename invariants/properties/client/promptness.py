@@ -1,0 +1,328 @@
+"""What follows from a callback follows at once, and calls of the application wait for their end.
+
+Sources: client §0.1, §2.1, §4.1, §6.2, §7, §10.1; classic §3.2, §4.5.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    Call,
+    CallbackCompleted,
+    CallbackKind,
+    CallReturned,
+    ClientState,
+    Close,
+    CloseConnection,
+    CommitAnswered,
+    Disconnected,
+    HeartbeatAnswered,
+    LeaveGroupAnswered,
+    OffsetFetchAnswered,
+    RaiseError,
+    RequestExpired,
+    RunCallback,
+    SendCommit,
+    SendHeartbeat,
+    SendJoinGroup,
+    SendLeaveGroup,
+    SendOffsetFetch,
+    Unsubscribe,
+)
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+ORDER = 236
+
+_JAVA_KINDS = (JAVA, CLASSIC)
+_BACKOFF_JITTER_PERCENT = 20
+_COMMIT_MS = 60_000
+"""A commit that was sent so long ago is over."""
+_ENDS = (HeartbeatAnswered, Disconnected, RequestExpired, CommitAnswered)
+"""What may be the end of a heartbeat, or of a commit that was waited for longer."""
+
+
+class AckPrompt(Property):
+    """client §2.1, row "Urgent"; client §10.1. A heartbeat that is in flight is waited for."""
+
+    id = "client.ack.prompt"
+    sentence = (
+        "A member that has taken its assignment over, knows its coordinator and waits for no "
+        "answer has its acknowledgement due within a backoff, not with the next interval; "
+        "librdkafka, when it has looked up the committed offsets, and waits for no commit."
+    )
+    clauses = ("client §2.1", "client C16", "client §10.1")
+    violated_by = ("test:acknowledges-on-the-interval",)
+
+    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """After the end of a callback, an answer out of the ordinary, a search."""
+        member = entry.member
+        if (
+            member.state is not ClientState.ACKNOWLEDGING
+            or member.coordinator_id is None
+            or entry.in_flight
+            or (member.kind == LIBRDKAFKA and self._is_at_work(step, entry))
+        ):
+            return None
+        longest_ms = member.config.retry_backoff_max_ms
+        limit_ms = longest_ms + longest_ms * _BACKOFF_JITTER_PERCENT // 100
+        due_ms = member.next_heartbeat_due_ms
+        if due_ms is None or due_ms - step.at_ms <= limit_ms:
+            return None
+        return Finding(
+            f"{entry.name} has taken epoch {member.member_epoch} over, and acknowledges it in "
+            f"{due_ms - step.at_ms} ms only",
+            {"client": entry.name},
+        )
+
+    @staticmethod
+    def _is_at_work(step: Step, entry: ClientEntry) -> bool:
+        """Whether something may be open that an acknowledgement of librdkafka waits for."""
+        return (
+            type(step.event) is not OffsetFetchAnswered
+            or bool(step.event.response.error_code)
+            or any(step.event.response.errors.values())
+            or 0 <= entry.committed_ms >= entry.state_since_ms - _COMMIT_MS
+            or entry.commits_itself
+            or any(
+                state.fetch_state is FetchState.INITIALIZING
+                for state in entry.member.assigned.values()
+            )
+        )
+
+
+class LookupPrompt(Property):
+    """client §0.1, §7: the ``poll`` around a callback goes on, and looks up what has no position.
+    A lookup of the same partitions that is under way, or backs off, serves."""
+
+    id = "client.lookup.prompt"
+    sentence = (
+        "When onPartitionsAssigned returns well in a poll and another poll follows, a Java client "
+        "of either protocol that is in the group and knows its coordinator asks for the committed "
+        "offsets of its new partitions at once."
+    )
+    clauses = ("client §7", "client §4.2")
+    violated_by = ("test:ends-poll-after-callback",)
+    client_kinds = _JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback, SendOffsetFetch))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._new: dict[str, frozenset[TopicPartition]] = {}
+        """Client -> partitions of its last onPartitionsAssigned, until they are looked up."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has been assigned nothing."""
+        self._new.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A callback has returned."""
+        new = self._new.pop(entry.name, None)
+        event, member = step.event, entry.member
+        if (
+            not new
+            or event.failed
+            or not event.poll_follows
+            or member.running_callback is not None
+            or member.blocked_in is not None
+            or member.coordinator_id is None
+            or not member.state.takes_assignments
+            or (entry.kind == CLASSIC and member.state is not ClientState.STABLE)
+            or any(type(effect) in (SendOffsetFetch, RaiseError) for effect in step.effects)
+        ):
+            return None
+        assigned = member.assigned
+        forgotten = [
+            p
+            for p in sorted(new)
+            if p in assigned and assigned[p].fetch_state is FetchState.INITIALIZING
+        ]
+        if not forgotten:
+            return None
+        return Finding(
+            f"onPartitionsAssigned of {entry.name} has returned, and the poll that follows does "
+            f"not look {self.model.names_of(forgotten)} up",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A callback runs, or a lookup leaves."""
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                is_assigned = effect.kind is CallbackKind.ASSIGNED
+                self._new[entry.name] = effect.partitions if is_assigned else frozenset()
+            elif type(effect) is SendOffsetFetch:
+                self._new.pop(entry.name, None)
+        return None
+
+
+class JoinsAfterRevocation(Property):
+    """classic §3.2, §4.2: *prepare* and the JoinGroup are one ``poll``."""
+
+    id = "classic.client.joins_after_revocation"
+    sentence = (
+        "When onPartitionsRevoked or onPartitionsLost of a Java client of the classic protocol "
+        "returns well inside poll, and its coordinator is known, the JoinGroup leaves at once."
+    )
+    clauses = ("classic §3.2", "classic §4.2")
+    violated_by = ("test:joins-with-the-next-poll",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(CallbackCompleted,), effects=(RunCallback,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._gives_up: set[str] = set()
+        """Clients whose running callback takes partitions away, inside of ``poll``."""
+
+    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """No callback runs in a new process."""
+        self._gives_up.discard(entry.name)
+        return None
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """A callback has returned."""
+        if entry.name not in self._gives_up:
+            return None
+        self._gives_up.discard(entry.name)
+        member = entry.member
+        if (
+            step.event.failed
+            or member.running_callback is not None
+            or member.blocked_in is not None
+            or member.coordinator_id is None
+            or not member.state.is_in_group
+            or any(type(effect) is SendJoinGroup for effect in step.effects)
+        ):
+            return None
+        return Finding(
+            f"{entry.name} has given up what it had, and does not ask to join",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """A callback begins."""
+        for effect in step.effects:
+            if type(effect) is RunCallback:
+                if effect.kind is not CallbackKind.ASSIGNED and entry.member.blocked_in is None:
+                    self._gives_up.add(entry.name)
+                else:
+                    self._gives_up.discard(entry.name)
+        return None
+
+
+class _OpenCall:
+    """A call of the application that blocks it."""
+
+    __slots__ = ("call", "commits", "leaves", "until_ms")
+
+    def __init__(self, call: Call, until_ms: int) -> None:
+        self.call = call
+        self.until_ms = until_ms
+        self.commits: set[int] = set()
+        self.leaves: set[int] = set()
+
+
+class CallWaits(Property):
+    """client §6.2, classic §4.5. The end of any heartbeat means to the member that its leave is
+    over (client §2.1); ``unsubscribe`` of the classic protocol does not wait for it."""
+
+    id = "client.call.waits"
+    sentence = (
+        "Before their timeout is over, close of a Java client of either protocol neither calls "
+        "back nor leaves while the commit that it began with is in flight, and close, and "
+        "unsubscribe of KIP-848, do not return while their leave is."
+    )
+    clauses = ("client §6.2", "client C28", "classic §4.5")
+    violated_by = ("test:calls-wait-for-nothing",)
+    client_kinds = _JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(
+            *(Close, Unsubscribe, CommitAnswered, LeaveGroupAnswered),
+            *(Disconnected, RequestExpired),
+        ),
+        effects=(
+            *(RunCallback, SendCommit, SendHeartbeat, SendLeaveGroup, CallReturned),
+            CloseConnection,
+        ),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._open: dict[str, _OpenCall] = {}
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process is in no call."""
+        self._open.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A call begins, or something that it may wait for is over."""
+        event, kind = step.event, type(step.event)
+        if kind is Close:
+            self._open[entry.name] = _OpenCall(Call.CLOSE, step.at_ms + event.timeout_ms)
+            return None
+        if kind is Unsubscribe:
+            timeout_ms = entry.member.config.default_api_timeout_ms
+            self._open[entry.name] = _OpenCall(Call.UNSUBSCRIBE, step.at_ms + timeout_ms)
+            return None
+        call = self._open.get(entry.name)
+        if call is None:
+            return None
+        if kind is CommitAnswered:
+            call.commits.discard(event.correlation_id)
+        elif kind is LeaveGroupAnswered:
+            call.leaves.discard(event.correlation_id)
+        else:
+            call.commits.difference_update(event.correlation_ids)
+            call.leaves.difference_update(event.correlation_ids)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Does the call go on too early?"""
+        call = self._open.get(entry.name)
+        if call is None:
+            return None
+        is_late = step.at_ms >= call.until_ms
+        for effect in step.effects:
+            kind = type(effect)
+            goes_on = ""
+            if kind is SendCommit:
+                # What it waits for is made when it begins: nothing else is, by then.
+                if call.call is Call.CLOSE and type(step.event) is Close:
+                    call.commits.add(effect.correlation_id)
+            elif kind is CloseConnection:
+                call.commits.clear()
+                call.leaves.clear()
+            elif kind is RunCallback:
+                goes_on = "calls back" if call.commits and not effect.is_obsolete else ""
+            elif kind is SendLeaveGroup or (
+                kind is SendHeartbeat and effect.request.member_epoch < 0
+            ):
+                goes_on = "leaves" if call.commits else ""
+                if kind is SendHeartbeat or call.call is Call.CLOSE:
+                    call.leaves.add(effect.correlation_id)
+            elif kind is CallReturned:
+                del self._open[entry.name]
+                if isinstance(entry, ClientEntry):
+                    has_ended = type(step.event) in _ENDS
+                    call.leaves = set() if has_ended else call.leaves & entry.sent
+                goes_on = "returns" if call.commits or call.leaves else ""
+            if goes_on and not is_late:
+                waited = "commit" if call.commits else "leave"
+                return Finding(
+                    f"{call.call.value} of {entry.name} {goes_on} {call.until_ms - step.at_ms} ms "
+                    f"before its timeout, and its {waited} is not answered",
+                    {"client": entry.name},
+                )
+            if kind is CallReturned:
+                return None
+        return None

@@ -1,0 +1,407 @@
+"""Requests about offsets that have failed are repeated after a backoff, not at once.
+
+Sources: client §2.2, §7; classic §3.2, §4.3. Only a repetition waits: whether a commit is one is
+clear where it follows on the failure in the same step, or where the application has asked for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
+from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CloseConnection,
+    CommitAnswered,
+    CommitOffsets,
+    CommitReturned,
+    CoordinatorFound,
+    Disconnected,
+    OffsetFetchAnswered,
+    Poll,
+    RequestExpired,
+    SendCommit,
+    SendJoinGroup,
+    SendOffsetFetch,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.values import FetchState
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
+from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+ORDER = 246
+
+_JAVA_KINDS = (JAVA, CLASSIC)
+_NEVER_MS = -1 << 40
+_NOBODY: set[int] = set()
+
+_Partitions = frozenset[TopicPartition]
+
+
+class LookupBackoff(Property):
+    """client §2.2, §7. A lookup begins in a ``poll``; at any other time one is repeated. One that
+    has run for half of its time may be another one by now."""
+
+    id = "client.lookup.backoff"
+    sentence = (
+        "A Java client of either protocol has one lookup of committed offsets of the same "
+        "partitions in flight, and repeats one that failed after its backoff: longer after each "
+        "failure in a row."
+    )
+    clauses = ("client §7", "client §2.2")
+    violated_by = ("test:repeats-lookups-at-once",)
+    client_kinds = _JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(OffsetFetchAnswered, Disconnected, RequestExpired),
+        effects=(SendOffsetFetch, CloseConnection, StateChanged),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, dict[int, _Partitions]] = {}
+        self._failed: dict[str, dict[_Partitions, tuple[int, int, int]]] = {}
+        """Client -> partitions -> when their lookup has failed last, how often in a row, and when
+        it was sent first."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has looked nothing up."""
+        self._in_flight.pop(entry.name, None)
+        self._failed.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Lookups are over, well or badly."""
+        in_flight = self._in_flight.get(entry.name)
+        if not in_flight:
+            return None
+        event = step.event
+        if type(event) is OffsetFetchAnswered:
+            partitions = in_flight.pop(event.correlation_id, None)
+            response = event.response
+            if partitions is None:
+                return None
+            if response.error_code or any(response.errors.values()):
+                self._note_failure(step, entry, partitions)
+            else:
+                self._failed.get(entry.name, {}).pop(partitions, None)
+        else:
+            for correlation_id in event.correlation_ids:
+                partitions = in_flight.pop(correlation_id, None)
+                if partitions is not None:
+                    self._note_failure(step, entry, partitions)
+        return None
+
+    def _note_failure(self, step: Step, entry: AnyClientEntry, partitions: _Partitions) -> None:
+        failed = self._failed.setdefault(entry.name, {})
+        _, failures, first_ms = failed.get(partitions, (0, 0, step.at_ms))
+        failed[partitions] = step.at_ms, failures + 1, first_ms
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is it time to repeat one?"""
+        name = entry.name
+        for effect in step.effects:
+            kind = type(effect)
+            if kind is CloseConnection:
+                self._in_flight.pop(name, None)
+            elif kind is StateChanged:
+                if not effect.to_state.is_in_group:
+                    self._failed.pop(name, None)  # What it is assigned then is looked up anew.
+            elif kind is SendOffsetFetch:
+                partitions = effect.request.partitions
+                self._in_flight.setdefault(name, {})[effect.correlation_id] = partitions
+                finding = self._judge(step, entry, partitions)
+                if finding is not None:
+                    return finding
+        return None
+
+    def _judge(self, step: Step, entry: AnyClientEntry, partitions: _Partitions) -> Finding | None:
+        failed = self._failed.get(entry.name)
+        if not failed or partitions not in failed:
+            return None
+        failed_ms, failures, first_ms = failed[partitions]
+        config = entry.member.config
+        longest_ms = max(config.max_poll_interval_ms, config.default_api_timeout_ms)
+        if type(step.event) is Poll or step.at_ms - first_ms >= longest_ms // 2:
+            del failed[partitions]
+            return None
+        least_ms = least_backoff_ms(entry.member, failures)
+        if step.at_ms - failed_ms >= least_ms:
+            return None
+        return Finding(
+            f"{entry.name} looks committed offsets up {step.at_ms - failed_ms} ms after the same "
+            f"lookup has failed; its backoff is at least {least_ms} ms",
+            {"client": entry.name},
+        )
+
+
+class CommitBackoff(Property):
+    """client §2.2, §7; classic §4.3. A commit on its own of whoever does not commit by itself can
+    only be a repetition, or one that had to wait for its coordinator."""
+
+    id = "client.commit.backoff"
+    sentence = "A Java client of either protocol repeats a commit that failed after its backoff."
+    clauses = ("client §7", "client §2.2", "classic §4.3")
+    violated_by = ("test:repeats-commits-at-once",)
+    client_kinds = _JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, dict[int, object]] = {}
+        """Client -> correlation id -> offsets."""
+        self._failed: dict[str, list[tuple[object, int]]] = {}
+        """Client -> offsets of commits that have failed, and when, since one was asked for."""
+        self._unsent: dict[str, int] = {}
+        """Client -> how many commits its application has asked for, and it has not sent."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        for notes in (self._in_flight, self._failed, self._unsent):
+            notes.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Commits are asked for, or over."""
+        event, name = step.event, entry.name
+        if type(event) is CommitOffsets:
+            self._unsent[name] = self._unsent.get(name, 0) + 1
+            self._failed.pop(name, None)
+            return None
+        in_flight = self._in_flight.get(name)
+        if not in_flight:
+            return None
+        if type(event) is CommitAnswered:
+            offsets = in_flight.pop(event.correlation_id, None)
+            if offsets is not None and any(event.response.errors.values()):
+                self._failed.setdefault(name, []).append((offsets, step.at_ms))
+            return None
+        for correlation_id in event.correlation_ids:
+            offsets = in_flight.pop(correlation_id, None)
+            if offsets is not None:
+                self._failed.setdefault(name, []).append((offsets, step.at_ms))
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is one of them a repetition?"""
+        name = entry.name
+        for effect in step.effects:
+            if type(effect) is CloseConnection:
+                self._in_flight.pop(name, None)
+            elif type(effect) is SendCommit:
+                offsets = effect.request.offsets
+                self._in_flight.setdefault(name, {})[effect.correlation_id] = offsets
+                finding = self._judge(step, entry, offsets)
+                if finding is not None:
+                    return finding
+        return None
+
+    def _judge(self, step: Step, entry: AnyClientEntry, offsets: object) -> Finding | None:
+        name = entry.name
+        if self._unsent.get(name):
+            self._unsent[name] -= 1
+            return None
+        failed = self._failed.get(name)
+        if not failed:
+            return None
+        config = entry.member.config
+        commits_by_itself = config.enable_auto_commit
+        least_ms = least_backoff_ms(entry.member, 1)
+        for place, (former, failed_ms) in enumerate(failed):
+            if former == offsets and (not commits_by_itself or failed_ms == step.at_ms):
+                del failed[place]
+                if step.at_ms - failed_ms >= least_ms or entry.member.blocked_in is not None:
+                    return None
+                return Finding(
+                    f"{name} repeats a commit {step.at_ms - failed_ms} ms after it has failed; its "
+                    f"backoff is at least {least_ms} ms",
+                    {"client": name},
+                )
+        return None
+
+
+class CommitRepeated(Property):
+    """client §7: what gives up for want of time has tried till then."""
+
+    id = "client.commit.repeated"
+    sentence = (
+        "When a commitSync of a Java client of either protocol that knows its coordinator fails "
+        "because its time is over, it waits for an answer, or has failed within the last backoff."
+    )
+    clauses = ("client §7", "client §2.2")
+    violated_by = ("test:commits-once",)
+    client_kinds = _JAVA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired, CoordinatorFound),
+        effects=(SendCommit, CloseConnection, CommitReturned),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, set[int]] = {}
+        self._idle_since_ms: dict[str, int] = {}
+        """Client -> since when it has known its coordinator, and no commit has failed or left."""
+
+    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        self._in_flight.pop(entry.name, None)
+        self._idle_since_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Commits are over, or a coordinator is found."""
+        event = step.event
+        self._idle_since_ms[entry.name] = step.at_ms
+        if type(event) is CommitAnswered:
+            self._in_flight.get(entry.name, _NOBODY).discard(event.correlation_id)
+        elif type(event) is not CoordinatorFound:
+            self._in_flight.get(entry.name, _NOBODY).difference_update(event.correlation_ids)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Has a commit given up that could have been tried again?"""
+        name, member = entry.name, entry.member
+        for effect in step.effects:
+            if type(effect) is SendCommit:
+                self._in_flight.setdefault(name, set()).add(effect.correlation_id)
+                self._idle_since_ms[name] = step.at_ms
+            elif type(effect) is CloseConnection:
+                self._in_flight.pop(name, None)
+                self._idle_since_ms[name] = step.at_ms
+            elif (
+                type(effect) is CommitReturned
+                and effect.error_code is ErrorCode.REQUEST_TIMED_OUT
+                and member.coordinator_id is not None
+                and not self._in_flight.get(name)
+            ):
+                longest_ms = member.config.retry_backoff_max_ms * (1 + BACKOFF_JITTER)
+                idle_ms = step.at_ms - self._idle_since_ms.get(name, step.at_ms)
+                if idle_ms > longest_ms:
+                    return Finding(
+                        f"commitSync of {name} fails because its time is over; it has not been "
+                        f"tried for {idle_ms} ms",
+                        {"client": name},
+                    )
+        return None
+
+
+class LookupCompletes(Property):
+    """client §7, §8."""
+
+    id = "client.lookup.completes"
+    sentence = (
+        "Once faults stop, a Java client of either protocol that is in the group and polls looks "
+        "up the committed offsets of every partition that it is assigned and that exists."
+    )
+    clauses = ("client §7", "client §8")
+    violated_by = ("test:repeats-no-lookup",)
+    client_kinds = _JAVA_KINDS
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Partitions without a position, of members at rest."""
+        shard = self.model.acting_shard()
+        if shard is None:
+            return
+        topics = shard.coordinator.image.by_id
+        entries: Mapping[str, AnyClientEntry] = {
+            **self.model.clients,
+            **self.model.classic_clients,
+        }
+        for name, entry in sorted(entries.items()):
+            member = entry.member
+            if (
+                member.kind not in _JAVA_KINDS
+                or member.state is not ClientState.STABLE
+                or not member.is_polling
+                or member.running_callback is not None
+                or member.coordinator_id is None
+                or at_ms - entry.state_since_ms <= quiet.slack_ms
+            ):
+                continue
+            for partition, state in sorted(member.assigned.items()):
+                if state.fetch_state is FetchState.INITIALIZING and partition.topic_id in topics:
+                    what = f"has no position in {self.model.name_of(partition)}"
+                    yield Late(name, what, name, entry.state_since_ms)
+                    break
+
+
+class PrepareBackoff(Property):
+    """classic §3.2: the commit of *prepare* is repeated for as long as the rebalance may take."""
+
+    id = "classic.client.prepare_backoff"
+    sentence = (
+        "A Java client of the classic protocol that commits before it joins repeats that commit "
+        "when retry.backoff.ms have passed since it failed."
+    )
+    clauses = ("classic §3.2", "classic §4.3")
+    violated_by = ("test:prepares-without-backoff",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
+        effects=(SendCommit, SendJoinGroup, StateChanged),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent: dict[str, int] = {}
+        """Client -> correlation id of the commit that it makes before it joins."""
+        self._failed_ms: dict[str, int] = {}
+
+    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """A new process has committed nothing."""
+        self._sent.pop(entry.name, None)
+        self._failed_ms.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """The commit has failed."""
+        event, sent = step.event, self._sent.get(entry.name)
+        if sent is None:
+            return None
+        if type(event) is CommitOffsets:
+            del self._sent[entry.name]
+        elif type(event) is CommitAnswered:
+            if event.correlation_id == sent and any(event.response.errors.values()):
+                self._failed_ms[entry.name] = step.at_ms
+        elif sent in event.correlation_ids:
+            self._failed_ms[entry.name] = step.at_ms
+        return None
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Compare the times of two of them."""
+        name, member = entry.name, entry.member
+        for effect in step.effects:
+            if type(effect) is not SendCommit:
+                self._sent.pop(name, None)
+                self._failed_ms.pop(name, None)
+            elif (
+                type(step.event) is Poll
+                and member.state is ClientState.RECONCILING is entry.state
+                and member.config.enable_auto_commit
+                and member.blocked_in is None
+            ):
+                failed_ms = self._failed_ms.pop(name, _NEVER_MS)
+                self._sent[name] = effect.correlation_id
+                wait_ms = member.config.retry_backoff_ms
+                if step.at_ms - failed_ms < wait_ms:
+                    return Finding(
+                        f"{name} repeats the commit before it joins {step.at_ms - failed_ms} ms "
+                        f"after it has failed; retry.backoff.ms is {wait_ms}",
+                        {"client": name},
+                    )
+        return None

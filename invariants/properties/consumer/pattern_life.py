@@ -1,0 +1,111 @@
+"""Patterns come and go with the members that have them.
+
+Source: coordinator §1.1, §7.2.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.ledger import Change
+from rebalance_sim.invariants.properties.consumer.patterns import RESOLUTION_INTERVAL_MS
+from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.protocol.consumer.context import metadata_hash
+from rebalance_sim.protocol.consumer.timer_keys import regex_key
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
+from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
+
+ORDER = 56
+
+
+class PatternForgotten(Property):
+    """coordinator §7.2: record 16 is taken back by the operation after which nobody has it."""
+
+    id = "pattern.forgotten"
+    sentence = "The resolution of a pattern is kept only while a member has the pattern."
+    clauses = ("coordinator §7.2",)
+    violated_by = ("test:keeps-abandoned-pattern",)
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the patterns once members have changed, or one was resolved."""
+        if change.is_group_removed or not (change.members or change.patterns):
+            return None
+        ledger = self.model.ledger_of(shard_of(step))
+        resolved, counts = ledger.resolved, ledger.pattern_count
+        if len(resolved) <= len(counts) and resolved.keys() <= counts.keys():
+            return None
+        unused = sorted(resolved.keys() - counts.keys())
+        return Finding(f"nobody has the pattern {unused[0]}, and its topics are kept")
+
+
+class PatternOrdered(Property):
+    """coordinator §7.2, rule 7: the heartbeat that brings a pattern has it resolved, unless one of
+    the group was resolved less than 10 seconds ago."""
+
+    id = "pattern.ordered"
+    sentence = (
+        "When a heartbeat brings a pattern whose topics are not known, its resolution is under "
+        "way, unless patterns of the group were resolved within the last 10 seconds."
+    )
+    clauses = ("coordinator §7.2", "coordinator H12")
+    violated_by = ("test:resolves-later",)
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Look at the pattern of the sender."""
+        request = step.request
+        if (
+            not change.members
+            or type(request) is not ConsumerGroupHeartbeatRequest
+            or not request.subscribed_topic_regex
+            or change.is_mixed
+        ):
+            return None
+        shard = shard_of(step)
+        pattern = request.subscribed_topic_regex
+        ledger = self.model.ledger_of(shard)
+        group = self.model.group_in(shard)
+        if (
+            group is None
+            or pattern in ledger.resolved
+            or pattern not in ledger.pattern_count
+            or regex_key(self.model.group_id) in shard.armed_timers
+        ):
+            return None
+        stored = group.resolved_regexes.values()
+        last_ms = max((resolved.timestamp for resolved in stored), default=None)
+        if last_ms is not None and step.at_ms <= last_ms + RESOLUTION_INTERVAL_MS:
+            return None
+        return Finding(f"nobody resolves the pattern {pattern}, which is new")
+
+
+class HashOfTopics(Property):
+    """coordinator §1.1: by this hash a coordinator notices that topics have changed."""
+
+    id = "group.metadata_hash"
+    sentence = (
+        "The metadata hash that is written with a group epoch is that of all existing topics that "
+        "the members subscribe to by then, by name or by pattern."
+    )
+    clauses = ("coordinator §1.1", "coordinator §7.1")
+    violated_by = ("test:hash-of-nothing",)
+    judges_mixed = True
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compute it anew."""
+        written = None
+        for record in change.records:
+            if type(record) is ConsumerGroupMetadata and record.group_id == self.model.group_id:
+                written = record.value
+            elif type(record) is GroupMetadata:
+                return None
+        if written is None:
+            return None
+        shard = shard_of(step)
+        names = self.model.ledger_of(shard).all_names()
+        expected = metadata_hash(names, shard.coordinator.image)
+        if written.metadata_hash == expected:
+            return None
+        return Finding(
+            f"the hash that was written with epoch {written.epoch} is not that of "
+            f"[{', '.join(sorted(names))}]"
+        )
