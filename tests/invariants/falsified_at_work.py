@@ -37,7 +37,7 @@ from rebalance_sim.protocol.clients.librdkafka.consumer import (
     librdkafka_consumer_core,
     librdkafka_heartbeats,
 )
-from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, removal
+from rebalance_sim.protocol.consumer import consumer_heartbeat, member_update, regexes, removal
 from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, JoinGroupRequest
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
@@ -391,7 +391,7 @@ _mutant(
 
 # -- patterns --------------------------------------------------------------------------------------
 
-_order = consumer_heartbeat.resolution_timer
+_order = regexes.resolution_timer
 
 
 def _orders_later(context: Any, group: Any, member: Any, updated: Any, now_ms: int) -> Any:

@@ -306,7 +306,7 @@ class LookupCompletes(Property):
         "up the committed offsets of every partition that it is assigned and that exists."
     )
     clauses = ("client §7", "client §8")
-    violated_by = ("test:repeats-no-lookup",)
+    violated_by = ("test:repeats-no-lookup", "KAFKA-18160")
     client_kinds = _JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
