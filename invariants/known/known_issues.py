@@ -79,7 +79,7 @@ def _is_full_seat(evidence: Evidence) -> bool:
     return (
         evidence["code"] == "GROUP_MAX_SIZE_REACHED"
         and evidence["request_epoch"] == 0
-        and evidence["predecessor_epoch"] == -2
+        and evidence["predecessor_epoch"] is not None
     )
 
 
@@ -125,7 +125,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="KAFKA-20601",
         property_ids=("refusal.seat",),
-        signature="a static join finds the group full, and its predecessor has left for a while",
+        signature="a static join finds the group full, and its predecessor has a seat there",
         recognises=_is_full_seat,
     ),
     KnownIssue(

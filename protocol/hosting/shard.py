@@ -43,6 +43,9 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage
 
+LOAD_FAILED = "the load failed"
+"""How what is told of a shard begins that could not load."""
+
 TIMER_RETRY_MS = 500
 """How long after a failed write the operation of a timer is tried again (coordinator §4.1)."""
 
@@ -416,7 +419,7 @@ class Shard:
             self.state = ShardState.FAILED
             if not isinstance(problem, ProtocolBug):
                 self._listener.escaped(None, None, problem)
-            self._listener.unloaded(f"the load failed: {problem}", now_ms)
+            self._listener.unloaded(f"{LOAD_FAILED}: {problem}", now_ms)
             return
         self.coordinator = coordinator
         self.state = ShardState.ACTIVE

@@ -293,12 +293,15 @@ class FullGroupSeat(_Refusal):
     """coordinator §2.5 and coordinator D11."""
 
     id = "refusal.seat"
-    sentence = "A static member that returns to a full group gets its seat back."
+    sentence = (
+        "A static member that returns to a full group gets its seat back, or is told that another "
+        "has it; its size is no reason to refuse it."
+    )
     clauses = ("coordinator §2.5", "coordinator §4.6", "defects L1")
     violated_by = ("KAFKA-20601",)
 
     def on_refused(self, step: Step, before: MemberEntry | None) -> Finding | None:
-        """Does the instance id have a seat, left for a while?"""
+        """Does the instance id have a seat?"""
         request: ConsumerGroupHeartbeatRequest = step.request
         if step.response.error_code is not ErrorCode.GROUP_MAX_SIZE_REACHED:
             return None
@@ -306,13 +309,15 @@ class FullGroupSeat(_Refusal):
             return None
         ledger = self.model.ledger_of(shard_of(step))
         holder = ledger.instances.get(request.instance_id)
-        if holder is None or ledger.members[holder].epoch != STATIC_LEAVE_EPOCH:
+        if holder is None:
             return None
+        epoch = ledger.members[holder].epoch
+        why = "left for a while and keeps" if epoch == STATIC_LEAVE_EPOCH else "not left"
         return self.found(
             step,
-            f"its predecessor {holder} has left for a while and keeps its seat",
+            f"its predecessor {holder} has {why} its seat",
             instance_id=request.instance_id,
-            predecessor_epoch=ledger.members[holder].epoch,
+            predecessor_epoch=epoch,
         )
 
 
