@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.generate import member_recipes, operation_recipes
+from rebalance_sim.scenarios.generate import encounters, member_recipes, operation_recipes
 from rebalance_sim.scenarios.profile import CoincidenceRule
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
@@ -198,6 +198,12 @@ COINCIDENCES: Mapping[str, Recipe] = {
     **{
         recipe.__name__: recipe
         for recipe in (
+            encounters.all_by_pattern,
+            encounters.back_before_answer,
+            encounters.cleaned_while_loading,
+            encounters.missed_conversion,
+            encounters.missed_generation,
+            encounters.static_again_in_rebalance,
             member_recipes.brief_visit,
             member_recipes.lost_answers,
             member_recipes.lost_leave,

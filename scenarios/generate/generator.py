@@ -57,6 +57,8 @@ _SUBSCRIPTION_SHARE = 0.6
 _MANUAL_COMMIT_SHARE = 0.5
 _SLOW_CALLBACK_SHARE = 0.5
 _LIBRDKAFKA_SHARE = 0.5
+_SEATS_SHARE = 0.5
+_SLOW_LOAD_SHARE = 0.2
 
 _ADMIN_INTERVALS_MS = (500, 2_000, 10_000)
 
@@ -99,7 +101,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         classic = ClassicSetup(draw.features, draw.streams)
         config = classic.config(config)
         clients = classic.clients(clients, config)
-    clients = vary(draw.features, draw.streams, clients)
+    clients = draw.seats(vary(draw.features, draw.streams, clients))
     has_data_plane, topics, clients = draw_records(draw.features, draw.streams, topics, clients)
     brokers = draw.brokers()
     semantics = draw.shape.pick(profile.semantics)
@@ -213,8 +215,26 @@ class _Drawing:
         largest = max(Counter(client.group_id for client in clients).values())
         return replace(config, group_consumer_max_size=largest, group_max_size=largest)
 
+    def seats(self, clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+        """In some of the groups without a seat to spare, each client has a seat of its own."""
+        if "full_group" not in self.features:
+            return clients
+        if not Draw(self.streams.get("generate/seats")).chance(_SEATS_SHARE):
+            return clients
+        return tuple(
+            replace(client, instance_id=client.instance_id or f"seat-{client.name}")
+            for client in clients
+        )
+
+    def _load(self) -> DelaySpec:
+        """How long a new leader reads; some have a long log."""
+        draw = Draw(self.streams.get("generate/load"))
+        if not draw.chance(_SLOW_LOAD_SHARE):
+            return BrokerSpec().load
+        return DelaySpec(min_ms=100, max_ms=draw.pick((500, 1_500)))
+
     def brokers(self) -> BrokerSpec:
-        """How many, and how fast they replicate."""
+        """How many, and how fast they replicate and load."""
         of_groups = Draw(self.streams.get("generate/offsets-partitions"))
         return BrokerSpec(
             count=self.shape.pick(self._sizes.brokers),
@@ -222,6 +242,7 @@ class _Drawing:
             replication=DelaySpec(
                 min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
             ),
+            load=self._load(),
         )
 
     def admin_interval_ms(self) -> int | None:
