@@ -79,11 +79,13 @@ def regex_key(group_id: str) -> TimerKey:
 
 
 def member_timers(group_id: str, member: Member) -> tuple[TimerCommand, ...]:
-    """Cancel all timers of a member."""
+    """Cancel all timers of a member. A load gives a classic one that has to revoke something a
+    rebalance timer, too."""
     member_id = member.member_id
     if member.classic_metadata is not None:
         return (
             CancelTimer(session_key(group_id, member_id)),
+            CancelTimer(rebalance_key(group_id, member_id)),
             CancelTimer(join_key(group_id, member_id)),
             CancelTimer(sync_key(group_id, member_id)),
         )
