@@ -8,6 +8,7 @@ import pytest
 from classic_builders import ClassicBench, codes, spelled, subscription, text
 from mixed_builders import member, mixed, owned
 
+from rebalance_sim.protocol.consumer.timer_keys import member_timers
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import MemberState
@@ -313,3 +314,10 @@ def test_a_sync_names_the_members_first_protocol(
     if code is NONE and response is not None:
         assert (response.protocol_name, response.protocol_type) == ("range", "consumer")
         assert spelled(response.assignment) == [2, 3]
+
+
+def test_who_leaves_takes_the_rebalance_timer_of_a_load_along() -> None:
+    """A load arms one for whoever has to revoke something, of either protocol."""
+    leaver = member(mixed(), "A")
+    cancelled = {command.key.kind for command in member_timers("group", leaver)}
+    assert cancelled == {"session", "rebalance", "mixed-join", "mixed-sync"}

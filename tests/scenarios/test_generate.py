@@ -269,18 +269,32 @@ def test_client_side_assignors_need_the_text_of_the_kip(name: str) -> None:
 
 
 COINCIDENT = replace(load_profile("faulty"), coincidences=())
+CLASSIC_COINCIDENT = replace(load_profile("classic"), coincidences=())
+
+OF_CLASSIC_GROUPS = {
+    "conversion_and_load",
+    "missed_conversion",
+    "missed_generation",
+    "static_again_in_rebalance",
+}
+
+
+def coincident(kind: str) -> Profile:
+    """A profile with clients that the coincidence is about, and without any."""
+    return CLASSIC_COINCIDENT if kind in OF_CLASSIC_GROUPS else COINCIDENT
 
 
 def with_coincidence(kind: str, probability: float = 1.0) -> Profile:
     """The profile with this coincidence, and no other."""
-    return replace(COINCIDENT, coincidences=(CoincidenceRule(kind=kind, probability=probability),))
+    rule = CoincidenceRule(kind=kind, probability=probability)
+    return replace(coincident(kind), coincidences=(rule,))
 
 
 @pytest.mark.parametrize("kind", COINCIDENCES)
 def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
     added = 0
     for seed in SEEDS:
-        before = Counter(generate_from(COINCIDENT, seed).world.faults)
+        before = Counter(generate_from(coincident(kind), seed).world.faults)
         after = Counter(generate_from(with_coincidence(kind), seed).world.faults)
         assert before <= after
         added += (after - before).total()
@@ -289,10 +303,32 @@ def test_a_coincidence_adds_faults_and_moves_none(kind: str) -> None:
 
 def test_the_profiles_of_bad_days_have_every_coincidence() -> None:
     for name in ("faulty", "chaos"):
-        # Nobody converts but where there are classic clients.
-        expected = set(COINCIDENCES) - {"conversion_and_load"}
+        expected = set(COINCIDENCES) - OF_CLASSIC_GROUPS
         assert {rule.kind for rule in load_profile(name).coincidences} == expected
-    assert "conversion_and_load" in {rule.kind for rule in load_profile("migration").coincidences}
+    of_classic: set[str] = set()
+    for name in ("classic", "cooperative", "librdkafka_classic", "migration"):
+        of_classic |= {rule.kind for rule in load_profile(name).coincidences}
+    assert of_classic >= OF_CLASSIC_GROUPS
+
+
+def test_some_full_groups_have_a_seat_for_each_client() -> None:
+    profile = replace(
+        COINCIDENT,
+        features=replace(
+            COINCIDENT.features, full_group=1.0, static_members=0.0, shared_instances=0.0
+        ),
+    )
+    worlds = [generate_from(profile, seed).world for seed in SEEDS]
+    seats = [{client.instance_id for client in world.clients} for world in worlds]
+    assert [ids for ids in seats if None in ids and len(ids) > 1] == []
+    seated = sum(None not in ids for ids in seats)
+    assert len(SEEDS) // 3 < seated < 2 * len(SEEDS) // 3
+
+
+def test_some_brokers_load_slowly() -> None:
+    worlds = [generate_from(COINCIDENT, seed).world for seed in SEEDS]
+    slow = sum(world.brokers.load.max_ms >= 500 for world in worlds)
+    assert len(SEEDS) // 10 < slow < len(SEEDS) // 2
 
 
 def test_an_unknown_coincidence_is_told_with_its_place() -> None:
