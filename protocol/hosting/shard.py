@@ -371,7 +371,7 @@ class Shard:
         """Nothing of a batch was written: memory goes back, and all that was in it has failed."""
         if self.rules.reverts_failed_batches:
             self.coordinator.revert_to(lost.offset)
-        self.timers.undo(lost.changes, self._now_ms)
+        self.timers.undo(lost.changes, self._now_ms, lost.timers)
         self._listener.reverted(lost.offset, self._now_ms)
         for timer in lost.timers:
             self._retry(timer)

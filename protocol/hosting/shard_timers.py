@@ -63,10 +63,13 @@ class ShardTimers:
             now_armed[key] = after
         return changes
 
-    def undo(self, changes: Sequence[TimerChange], now_ms: int) -> None:
+    def undo(
+        self, changes: Sequence[TimerChange], now_ms: int, fired: Sequence[ScheduleTimer] = ()
+    ) -> None:
         """Arm again what was armed before, unless more has come to a key since. A session that was
-        begun anew stays so, even if it had been ended in between: the member was heard of."""
-        armed_first: dict[TimerKey, ScheduleTimer | None] = {}
+        begun anew stays so, even if it had ended in between: the member was heard of. ``fired``:
+        the timers that have run out meanwhile."""
+        armed_first: dict[TimerKey, ScheduleTimer | None] = {timer.key: timer for timer in fired}
         for key, before, _ in changes:
             armed_first.setdefault(key, before)
         for key, before, after in reversed(changes):

@@ -241,6 +241,19 @@ def test_who_left_and_joined_in_a_failed_batch_was_heard_of() -> None:
     assert group_of(host).members == {}
 
 
+def test_who_was_removed_and_joined_in_a_failed_batch_was_heard_of() -> None:
+    host = joined(group_coordinator_append_linger_ms=10)
+    host.advance_to(SESSION_MS)
+    assert group_of(host).members == {}
+    host.ask("again", heartbeat("a"))
+    host.journal.error = WriteError.STORAGE
+    host.advance_to(SESSION_MS + 10)
+    assert host.answers["again"].error_code is ErrorCode.NOT_COORDINATOR
+    host.journal.error = None
+    host.advance_to(2 * SESSION_MS - 1)
+    assert list(group_of(host).members) == ["a"]
+
+
 def test_a_batch_is_published_when_its_time_has_come() -> None:
     host = joined(group_coordinator_append_linger_ms=10)
     host.advance_to(200)
