@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -434,7 +435,7 @@ class RequestDraws:
         if self._chance(0.15):
             member_id, epoch = "", -1
         partitions = sorted(self._partitions(member) or {self._partition()})
-        return OffsetCommitRequest(
+        request = OffsetCommitRequest(
             group_id=group_id,
             member_id=member_id,
             generation_id_or_member_epoch=epoch,
@@ -446,11 +447,15 @@ class RequestDraws:
             wire_topics=self._wire_topics(),
             retention_time_ms=draw.choice((None, None, -1, 0, 1_000)),
         )
+        wire_topics = request.wire_topics
+        meant = [(wire_topics.get(t, t).partition(":")[0], number) for t, number in partitions]
+        # What is twice in a request has the last value: then it says nothing of other topics.
+        return request if len({*meant}) == len(meant) else replace(request, wire_topics={})
 
     def _wire_topics(self) -> dict[str, str]:
         if self._chance(0.8):
             return {}
-        # Each stands for another: no topic is there twice in a request.
+        # Each stands for another: no topic is there twice among them.
         meant = self._draw.sample(sorted({*TOPICS, *self._topic_ids}), 3)
         return dict(zip(self._topic_ids[:3], meant, strict=False))
 

@@ -49,23 +49,11 @@ _QUIET_MS = 200_000
 """Longer than any request may be parked: rebalance timeouts that are drawn beyond that are
 answered by nobody in this time, see ``_is_owed``."""
 
-NOT_JUDGED = (
-    "classic.deadlines",
-    "classic.refusal_cause",
-    "coordinator.epoch_cause",
-    "coordinator.no_timer_left",
-    "hybrid.deadlines",
-    "hybrid.refusal_cause",
-    "offsets.commit_refusal_cause",
-    "offsets.deletion_refusal_cause",
-    "offsets.fetch_refusal_cause",
-    "offsets.stored_as_asked",
-    "refusal.cause",
-    "target.when_due",
-)
-"""Properties that say what each request deserves, and which timers it sets. They know the requests
-of clients; some that no client sends they still misread, or show ``sim-kept-timers``, so that
-nothing follows from what they find here."""
+NOT_JUDGED = ("classic.refusal_cause",)
+"""It says which check of a classic group comes first, of requests of clients. Of these it is wrong:
+a SyncGroup is parked and a conversion is refused for a reason of the joiner, such as a bad pattern;
+one LeaveGroup names an instance id after its holder; a SyncGroup names an assignor in the first
+join phase, which has none; a JoinGroup without a protocol type meets a group without members."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)

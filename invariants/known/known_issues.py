@@ -250,6 +250,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="sim-kept-timers",
         property_ids=(
+            "coordinator.no_timer_left",
             "coordinator.removal_due",
             "coordinator.timers_armed",
             "hybrid.member_timers",

@@ -64,7 +64,7 @@ _UNSAID = MemberMetadataValue(
 class HeartbeatCase:
     """One heartbeat. ``ledger`` is the group before it; it changes when the case is judged.
 
-    ``had_classic_members``: the group was a classic one, so that a join has to convert it.
+    ``had_classic_group``: the group was a classic one, so that a join has to convert it.
     ``has_ambiguous_instances``: an instance id may stand for more than one member (coordinator D2).
     """
 
@@ -74,13 +74,13 @@ class HeartbeatCase:
         shard: ShardView,
         ledger: GroupLedger,
         *,
-        had_classic_members: bool,
+        had_classic_group: bool,
         has_ambiguous_instances: bool,
     ) -> None:
         self.step = step
         self.shard = shard
         self.ledger = ledger
-        self.had_classic_members = had_classic_members
+        self.had_classic_group = had_classic_group
         self.has_ambiguous_instances = has_ambiguous_instances
         self.request: ConsumerGroupHeartbeatRequest = step.request
         self.response: ConsumerGroupHeartbeatResponse = step.response
@@ -98,7 +98,7 @@ class HeartbeatCase:
         return (
             self.response.error_code is ErrorCode.NONE
             and self.request.member_epoch >= JOIN_EPOCH
-            and not self.had_classic_members
+            and not self.had_classic_group
         )
 
     @cached_property

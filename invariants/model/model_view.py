@@ -296,7 +296,7 @@ class ModelView:
         group = self.classic_group_in(shard)
         return (
             group is None
-            or not group.members
+            or group.is_empty
             or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
         )
 

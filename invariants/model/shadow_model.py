@@ -18,6 +18,7 @@ from rebalance_sim.invariants.model.offset_model import OffsetModel
 from rebalance_sim.invariants.model.quiet_return import QuietReturn
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.wire.assignment_messages import ConsumerGroupInstallAssignmentRequest
@@ -113,12 +114,14 @@ class ShadowModel(ModelView):
     def case_of(self, step: Step, shard: ShardView, ledger: GroupLedger) -> HeartbeatCase:
         """What a heartbeat met, whose records have not been entered."""
         classic_model = self.classic.get(shard.name)
-        had_members = classic_model is not None and bool(classic_model.members)
+        before = None if classic_model is None else classic_model.snapshot
+        # One whose members have all left in a join phase is Empty only when that ends.
+        had_group = before is not None and before.state is not ClassicGroupState.EMPTY
         return HeartbeatCase(
             step,
             shard,
             ledger,
-            had_classic_members=had_members,
+            had_classic_group=had_group,
             has_ambiguous_instances=bool(self.former_instances),
         )
 

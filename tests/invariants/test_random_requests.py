@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from classic_world import CLASSIC_CONFIG, ClassicWorld
-from coordinator_world import GROUP, orders
+import coordinator_world
+import pytest
+from classic_world import CLASSIC_CONFIG, ClassicWorld, subscription
+from coordinator_world import GROUP, ORDERS, PAYMENTS, CoordinatorWorld, orders
+from falsified_hybrid import mixed
 
+from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.wire.classic_messages import LeaveGroupRequest, MemberIdentity
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupDescribeRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
+from rebalance_sim.protocol.wire.topics import MetadataImage
 
 MINUTE_MS = 60_000
 
@@ -33,3 +39,92 @@ def test_a_retention_counts_from_when_a_group_emptied_though_that_was_not_writte
     world.advance_to(MINUTE_MS + 1_000)
     assert world.classic_or_none() is None
     assert world.violated == []
+
+
+def test_topics_that_a_failed_batch_has_seen_are_news_to_the_next_one() -> None:
+    """coordinator §9.4: what a failed batch wrote was never written."""
+    world = mixed()
+    world.update_image(MetadataImage([replace(ORDERS, partition_count=6), PAYMENTS]))
+    world.commits_at_once = False
+    end, timers = world.shard.log_end_offset, dict(world.shard.armed_timers)
+    world.heartbeat("X", 3, owned=orders(0, 1))
+    assert world.group.group_epoch == 4
+    del world.shard.log[end:]
+    world.shard.armed_timers.update(timers)
+    world.shard.coordinator = world.new_coordinator()
+    for record in world.shard.log:
+        world.shard.coordinator.replay(record, strict=False)
+    world.show(StepKind.LOG_TRUNCATED, shard=world.shard)
+    assert world.group.group_epoch == 3
+    world.join_group("A", metadata=subscription(generation=3))
+    assert world.group.group_epoch == 4
+    assert world.violated == []
+
+
+def test_two_joins_before_their_commits_are_each_waited_for_as_they_said() -> None:
+    """classic §7.5: the timers start when the JoinGroup is committed."""
+    world = ClassicWorld()
+    world.join("X")
+    world.enter("A")
+    world.commits_at_once = False
+    for timeout_ms in (20_000, 3_000):
+        world.join_group("A", metadata=subscription(generation=2), rebalance_timeout_ms=timeout_ms)
+    world.commits_at_once = True
+    world.commit()
+    assert world.violated == []
+
+
+def test_a_session_is_that_of_the_last_group_of_its_name() -> None:
+    """classic §2.3: what was said to a group that is gone says nothing to the next one."""
+    world = ClassicWorld()
+    for session_ms in (6_000, 10_000):
+        world.enter("A", session_timeout_ms=session_ms, instance="i")
+        world.join("X")
+        world.heartbeat("X", -1)
+        world.beat("A", instance="i")
+        world.leave_group("A", instance="i")
+        world.ids.clear()
+    assert world.violated == []
+
+
+@pytest.mark.parametrize("version", ["kafka-4.3", "kafka-4.3-clean"])
+def test_an_assignor_may_have_an_empty_name(version: str) -> None:
+    world = ClassicWorld(version).stable("A", "B", protocols=("",))
+    assert world.classic.protocol_name == ""
+    world.join_group("A", protocols=("", "range"))
+    assert world.join_group("C", protocols=("range",)).error_code is (
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    )
+    assert world.violated == []
+
+
+def test_no_assignor_of_the_servers_has_an_empty_name() -> None:
+    world = CoordinatorWorld()
+    assert world.join("a", server_assignor="").error_code is ErrorCode.UNSUPPORTED_ASSIGNOR
+    world.join("a", server_assignor=None)
+    assert world.violated == []
+
+
+def test_a_group_without_an_id_is_described_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """coordinator §6.3: also where offsets are committed under that id."""
+    monkeypatch.setattr(coordinator_world, "GROUP", "")
+    world = CoordinatorWorld()
+    (first,) = orders(0)
+    commit = OffsetCommitRequest(
+        group_id="", member_id="", generation_id_or_member_epoch=-1, offsets={first: 5}
+    )
+    assert world.request(commit).errors == {first: ErrorCode.NONE}
+    describe = ConsumerGroupDescribeRequest(group_ids=("", GROUP))
+    rows = world.request(describe)
+    assert [row.error_code for row in rows] == [
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ]
+    assert world.violated == []
+    world.request(
+        describe,
+        change=lambda outcome: replace(
+            outcome, response=tuple(replace(r, error_code=ErrorCode.NONE) for r in rows)
+        ),
+    )
+    assert world.violated != []

@@ -246,11 +246,12 @@ class ClassicProtocolsCounted(_OfClassicGroup):
             )
         if group.state not in (COMPLETING, STABLE):
             return None
-        selected = group.protocol_name or "nothing"
-        if counts.get(selected, 0) == len(group.members):
+        selected = group.protocol_name
+        count = 0 if selected is None else counts.get(selected, 0)
+        if count == len(group.members):
             return None
         return Finding(
-            f"{selected} is selected; {counts.get(selected, 0)} of "
+            f"{'nothing' if selected is None else repr(selected)} is selected; {count} of "
             f"{len(group.members)} members offer it"
         )
 

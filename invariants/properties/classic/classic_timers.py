@@ -56,8 +56,7 @@ class ClassicDeadlines(Property):
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new coordinator knows what the record of the group says."""
-        name = shard_of(step).name
-        self._said = {key: said for key, said in self._said.items() if key[0] != name}
+        self._forget(shard_of(step).name)
         return None
 
     def before_classic(
@@ -81,6 +80,9 @@ class ClassicDeadlines(Property):
         request, response = step.request, step.response
         if look.group is None:
             return None
+        if not look.is_same_group and look.undone is None:
+            # What members have said to a group of before stands in the record of the new one.
+            self._forget(look.shard.name)
         if isinstance(request, JoinGroupRequest) and (
             response is None or response.error_code in _TAKEN
         ):
@@ -91,6 +93,9 @@ class ClassicDeadlines(Property):
                 if finding is not None:
                     return finding
         return None
+
+    def _forget(self, shard_name: str) -> None:
+        self._said = {key: said for key, said in self._said.items() if key[0] != shard_name}
 
     def _note(self, look: ClassicLook, request: JoinGroupRequest) -> None:
         # The first session of a static heir is that of its predecessor (classic §2.5).
@@ -110,7 +115,11 @@ class ClassicDeadlines(Property):
         """The id that came into being with this JoinGroup, which had none."""
         instance_id, members = request.group_instance_id, look.classic_model.members
         if instance_id is not None:
-            return [m for m, note in members.items() if note.group_instance_id == instance_id]
+            return [
+                m
+                for m, note in members.items()
+                if note.group_instance_id == instance_id and (look.shard.name, m) not in self._said
+            ]
         present = (*members, *sorted(look.classic_model.pending))
         known = self._of_record(look.shard)
         return [m for m in present if (look.shard.name, m) not in self._said and m not in known]

@@ -47,6 +47,13 @@ class EpochByOne(Property):
         self._hashes: dict[str, int] = {}
         """Shard -> metadata hash that it wrote last."""
 
+    def on_truncated(self, step: Step) -> Finding | None:
+        """What a failed batch said of topics is as if it had never been written."""
+        shard = shard_of(step)
+        if shard.is_active:
+            self._hashes[shard.name] = self.model.ledger_of(shard).metadata_hash
+        return None
+
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Compare the epochs, and look for a cause."""
         name, before_hash = shard_of(step).name, None
@@ -99,7 +106,7 @@ class NoTimerLeft(Property):
                 if TimerKey(kind, self.model.group_id, member_id) in armed:
                     return Finding(
                         f"{self.model.who(member_id)} was removed, and its {kind} timer runs on",
-                        {"member": member_id},
+                        {"member": member_id, "has_switched": self.model.switched.get(member_id)},
                     )
         return None
 

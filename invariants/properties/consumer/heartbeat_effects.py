@@ -264,7 +264,7 @@ class SessionRenewed(_OfHeartbeat):
 
     def before_heartbeat(self, step: Step, case: HeartbeatCase) -> Finding | None:
         """Look at the sessions that were armed."""
-        if case.had_classic_members or any(type(r) is GroupMetadata for r in step.records):
+        if case.had_classic_group or any(type(r) is GroupMetadata for r in step.records):
             return None  # A conversion begins the sessions of all members.
         armed = [
             command.key

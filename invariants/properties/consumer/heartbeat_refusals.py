@@ -20,7 +20,11 @@ from rebalance_sim.protocol.wire.consumer_messages import (
     UNCHANGED_TIMEOUT_MS,
     ConsumerGroupHeartbeatRequest,
 )
-from rebalance_sim.protocol.wire.embedded import CONSUMER_PROTOCOL_TYPE, Assignment
+from rebalance_sim.protocol.wire.embedded import (
+    CONSUMER_PROTOCOL_TYPE,
+    Assignment,
+    Subscription,
+)
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 ORDER = 131
@@ -95,7 +99,7 @@ class RefusalCause(Property):
     def _without_group(self, case: HeartbeatCase) -> Verdict:
         if case.request.member_epoch > JOIN_EPOCH:
             return frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
-        if not case.had_classic_members:
+        if not case.had_classic_group:
             return _of_pattern(case, _NONE)
         group = self.model.classic.get(case.shard.name, ClassicModel()).group
         limit = case.shard.configs.broker.group_consumer_max_size
@@ -104,19 +108,36 @@ class RefusalCause(Property):
             or group is None
             or group.protocol_type != CONSUMER_PROTOCOL_TYPE
             or len(group.members) > limit
-            or any(map(_is_custom, group.members.values()))
+            or any(_is_custom(member, group.protocol_name) for member in group.members.values())
         ):
             return frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
         verdict = _of_pattern(case, _NONE)
         if len(group.members) == limit:
             # Who takes the place of a classic member needs no seat of its own.
             verdict |= {ErrorCode.GROUP_MAX_SIZE_REACHED}
+        member = group.members.get(case.request.member_id)
+        if member is None:
+            return verdict
+        if _is_other_instance(case.request, member.group_instance_id):
+            verdict |= {ErrorCode.INVALID_REQUEST}
+        elif group.generation_id > JOIN_EPOCH:
+            # It is converted to that epoch first, to which this one is old (KAFKA-19233).
+            verdict |= {ErrorCode.FENCED_MEMBER_EPOCH}
         return verdict
 
 
-def _is_custom(member: ClassicMember) -> bool:
-    """classic §7.3: an assignment that a consumer group cannot read; none at all is none."""
-    given = member.assignment
+def _is_other_instance(request: ConsumerGroupHeartbeatRequest, own: str | None) -> bool:
+    """Whether a member comes with another instance id; if it may do so is coordinator D2."""
+    return request.instance_id is not None and own is not None and request.instance_id != own
+
+
+def _is_custom(member: ClassicMember, protocol_name: str | None) -> bool:
+    """classic §7.3: a subscription or an assignment that a consumer group cannot read; no
+    assignment at all is none."""
+    names, given = member.protocol_names(), member.assignment
+    name = protocol_name if protocol_name in names else names[0]
+    if not isinstance(member.metadata_for(name or ""), Subscription):
+        return True
     if given in (None, b""):
         return False
     return not isinstance(given, Assignment) or given.user_data is not None
@@ -188,7 +209,12 @@ def _of_identity(
             return _NONE if joins else frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
         return _of_epoch(request, entry)
     if holder is None:
-        return _NONE if joins else frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
+        if not joins:
+            return frozenset({ErrorCode.UNKNOWN_MEMBER_ID})
+        entry = members.get(request.member_id)
+        if entry is not None and _is_other_instance(request, entry.instance_id):
+            return _NONE | {ErrorCode.INVALID_REQUEST}
+        return _NONE
     if not joins:
         if holder != request.member_id:
             return frozenset({ErrorCode.FENCED_INSTANCE_ID})
