@@ -17,7 +17,10 @@ from rebalance_sim.invariants.engine.checker import Checker
 from rebalance_sim.protocol.classic import sync as syncing
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common import application, backoff, commit_queue, join_request
-from rebalance_sim.protocol.clients.java import blocking_calls, offset_lookup
+from rebalance_sim.protocol.clients.java import (
+    blocking_calls,
+    offset_lookup,
+)
 from rebalance_sim.protocol.clients.java.classic import (
     classic_commits,
     classic_heartbeats,
@@ -403,3 +406,20 @@ _mutant(
 )
 _mutant("resolves-later", "faulty", 0, (consumer_heartbeat, "resolution_timer", _orders_later))
 _mutant("hash-of-nothing", "faulty", 0, (removal, "metadata_hash", lambda names, image: 0))
+
+# -- more of clients -------------------------------------------------------------------------------
+
+_BEGIN = prepare.Prepare._begin
+
+
+def _stops_fetching(self: Any) -> None:
+    subscription = self._core.subscription
+    subscription.mark_pending_revocation(frozenset(subscription.assigned))
+
+
+_mutant(
+    "cooperative-stops-fetching",
+    "cooperative",
+    0,
+    (prepare.Prepare, "_begin", _before(_BEGIN, _stops_fetching)),
+)

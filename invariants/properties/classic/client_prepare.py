@@ -1,4 +1,4 @@
-"""What an eager classic client does before it joins: it commits, and has stopped fetching by then.
+"""What a classic client does before it joins: it commits, and an eager one fetches no more then.
 
 Source: classic §3.2.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
@@ -68,3 +68,33 @@ class StopsBeforeCommit(Property):
             f"{self.model.names_of(member.fetchable)}",
             {"client": entry.name},
         )
+
+
+class KeepsFetching(Property):
+    """KIP-429: what a cooperative member keeps it works on all through the rebalance."""
+
+    id = "classic.client.keeps_fetching"
+    sentence = (
+        "A cooperative Java client of the classic protocol that commits before it joins goes on "
+        "fetching what it has."
+    )
+    clauses = ("classic §3.2",)
+    violated_by = ("test:cooperative-stops-fetching",)
+    client_kinds = (CLASSIC,)
+    judges_mixed = True
+    interest = Interest(events=(), effects=(SendCommit,))
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """No partition may be marked as about to go."""
+        config = entry.member.config
+        assert isinstance(config, ClassicConsumerConfig)
+        if not config.is_cooperative:
+            return None
+        for partition, state in entry.member.assigned.items():
+            if state.pending_revocation:
+                return Finding(
+                    f"{entry.name} is cooperative, commits before a rebalance, and has stopped "
+                    f"fetching {self.model.name_of(partition)}",
+                    {"client": entry.name, "partition": partition},
+                )
+        return None
