@@ -12,7 +12,7 @@ from typing import Any
 from rebalance_sim.protocol.defects import DEFECTS
 
 ROOT = Path(__file__).parent.parent
-REFERENCE = Path(__file__).parent / "reference" / "defects.md"
+REFERENCE = Path(__file__).parent / "reference"
 MEASURED = Path(__file__).parent / "measured"
 EXPLAINED = ROOT / "benchmarks" / "mutation_explained.toml"
 
@@ -72,7 +72,8 @@ def unnoticed_defects() -> str:
         if not reason:
             reason = "no property noticed" if row["reached"] else "no run got there"
         lines.append(_table_line(f"`{defect.id}`", row["reached"], reason))
-    for section in REFERENCE.read_text(encoding="utf-8").split("\n### ")[1:]:
+    pages = [page.read_text(encoding="utf-8") for page in sorted(REFERENCE.glob("*.md"))]
+    for section in (part for page in pages for part in page.split("\n### ")[1:]):
         _, is_without, reason = section.partition("- **No switch:** ")
         if is_without:
             name = section.partition(":")[0]
