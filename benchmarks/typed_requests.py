@@ -50,10 +50,10 @@ _QUIET_MS = 200_000
 answered by nobody in this time, see ``_is_owed``."""
 
 NOT_JUDGED = ("classic.refusal_cause",)
-"""It says which check of a classic group comes first, of requests of clients. Of these it is wrong:
-a SyncGroup is parked and a conversion is refused for a reason of the joiner, such as a bad pattern;
-one LeaveGroup names an instance id after its holder; a SyncGroup names an assignor in the first
-join phase, which has none; a JoinGroup without a protocol type meets a group without members."""
+"""It says which check of a classic group comes first, of requests that clients send. Of two others
+it says something wrong: of a SyncGroup that is parked when a conversion is refused because the
+joiner must not change its instance id, and of a JoinGroup without a protocol type that names a
+member of a group without members."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)

@@ -111,9 +111,15 @@ def _validate(op: Operation, group: ClassicGroup, request: SyncGroupRequest) -> 
     group.validate_generation(request.generation_id)
     if request.protocol_type not in (None, group.protocol_type):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if request.protocol_name not in (None, group.protocol_name) and not (
-        op.rules.takes_offered_assignors
-        and request.protocol_name in group.members[request.member_id].protocol_names()
+    # In its first join phase a group has no name, and so none that differs from it.
+    selected = group.protocol_name
+    if (
+        None not in (selected, request.protocol_name)
+        and request.protocol_name != selected
+        and not (
+            op.rules.takes_offered_assignors
+            and request.protocol_name in group.members[request.member_id].protocol_names()
+        )
     ):
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:

@@ -153,6 +153,13 @@ def test_who_may_sync(fields: dict[str, object], code: ErrorCode | None) -> None
         assert (response.protocol_name, response.assignment) == (None, None)
 
 
+def test_in_the_first_join_phase_no_assignor_is_the_wrong_one() -> None:
+    """``GroupMetadataManager.isProtocolInconsistent``: what is not there differs from nothing."""
+    bench = ClassicBench(delay_ms=3_000)
+    bench.join("A")
+    assert codes(bench.sync("A", protocol="sticky")) == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
 def test_a_sync_is_answered_with_the_assignor_that_it_names_and_its_sender_offers() -> None:
     bench = ClassicBench(SEMANTICS["kafka-4.3-clean"])
     bench.join("A", protocols=("range", "sticky"))

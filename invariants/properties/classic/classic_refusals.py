@@ -35,9 +35,11 @@ _ENDS_CONVERSION = (
     ErrorCode.GROUP_MAX_SIZE_REACHED,
     ErrorCode.UNRELEASED_INSTANCE_ID,
     ErrorCode.UNSUPPORTED_ASSIGNOR,
+    ErrorCode.INVALID_REGULAR_EXPRESSION,
+    ErrorCode.FENCED_MEMBER_EPOCH,
 )
 """classic §7.3: what a member is answered whose group cannot be converted, or is and then has no
-place for it."""
+place for it, as it is or as it asks."""
 
 _OF_THE_BROKER = frozenset(
     {
@@ -172,7 +174,7 @@ class ClassicRefusalCause(Property):
             member_id = _leaving_id(identity, classic_model)
             deserved = ErrorCode.UNKNOWN_MEMBER_ID
             if member_id not in gone:
-                deserved = _of_leaving(member_id, identity.group_instance_id, classic_model)
+                deserved = _of_leaving(member_id, identity.group_instance_id, classic_model, gone)
             if deserved is ErrorCode.NONE:
                 gone |= {member_id}
             if row.error_code is not deserved:
@@ -223,11 +225,20 @@ def _deserved(
     return ErrorCode.NONE
 
 
-def _of_identity(member_id: str, instance_id: str | None, classic_model: ClassicModel) -> ErrorCode:
+def _of_identity(
+    member_id: str,
+    instance_id: str | None,
+    classic_model: ClassicModel,
+    gone: frozenset[str] = frozenset(),
+) -> ErrorCode:
     """classic §2.4, §2.6, §2.7: who it is."""
     members = classic_model.members
     if instance_id is not None:
-        holders = [m for m, note in members.items() if note.group_instance_id == instance_id]
+        holders = [
+            m
+            for m, note in members.items()
+            if note.group_instance_id == instance_id and m not in gone
+        ]
         if not holders:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if member_id not in holders:
@@ -305,9 +316,9 @@ def _has_room(
 
 
 def _supports(request: JoinGroupRequest, classic_model: ClassicModel) -> bool:
-    """classic §1.7, the admission test; a group without members takes any type and assignor."""
-    count, group = len(classic_model.members), classic_model.group
-    if not count or group is None:
+    """classic §1.7, the admission test; an Empty group takes any type and assignor."""
+    count, group, now = len(classic_model.members), classic_model.group, classic_model.snapshot
+    if group is None or now is None or now.state is ClassicGroupState.EMPTY:
         return bool(request.protocol_type) and bool(request.protocols)
     return request.protocol_type == group.protocol_type and any(
         classic_model.protocol_counts.get(name, 0) == count for name, _ in request.protocols
@@ -323,8 +334,10 @@ def _leaving_id(identity: MemberIdentity, classic_model: ClassicModel) -> str:
     return next((m for m, note in members if note.group_instance_id == instance_id), "")
 
 
-def _of_leaving(member_id: str, instance_id: str | None, classic_model: ClassicModel) -> ErrorCode:
+def _of_leaving(
+    member_id: str, instance_id: str | None, classic_model: ClassicModel, gone: frozenset[str]
+) -> ErrorCode:
     """classic §2.8. Whoever has left with one entry is unknown to the next."""
     if member_id and member_id in classic_model.pending:
         return ErrorCode.NONE
-    return _of_identity(member_id, instance_id, classic_model)
+    return _of_identity(member_id, instance_id, classic_model, gone)
