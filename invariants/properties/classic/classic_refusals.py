@@ -252,10 +252,15 @@ def _fits(request: SyncGroupRequest, classic_model: ClassicModel, *, takes_offer
     group = classic_model.group
     if group is not None and request.protocol_type not in (None, group.protocol_type):
         return False
-    known = classic_model.protocols.get(request.generation_id, request.protocol_name)
-    return request.protocol_name in (None, known) or (
-        takes_offered
-        and request.protocol_name in classic_model.members[request.member_id].protocol_names
+    # In its first join phase a group has none.
+    known = classic_model.protocols.get(request.generation_id)
+    return (
+        None in (known, request.protocol_name)
+        or request.protocol_name == known
+        or (
+            takes_offered
+            and request.protocol_name in classic_model.members[request.member_id].protocol_names
+        )
     )
 
 
