@@ -32,6 +32,8 @@ RIGHT = {
     ("classic@kafka-4.3-clean", 100182): "an answer is read when the application polls again",
     ("migration@kafka-4.3-clean", 300095): "a classic member has no rebalance timer",
     ("operations@kafka-4.3-clean", 300146): "a session runs out as its shard is given up",
+    ("migration@kafka-4.3-clean", 300290): "a load arms a timer for a classic member, too",
+    ("migration@kafka-4.3-clean", 300086): "whom a join phase waits for is refused for size",
     ("migration", 34): "a target that was converted is one after a load",
 }
 

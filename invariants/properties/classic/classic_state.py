@@ -315,9 +315,9 @@ class ClassicJoinPhaseEnds(_OfClassicGroup):
     id = "classic.join_phase_ends"
     sentence = (
         "Once every member has joined and no id is pending, the join phase is over, unless it "
-        "began in an empty group."
+        "began in an empty group, or the group is full, and may have refused whom it waited for."
     )
-    clauses = ("classic §1.5", "classic §2.9", "defects L1")
+    clauses = ("classic §1.5", "classic §2.2", "classic §2.9", "defects L1")
     violated_by = ("KAFKA-7909",)
 
     def _judge(self, seen: _Seen) -> Finding | None:
@@ -327,6 +327,8 @@ class ClassicJoinPhaseEnds(_OfClassicGroup):
             or group.previous_state is EMPTY
             or group.pending_join
             or seen.awaiting_count != len(group.members)
+            # A member that is refused for size is removed, and nobody looks at the phase.
+            or seen.awaiting_count >= seen.shard.configs.broker.group_max_size
         ):
             return None
         return Finding(
