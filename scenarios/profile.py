@@ -101,7 +101,8 @@ class Features:
     ``mixed_settings``: clients have timeouts, intervals and racks of their own.
     ``manual_commits``: some applications commit by themselves, synchronously or not.
     With ``data_plane`` records flow; with ``high_rate`` a thousand or more to each partition in a
-    second, with ``slow_processing`` some applications can hardly keep up, or cannot.
+    second, with ``slow_processing`` some applications can hardly keep up, or cannot; every other
+    one polls in time all the same.
     ``append_linger`` gathers the records of several operations in one batch.
 
     With ``classic_clients`` all clients speak the classic protocol at first, with

@@ -279,12 +279,12 @@ class _Drawing:
 
     def _share_an_instance(self, clients: list[ClientSpec], count: int) -> None:
         """Give two of the first group's clients one instance id. Only one of them can be a member
-        at a time; the other gets an error, fails, and may be started again."""
+        at a time; the other gets an error, fails, and is started again."""
         draw = Draw(self.streams.get("generate/shared-instances"))
         one = draw.between((0, count - 1))
         other = (one + draw.between((1, max(1, count - 1)))) % count
         shared = clients[one].instance_id or f"instance-{one:02d}"
-        restart_ms = draw.pick((None, 2_000, 10_000))
+        restart_ms = draw.pick((5_000, 2_000, 10_000))
         for index in {one, other}:
             clients[index] = replace(
                 clients[index], instance_id=shared, restart_after_fatal_ms=restart_ms

@@ -14,6 +14,9 @@ _HIGH_RATES = (1_000, 10_000, 100_000)
 _MAX_POLL_RECORDS = (10, 100, 500, 500)
 _MAX_FETCH_RECORDS = (100, 1_000, 1_000, 10_000)
 _SLOW_SHARE = 0.7
+_POLLS_PER_INTERVAL = 3
+"""In the longest poll interval, of a client that keeps polling; it may be started again with a
+shorter one."""
 _SHARES_OF_LOAD_PERCENT = (25, 60, 90, 110, 300)
 """What a slow client processes, of an equal part of all that is produced."""
 
@@ -48,7 +51,24 @@ def draw_records(
         )
         for client in clients
     )
-    return True, topics, clients
+    return True, topics, _with_some_that_keep_polling(clients)
+
+
+def _with_some_that_keep_polling(clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
+    """Every other client, with the first, polls no more records than it can process in time: where
+    all are thrown out by each full batch, nobody is left to judge."""
+    return tuple(
+        client if index % 2 else replace(client, max_poll_records=_in_time(client))
+        for index, client in enumerate(clients)
+    )
+
+
+def _in_time(client: ClientSpec) -> int:
+    rate = client.processing_records_per_second
+    if rate is None:
+        return client.max_poll_records
+    in_time = rate * client.max_poll_interval_ms // (_POLLS_PER_INTERVAL * 1_000)
+    return max(1, min(client.max_poll_records, in_time))
 
 
 def longest_batch_ms(client: ClientSpec) -> int:

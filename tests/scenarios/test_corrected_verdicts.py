@@ -34,6 +34,8 @@ RIGHT = {
     ("operations@kafka-4.3-clean", 300146): "a session runs out as its shard is given up",
     ("migration@kafka-4.3-clean", 300290): "a load arms a timer for a classic member, too",
     ("migration@kafka-4.3-clean", 300086): "whom a join phase waits for is refused for size",
+    ("faulty", 100009): "clients that share an instance id are started again",
+    ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
     ("migration", 34): "a target that was converted is one after a load",
 }
 
