@@ -36,6 +36,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 300086): "whom a join phase waits for is refused for size",
     ("faulty", 100009): "clients that share an instance id are started again",
     ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
+    ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
     ("migration", 34): "a target that was converted is one after a load",
 }
 

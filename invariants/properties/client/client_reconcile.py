@@ -5,6 +5,8 @@ Sources: client §3, §4, §12.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
@@ -19,6 +21,7 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClientState,
     GroupMember,
+    HeartbeatAnswered,
     RecordsReturned,
     RunCallback,
 )
@@ -178,6 +181,7 @@ class AckIsApplied(Property):
                 member.assigned,
                 entry.assigned,
                 self._given.get(entry.name, ()),
+                _just_given(step),
             )
             if not missing and owned <= in_hand:
                 return None
@@ -186,6 +190,14 @@ class AckIsApplied(Property):
             f"{self.model.names_of(entry.member.current.partitions)}",
             {"client": entry.name},
         )
+
+
+def _just_given(step: Step) -> Iterable[TopicPartition]:
+    """What the answer that is taken in gives: a member whose poll timer has run out meanwhile
+    leaves with it in the same step."""
+    if type(step.event) is not HeartbeatAnswered:
+        return ()
+    return step.event.response.assignment or ()
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
