@@ -423,3 +423,16 @@ _mutant(
     0,
     (prepare.Prepare, "_begin", _before(_BEGIN, _stops_fetching)),
 )
+_fail_lookup = offset_lookup.OffsetLookup._fail
+
+
+def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
+    if error_code is ErrorCode.STALE_MEMBER_EPOCH:
+        self._application.queue_error(error_code, "the offset fetch failed")
+    else:
+        _fail_lookup(self, lookup, error_code)
+
+
+_mutant(
+    "raises-stale-epoch", "faulty", 3, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
@@ -24,6 +25,7 @@ from rebalance_sim.protocol.clients import (
     Disconnected,
     OffsetFetchAnswered,
     Poll,
+    RaiseError,
     RequestExpired,
     SendCommit,
     SendJoinGroup,
@@ -140,6 +142,59 @@ class LookupBackoff(Property):
             f"lookup has failed; its backoff is at least {least_ms} ms",
             {"client": entry.name},
         )
+
+
+class StaleLookup(Property):
+    """client §7: an epoch that was overtaken on the way is no affair of the application."""
+
+    id = "client.lookup.stale_epoch"
+    sentence = (
+        "A lookup of a Java client of KIP-848 that is refused because its epoch is stale is "
+        "repeated as long as the client is a member: the application is raised the error only if "
+        "it was none when the answer came."
+    )
+    clauses = ("client §7",)
+    violated_by = ("test:raises-stale-epoch",)
+    client_kinds = (JAVA,)
+    interest = Interest(events=(OffsetFetchAnswered,), effects=(RaiseError,))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._strangers: dict[str, int] = {}
+        """Client -> how many lookups were refused so while it was no member."""
+
+    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A new process was refused nothing."""
+        self._strangers.pop(entry.name, None)
+        return None
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A lookup was answered."""
+        response = step.event.response
+        is_stale = (
+            response.error_code is ErrorCode.STALE_MEMBER_EPOCH
+            or ErrorCode.STALE_MEMBER_EPOCH in response.errors.values()
+        )
+        if is_stale and entry.member.commit_identity is None:
+            self._strangers[entry.name] = self._strangers.get(entry.name, 0) + 1
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """May that be raised?"""
+        for effect in step.effects:
+            if (
+                type(effect) is not RaiseError
+                or effect.error_code is not ErrorCode.STALE_MEMBER_EPOCH
+            ):
+                continue
+            if not self._strangers.get(entry.name):
+                return Finding(
+                    f"the application of {entry.name} is raised STALE_MEMBER_EPOCH, though it was "
+                    "a member each time that a lookup was refused so",
+                    {"client": entry.name},
+                )
+            self._strangers[entry.name] -= 1
+        return None
 
 
 class CommitBackoff(Property):
