@@ -37,6 +37,7 @@ RIGHT = {
     ("faulty", 100009): "clients that share an instance id are started again",
     ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
+    ("calm@kafka-4.3-clean", 302008): "a pattern that is withdrawn was resolved just now",
     ("migration", 34): "a target that was converted is one after a load",
 }
 

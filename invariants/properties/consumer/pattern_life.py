@@ -13,7 +13,11 @@ from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
-from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
+from rebalance_sim.protocol.wire.records import (
+    ConsumerGroupMetadata,
+    ConsumerGroupRegularExpression,
+    GroupMetadata,
+)
 
 ORDER = 56
 
@@ -89,6 +93,11 @@ class PatternOrdered(Property):
             or pattern in ledger.resolved
             or pattern not in ledger.pattern_count
             or regex_key(self.model.group_id) in shard.armed_timers
+            # The pattern that this request withdraws still counted when it came.
+            or any(
+                type(record) is ConsumerGroupRegularExpression and record.value is None
+                for record in change.records
+            )
         ):
             return None
         stored = group.resolved_regexes.values()
