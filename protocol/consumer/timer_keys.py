@@ -33,6 +33,12 @@ class ConsumerTimer(TimerKind):
         return self is not ConsumerTimer.REGEX
 
     @property
+    def follows_soft_state(self) -> bool:
+        """A resolution that is under way stays so when the batch is lost in which it was ordered
+        (coordinator §7.2)."""
+        return self is ConsumerTimer.REGEX
+
+    @property
     def measures_silence(self) -> bool:
         """The session of a member does."""
         return self is ConsumerTimer.SESSION
