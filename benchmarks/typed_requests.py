@@ -51,9 +51,11 @@ answered by nobody in this time, see ``_is_owed``."""
 
 NOT_JUDGED = ("classic.refusal_cause", "coordinator.no_timer_left")
 """The second one finds, once in some hundred seeds (366), a timer of a classic member that was
-removed; whether the coordinator or its host leaves it is open. The first one says which check of a classic group comes first, of requests that clients send. Of two others
-it says something wrong: of a SyncGroup that is parked when a conversion is refused because the
-joiner must not change its instance id, and of a JoinGroup without a protocol type that names a
+removed; whether the coordinator or its host leaves it is open.
+
+The first one says which check of a classic group comes first, of requests that clients send. Of two
+others it says something wrong: of a SyncGroup that is parked when a conversion is refused because
+the joiner must not change its instance id, and of a JoinGroup without a protocol type that names a
 member of a group without members."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
