@@ -24,7 +24,11 @@ from rebalance_sim.scenarios.generate.classic_clients import (
 from rebalance_sim.scenarios.generate.client_assignors import DrawnAssignors
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.faults import draw_faults
-from rebalance_sim.scenarios.generate.records import draw_records, longest_batch_ms
+from rebalance_sim.scenarios.generate.records import (
+    draw_records,
+    keep_some_polling,
+    longest_batch_ms,
+)
 from rebalance_sim.scenarios.generate.variety import vary
 from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
 from rebalance_sim.scenarios.scenario import Scenario
@@ -122,6 +126,8 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
     faults += draw_coincidences(profile.coincidences, targets, draw.streams)
     if "shared_instances" in draw.features:
         faults += draw_takeovers(targets, draw.streams)
+    if has_data_plane:
+        clients = keep_some_polling(clients, faults)
     world = WorldSpec(
         seed=seed,
         topics=topics,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.streams import Streams
 
@@ -15,8 +17,7 @@ _MAX_POLL_RECORDS = (10, 100, 500, 500)
 _MAX_FETCH_RECORDS = (100, 1_000, 1_000, 10_000)
 _SLOW_SHARE = 0.7
 _POLLS_PER_INTERVAL = 3
-"""In the longest poll interval, of a client that keeps polling; it may be started again with a
-shorter one."""
+"""In the poll interval of a client that keeps polling."""
 _SHARES_OF_LOAD_PERCENT = (25, 60, 90, 110, 300)
 """What a slow client processes, of an equal part of all that is produced."""
 
@@ -51,23 +52,33 @@ def draw_records(
         )
         for client in clients
     )
-    return True, topics, _with_some_that_keep_polling(clients)
+    return True, topics, clients
 
 
-def _with_some_that_keep_polling(clients: tuple[ClientSpec, ...]) -> tuple[ClientSpec, ...]:
-    """Every other client, with the first, polls no more records than it can process in time: where
-    all are thrown out by each full batch, nobody is left to judge."""
+def keep_some_polling(
+    clients: tuple[ClientSpec, ...], faults: Iterable[Fault]
+) -> tuple[ClientSpec, ...]:
+    """Every other client, with the first, polls no more records than it can process in time, also
+    when it is started again with another poll interval: where all are thrown out by each full
+    batch, nobody is left to judge."""
+    shortest_ms = {client.name: client.max_poll_interval_ms for client in clients}
+    for fault in faults:
+        if isinstance(fault, ClientRedeploy) and fault.max_poll_interval_ms:
+            known_ms = shortest_ms.get(fault.client, fault.max_poll_interval_ms)
+            shortest_ms[fault.client] = min(known_ms, fault.max_poll_interval_ms)
     return tuple(
-        client if index % 2 else replace(client, max_poll_records=_in_time(client))
+        client
+        if index % 2
+        else replace(client, max_poll_records=_in_time(client, shortest_ms[client.name]))
         for index, client in enumerate(clients)
     )
 
 
-def _in_time(client: ClientSpec) -> int:
+def _in_time(client: ClientSpec, max_poll_interval_ms: int) -> int:
     rate = client.processing_records_per_second
     if rate is None:
         return client.max_poll_records
-    in_time = rate * client.max_poll_interval_ms // (_POLLS_PER_INTERVAL * 1_000)
+    in_time = rate * max_poll_interval_ms // (_POLLS_PER_INTERVAL * 1_000)
     return max(1, min(client.max_poll_records, in_time))
 
 
