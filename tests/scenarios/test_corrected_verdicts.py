@@ -38,6 +38,12 @@ RIGHT = {
     ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
     ("calm@kafka-4.3-clean", 302008): "a pattern that is withdrawn was resolved just now",
+    ("classic@kafka-4.3-clean", 412): "a client that closes reads the answer to its join",
+    ("classic@kafka-4.3-clean", 600003): "a commit whose connection is given up at once is lost",
+    ("librdkafka_classic@kafka-4.3-clean", 2089): "a leader without connection sends no SyncGroup",
+    ("librdkafka_classic@kafka-4.3-clean", 600019): "a session is found over at whatever is next",
+    ("chaos@kafka-4.3-clean", 600028): "what is assigned again is looked up anew",
+    ("operations@kafka-4.3-clean", 500): "a group that was classic once is deleted as both kinds",
     ("migration", 34): "a target that was converted is one after a load",
 }
 

@@ -13,8 +13,10 @@ from rebalance_sim.protocol.clients import (
     CallbackKind,
     ClassicHeartbeatAnswered,
     ClientState,
+    Close,
     CloseConnection,
     CommitAnswered,
+    CoordinatorConnectionClosed,
     Disconnected,
     EnforceRebalance,
     GroupMember,
@@ -30,7 +32,6 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
     Subscribe,
     SyncGroupAnswered,
-    Tick,
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
@@ -61,7 +62,20 @@ class RequestIdentity(Property):
     violated_by = ("test:classic-signs-as-another",)
     client_kinds = CLASSIC_KINDS
     judges_mixed = True
-    interest = Interest(events=(), effects=(*_SIGNED, SendLeaveGroup))
+    interest = Interest(events=(JoinGroupAnswered,), effects=(*_SIGNED, SendLeaveGroup))
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._given: dict[str, tuple[str, int]] = self.of_process({})
+        """Client -> member id and generation of its last join; a client that closes reads that
+        answer, sends the SyncGroup and gives both up in one event."""
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Remember what a join was answered with."""
+        response = step.event.response
+        if not response.error_code:
+            self._given[entry.name] = response.member_id, response.generation_id
+        return None
 
     def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Compare the identity in each request."""
@@ -78,7 +92,15 @@ class RequestIdentity(Property):
                 request = effect.request
                 is_fine = request.member_id in ids and request.group_instance_id == instance_id
                 if type(effect) is not SendJoinGroup:
-                    is_fine = is_fine and request.generation_id in epochs
+                    is_fine = is_fine and (
+                        request.generation_id in epochs
+                        or (
+                            type(step.event) is Close
+                            and type(effect) is SendSyncGroup
+                            and (request.member_id, request.generation_id)
+                            == self._given.get(entry.name)
+                        )
+                    )
                 if is_fine:
                     continue
             else:
@@ -297,6 +319,7 @@ class JoinCause(Property):
             CommitAnswered,
             Disconnected,
             RequestExpired,
+            CoordinatorConnectionClosed,
         ),
         effects=(SendJoinGroup, RunCallback, CloseConnection, StateChanged),
     )
@@ -327,6 +350,10 @@ class JoinCause(Property):
             # What it does not subscribe to (any more) it does not take over (classic §3.3).
             if event.response.error_code or any(row.topic not in wanted for row in given):
                 self._idle.discard(name)
+        elif type(event) is CoordinatorConnectionClosed:
+            # librdkafka's leader has no SyncGroup in flight yet, and cannot send it any more.
+            if entry.kind != CLASSIC and entry.member.state is ClientState.RECONCILING:
+                self._idle.discard(name)
         elif type(event) is not CommitAnswered or any(event.response.errors.values()):
             self._idle.discard(name)
         return None
@@ -338,10 +365,10 @@ class JoinCause(Property):
         assert isinstance(config, ClassicConsumerConfig)
         for effect in step.effects:
             if type(effect) is SendJoinGroup:
-                # librdkafka watches its session itself, and forgets its id when that is over.
+                # librdkafka watches its session itself, and forgets its id when that is over: at
+                # whatever it handles first, if it stood still.
                 has_expired = (
                     entry.kind != CLASSIC
-                    and type(step.event) is Tick
                     and bool(entry.member_id)
                     and not effect.request.member_id
                     and step.at_ms - self._joined_ms.get(name, step.at_ms)

@@ -176,7 +176,8 @@ class CommitPace(Property):
             return None
         gap_ms = 0 if count > 1 else step.at_ms - (last_ms if last_ms is not None else -1 << 40)
         interval_ms = entry.member.config.auto_commit_interval_ms
-        self._last_ms[entry.name] = step.at_ms
+        if not any(type(effect) is CloseConnection for effect in step.effects):
+            self._last_ms[entry.name] = step.at_ms  # Else it is lost at once: a failure as well.
         if gap_ms >= interval_ms:
             return None
         return Finding(

@@ -142,10 +142,10 @@ class FatalCause(Property):
         return None
 
     def on_append(self, step: Step) -> Finding | None:
-        """The group may have been deleted: its metadata go last. Or converted back: then there is
-        a classic group in their place."""
+        """The group may have been deleted: its metadata go last, but for those of a classic group
+        that was there before. Or converted back: then there is a classic group in their place."""
         last = step.records[-1]
-        if type(last) is ConsumerGroupMetadata and last.value is None:
+        if type(last) in (ConsumerGroupMetadata, GroupMetadata) and last.value is None:
             self._was_deleted = True
         elif type(last) is GroupMetadata and any(
             type(record) is ConsumerGroupMetadata for record in step.records

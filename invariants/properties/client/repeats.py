@@ -16,6 +16,7 @@ from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
+    CallbackKind,
     ClientState,
     CloseConnection,
     CommitAnswered,
@@ -27,6 +28,7 @@ from rebalance_sim.protocol.clients import (
     Poll,
     RaiseError,
     RequestExpired,
+    RunCallback,
     SendCommit,
     SendJoinGroup,
     SendOffsetFetch,
@@ -63,7 +65,7 @@ class LookupBackoff(Property):
     judges_mixed = True
     interest = Interest(
         events=(OffsetFetchAnswered, Disconnected, RequestExpired),
-        effects=(SendOffsetFetch, CloseConnection, StateChanged),
+        effects=(SendOffsetFetch, CloseConnection, StateChanged, RunCallback),
     )
 
     def __init__(self, model: ModelView) -> None:
@@ -116,6 +118,11 @@ class LookupBackoff(Property):
             elif kind is StateChanged:
                 if not effect.to_state.is_in_group:
                     self._failed.pop(name, None)  # What it is assigned then is looked up anew.
+            elif kind is RunCallback:
+                failed = self._failed.get(name)
+                if failed and effect.kind is CallbackKind.ASSIGNED:  # So is what it had before.
+                    for partitions in [p for p in failed if not effect.partitions.isdisjoint(p)]:
+                        del failed[partitions]
             elif kind is SendOffsetFetch:
                 partitions = effect.request.partitions
                 self._in_flight.setdefault(name, {})[effect.correlation_id] = partitions
