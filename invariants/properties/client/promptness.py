@@ -232,7 +232,9 @@ class _OpenCall:
 
 class CallWaits(Property):
     """client §6.2, classic §4.5. The end of any heartbeat means to the member that its leave is
-    over (client §2.1); ``unsubscribe`` of the classic protocol does not wait for it."""
+    over (client §2.1); ``unsubscribe`` of the classic protocol does not wait for it. The leave of a
+    poll expiry, while the call runs a callback, is nobody's to wait for (client §1.3, rows 31, 34).
+    """
 
     id = "client.call.waits"
     sentence = (
@@ -307,6 +309,8 @@ class CallWaits(Property):
             elif kind is SendLeaveGroup or (
                 kind is SendHeartbeat and effect.request.member_epoch < 0
             ):
+                if entry.member.state is ClientState.STALE:
+                    continue
                 goes_on = "leaves" if call.commits else ""
                 if kind is SendHeartbeat or call.call is Call.CLOSE:
                     call.leaves.add(effect.correlation_id)
