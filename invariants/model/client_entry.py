@@ -29,6 +29,7 @@ class ClientEntry:
 
     __slots__ = (
         "assigned",
+        "awaited_leave",
         "callback_kind",
         "commits_itself",
         "committed_ms",
@@ -84,6 +85,8 @@ class ClientEntry:
         """Correlation ids of all heartbeats without an end yet."""
         self.unhandled: set[int] = set()
         """Those of leaves after a poll expiry, at whose answers the client does not look."""
+        self.awaited_leave = 0
+        """Correlation id of a leave that the client still takes to be in flight."""
         self.received_epochs: set[int] = set()
         """Epochs above 0 in good answers since the last join was sent."""
         self.last_request: ConsumerGroupHeartbeatRequest | None = None
@@ -139,6 +142,7 @@ class ClientEntry:
             return False
         self.sent.discard(correlation_id)
         self.in_flight.clear()
+        self.awaited_leave = 0
         return True
 
     def forget_all_requests(self) -> None:
@@ -146,6 +150,7 @@ class ClientEntry:
         the client makes of it is its kind's own affair."""
         self.sent.clear()
         self.in_flight.clear()
+        self.awaited_leave = 0
         self.unhandled.clear()
 
     def note_sent(
@@ -159,6 +164,8 @@ class ClientEntry:
             self.has_left = True
             if self.member.state is ClientState.STALE:
                 self.unhandled.add(correlation_id)
+            else:
+                self.awaited_leave = correlation_id
         elif request.member_epoch == JOIN_EPOCH:
             self.joined_by = correlation_id
             self.late_answer = None
@@ -178,9 +185,11 @@ class ClientEntry:
         self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
     ) -> None:
         """A heartbeat was answered."""
-        if self.ignores_former_answers and correlation_id < self.joined_by:
+        if self.ignores_former_answers and self._is_former(correlation_id):
             self.sent.discard(correlation_id)
             self.unhandled.discard(correlation_id)
+            if correlation_id == self.awaited_leave:
+                self.awaited_leave = 0
             is_handled = False
         else:
             is_handled = self.forget_request(correlation_id)
@@ -195,6 +204,12 @@ class ClientEntry:
                 self.late_answer = self._seen(
                     step, "took an answer from before its last join, after that join"
                 )
+
+    def _is_former(self, correlation_id: int) -> bool:
+        """Whether it is of a membership that is over: a join was sent since, or is to be sent."""
+        return correlation_id < self.joined_by or (
+            self.has_left and self.member.state is ClientState.JOINING
+        )
 
     @property
     def has_new_subscription(self) -> bool:

@@ -88,7 +88,8 @@ class HeartbeatPace(Property):
 
 
 class HeartbeatAlive(Property):
-    """client C17, at the moments at which a client could forget to go on."""
+    """client C17, at the moments at which a client could forget to go on. One for which an answer
+    to a former membership ends nothing waits for that to its leave before it joins anew."""
 
     id = "client.hb.alive"
     sentence = (
@@ -107,7 +108,7 @@ class HeartbeatAlive(Property):
         member = entry.member
         if member.coordinator_id is None or entry.in_flight or not member.state.sends_heartbeats:
             return None
-        if member.is_closed:
+        if member.is_closed or (entry.ignores_former_answers and entry.awaited_leave):
             return None
         if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
             return None
