@@ -173,7 +173,11 @@ class TargetComplete(Property):
 
 
 class TargetCurrent(Property):
-    """defects L8 where it can be seen at once: the first heartbeat after a change of topics."""
+    """defects L8 where it can be seen at once: the first heartbeat after a change of topics.
+
+    A pattern that is not resolved yet raises no epoch (coordinator §7.2): until it is, its member
+    keeps the target of the pattern that it had, or that its static predecessor had.
+    """
 
     id = "target.current"
     sentence = (
@@ -222,7 +226,12 @@ class TargetCurrent(Property):
             return None
         if ledger.has_converted_target:
             return None
-        return _incomplete(ledger, step.records, shard.coordinator.image)
+        image = shard.coordinator.image
+        finding = _incomplete(ledger, step.records, image)
+        if finding is not None and _is_of_former_patterns(ledger, image):
+            self._outdated[shard.name] = None
+            return None
+        return finding
 
 
 class InvertedTarget(Property):
@@ -289,6 +298,23 @@ def _incomplete(
                 {"brings_unresolved_pattern": ledger.computes_beside_unresolved_pattern(records)},
             )
     return None
+
+
+def _is_of_former_patterns(ledger: GroupLedger, image: MetadataImage) -> bool:
+    """Whether a target that is not complete lacks nothing, and what it has too much is all given to
+    members that wait for their pattern to be resolved."""
+    expected = _partition_counts(ledger.all_names(), image)
+    found = ledger.target_count
+    if any(found.get(topic_id, 0) != want for topic_id, want in expected.items()):
+        return False
+    for partition, member_id in ledger.target_owner.items():
+        if partition.topic_id not in expected:
+            entry = ledger.members.get(member_id)
+            metadata = entry.metadata if entry else None
+            pattern = metadata.subscribed_topic_regex if metadata else ""
+            if not pattern or pattern in ledger.resolved or partition.topic_id not in image.by_id:
+                return False
+    return True
 
 
 def _partition_counts(names: Iterable[str], image: MetadataImage) -> dict[str, int]:
