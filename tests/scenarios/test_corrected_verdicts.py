@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.result import REPAIRED
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.sim.trace import FullTrace
 
@@ -45,12 +46,30 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 600028): "what is assigned again is looked up anew",
     ("operations@kafka-4.3-clean", 500): "a group that was classic once is deleted as both kinds",
     ("migration", 34): "a target that was converted is one after a load",
+    ("faulty", 401): "a poll expires in a callback of close, whose leave is not that of close",
+    ("faulty", 1981): "a poll expires in close, and the connection of its leave is lost",
+    ("faulty@kafka-4.3-clean", 161): "a client waits for the answer to its leave, and joins then",
+    ("faulty@kafka-4.3-clean", 552): "a static heir has another pattern, which is not resolved yet",
 }
+
+PROVEN = {
+    ("faulty", 161): "sim-late-answer",
+    ("faulty", 552): "KAFKA-20601",
+}
+"""Runs whose known issue could not be proven, because the repaired run was called wrong."""
 
 
 @pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=lambda value: str(value))
 def test_nothing_is_wrong(profile: str, seed: int) -> None:
     assert run(generate(profile, seed)).outcome == "ok"
+
+
+@pytest.mark.parametrize(("profile", "seed"), PROVEN, ids=lambda value: str(value))
+def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
+    result = run(generate(profile, seed))
+    assert result.outcome == "known", result.reason
+    seen = {(row.issue, row.verdict) for row in result.known_issues}
+    assert seen == {(PROVEN[profile, seed], REPAIRED)}
 
 
 def test_a_trace_of_a_migration_can_be_written() -> None:
