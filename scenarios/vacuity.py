@@ -10,19 +10,30 @@ from collections.abc import Iterable
 
 from rebalance_sim.invariants.step import ClientView, WorldView
 from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 
 def is_vacuous(groups: Iterable[WorldView]) -> bool:
     """Whether no living client is in any group, though one at least is to be: a process lives and
-    subscribes, or has failed for good. A world whose clients have all been closed is not meant."""
-    clients = [client for group in groups for client in group.clients().values()]
-    return any(map(_is_to_be_member, clients)) and not any(map(_is_member, clients))
+    subscribes, or has failed for good. A world whose clients have all been closed is not meant,
+    nor one without any topic that clients of librdkafka could join for."""
+    clients = [(group, client) for group in groups for client in group.clients().values()]
+    return any(_is_to_be_member(group, client) for group, client in clients) and not any(
+        _is_member(client) for _, client in clients
+    )
 
 
-def _is_to_be_member(client: ClientView) -> bool:
+def _is_to_be_member(group: WorldView, client: ClientView) -> bool:
     member = client.member
-    return member.state is ClientState.FATAL or (
-        client.is_alive and member.has_subscription and not member.is_closed
+    if member.state is ClientState.FATAL:
+        return True
+    if not client.is_alive or not member.has_subscription or member.is_closed:
+        return False
+    shard = group.acting_shard()
+    return (
+        member.kind != LIBRDKAFKA_CLASSIC
+        or shard is None
+        or not member.subscribed_topic_names.isdisjoint(shard.coordinator.image.by_name)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
@@ -60,15 +61,19 @@ def keep_some_polling(
 ) -> tuple[ClientSpec, ...]:
     """Every other client, with the first, polls no more records than it can process in time, also
     when it is started again with another poll interval: where all are thrown out by each full
-    batch, nobody is left to judge."""
+    batch, nobody is left to judge. So do all others, if those are closed for good."""
     shortest_ms = {client.name: client.max_poll_interval_ms for client in clients}
+    closed = set()
     for fault in faults:
+        if isinstance(fault, ClientClose) and fault.down_ms is None:
+            closed.add(fault.client)
         if isinstance(fault, ClientRedeploy) and fault.max_poll_interval_ms:
             known_ms = shortest_ms.get(fault.client, fault.max_poll_interval_ms)
             shortest_ms[fault.client] = min(known_ms, fault.max_poll_interval_ms)
+    step = 1 if closed.issuperset(client.name for client in clients[::2]) else 2
     return tuple(
         client
-        if index % 2
+        if index % step
         else replace(client, max_poll_records=_in_time(client, shortest_ms[client.name]))
         for index, client in enumerate(clients)
     )

@@ -110,6 +110,8 @@ class HeartbeatAlive(Property):
             return None
         if member.is_closed or (entry.ignores_former_answers and entry.awaited_leave):
             return None
+        if member.state is ClientState.JOINING and entry.has_left and entry.sent:
+            return None  # It subscribed anew before its leave was answered, and waits for that.
         if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
             return None
         longest_ms = member.config.retry_backoff_max_ms

@@ -11,6 +11,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClientState,
+    Close,
     CloseConnection,
     Disconnected,
     HeartbeatAnswered,
@@ -85,7 +86,8 @@ class SubscriptionTold(Property):
     id = "client.hb.subscription"
     sentence = (
         "A heartbeat of a member names the topics and the pattern that it subscribes to, unless "
-        "the last one that named any said the same; librdkafka's in a rebalance may not."
+        "the last one that named any said the same; librdkafka's in a rebalance may not, nor its "
+        "repetition of one that failed."
     )
     clauses = ("client §3", "client §1.3", "client §10.1")
     violated_by = ("test:keeps-its-first-subscription",)
@@ -115,6 +117,10 @@ class SubscriptionTold(Property):
             state is not ClientState.STABLE or member.state is not ClientState.STABLE
         ):
             return None  # It takes a subscription up when the rebalance under way is over.
+        if entry.kind == LIBRDKAFKA and entry.has_failed and request is entry.last_request:
+            return None  # It repeats what failed, word for word.
+        if type(step.event) is Close:
+            return None  # What it subscribed to until now is not to be seen any more.
         if names != member.subscribed_topic_names:
             said, wanted = sorted(names), sorted(member.subscribed_topic_names)
             return Finding(
