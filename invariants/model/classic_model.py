@@ -160,7 +160,6 @@ class ClassicModel:
             if (
                 group is None
                 and self.group is not None
-                and self.group.members
                 and any(
                     isinstance(record, ConsumerGroupMetadata) and record.value is not None
                     for record in step.records

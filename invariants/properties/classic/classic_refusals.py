@@ -13,6 +13,7 @@ from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
@@ -37,6 +38,7 @@ _ENDS_CONVERSION = (
     ErrorCode.UNSUPPORTED_ASSIGNOR,
     ErrorCode.INVALID_REGULAR_EXPRESSION,
     ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.INVALID_REQUEST,
 )
 """classic §7.3: what a member is answered whose group cannot be converted, or is and then has no
 place for it, as it is or as it asks."""
@@ -272,7 +274,7 @@ def _of_join(request: JoinGroupRequest, classic_model: ClassicModel, shard: Shar
         return ErrorCode.INVALID_SESSION_TIMEOUT
     if now is not None and not _has_room(request, classic_model, now, config.group_max_size):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
-    if now is None and request.member_id:
+    if now is None and request.member_id and not _has_offsets_alone(request, shard):
         return ErrorCode.UNKNOWN_MEMBER_ID
     if not _supports(request, classic_model):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -291,6 +293,12 @@ def _of_join(request: JoinGroupRequest, classic_model: ClassicModel, shard: Shar
         if code is not ErrorCode.NONE:
             return code
     return ErrorCode.NONE if len({*names}) == len(names) else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def _has_offsets_alone(request: JoinGroupRequest, shard: ShardView) -> bool:
+    """Whether there is a group nobody has joined, which is none to the shadow model: it has its
+    checks all the same. A JoinGroup that brings a member id makes no group, and removes none."""
+    return request.group_id in shard.coordinator.groups_of(ClassicGroup)
 
 
 def _has_missed_generation(request: JoinGroupRequest, classic_model: ClassicModel) -> bool:

@@ -235,7 +235,8 @@ def _of_epoch(request: ConsumerGroupHeartbeatRequest, entry: MemberEntry) -> Ver
     fenced = frozenset({ErrorCode.FENCED_MEMBER_EPOCH})
     if received == stored:
         return _NONE
-    if received > stored:
+    # One that has left for a while, and joins without its instance id: ``refusal.rejoin`` judges.
+    if received > stored and received != JOIN_EPOCH:
         return fenced
     return _NONE | fenced
 
