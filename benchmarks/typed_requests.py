@@ -8,7 +8,7 @@ partitions of the network, compaction, topics and settings that change, time tha
 is there: each request is handed to a broker as it came from a connection.
 
 A seed fails if an exception escapes from a coordinator, a property is violated that no known issue
-explains (but see ``NOT_JUDGED``), a request is never answered or twice, or the harness raises.
+explains, a request is never answered or twice, or the harness raises.
 ``--state`` keeps how far it has come, and goes on from there. The exit code is 1 if a seed failed.
 """
 
@@ -29,7 +29,6 @@ from typing import Any
 from request_draws import GROUPS, TOPICS, RequestDraws
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 from rebalance_sim.protocol.runtime.coordinator_config import MIGRATION_POLICIES, CoordinatorConfig
@@ -48,15 +47,6 @@ _DURATION_MS = 10**9
 _QUIET_MS = 200_000
 """Longer than any request may be parked: rebalance timeouts that are drawn beyond that are
 answered by nobody in this time, see ``_is_owed``."""
-
-NOT_JUDGED = ("classic.refusal_cause", "coordinator.no_timer_left")
-"""The second one finds, once in some hundred seeds (366), a timer of a classic member that was
-removed; whether the coordinator or its host leaves it is open.
-
-The first one says which check of a classic group comes first, of requests that clients send. Of two
-others it says something wrong: of a SyncGroup that is parked when a conversion is refused because
-the joiner must not change its instance id, and of a JoinGroup without a protocol type that names a
-member of a group without members."""
 
 _PAUSES_MS = (1, 1, 5, 20, 500, 1_100, 3_000, 7_000, 12_000, 31_000, 65_000)
 _WRITE_ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
@@ -126,8 +116,7 @@ class TypedRequests:
             )
             for group_id in GROUPS
         }
-        judged = [one for one in PROPERTIES if one.id not in NOT_JUDGED]
-        self.checkers = {name: Checker(group, properties=judged) for name, group in groups.items()}
+        self.checkers = {name: Checker(group) for name, group in groups.items()}
         partitions = {name: group.partition for name, group in groups.items()}
         world.steps.checker = Router(partitions, self.checkers)
         self._groups = groups

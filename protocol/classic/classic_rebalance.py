@@ -5,10 +5,13 @@ Source: classic §1.5.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.operation import Operation, join_key, session_key, sync_key
+from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.runtime.rebalance_causes import RebalanceCause
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -96,6 +99,29 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
         group.pending_sync.add(member_id)
     if op.rules.has_sync_deadline:
         op.arm(sync_key(group.group_id), group.max_rebalance_timeout_ms, group.generation_id)
+
+
+def rearm(op: Operation, group: ClassicGroup, armed: Container[TimerKey]) -> None:
+    """Arm what classic §2.9 has for a group like this, and is not armed. The session of an id that
+    nobody has used has run out: nothing else disarms it."""
+    group_id, state = group.group_id, group.state
+    phase_ms = group.max_rebalance_timeout_ms
+    if state is ClassicGroupState.PREPARING_REBALANCE and join_key(group_id) not in armed:
+        op.arm(join_key(group_id), phase_ms)
+    elif (
+        state is ClassicGroupState.COMPLETING_REBALANCE
+        and group.pending_sync
+        and op.rules.has_sync_deadline
+        and sync_key(group_id) not in armed
+    ):
+        op.arm(sync_key(group_id), phase_ms, group.generation_id)
+    for member_id in sorted(group.members):
+        member = group.members[member_id]
+        if not member.has_satisfied_heartbeat and session_key(group_id, member_id) not in armed:
+            op.renew_session(group, member)
+    for member_id in sorted(group.pending_join):
+        if session_key(group_id, member_id) not in armed:
+            op.arm(session_key(group_id, member_id), 0)
 
 
 def generation_response(

@@ -5,7 +5,7 @@ Sources: classic §2.1, §2.2, §8; what each handler does stands in its own mod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from rebalance_sim.protocol.classic.classic_offsets import (
     validate_commit,
     validate_delete,
 )
-from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance
+from rebalance_sim.protocol.classic.classic_rebalance import prepare_rebalance, rearm
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState, Event
 from rebalance_sim.protocol.classic.join import join
@@ -241,6 +241,14 @@ class ClassicGroupType(GroupType[ClassicGroup]):
                 op.renew_session(group, group.members[member_id])
             if len(group.members) > self._context.config.group_max_size:
                 prepare_rebalance(op, group, RebalanceCause.CAPACITY)
+        return op.timers
+
+    def on_reverted(self, armed: Container[TimerKey], *, now_ms: int) -> Iterable[TimerCommand]:
+        """A group that a lost batch had converted is in the phase in which it was, whose timers
+        found no such group meanwhile, or served the group that had come in its place."""
+        op = self._operation(now_ms)
+        for group_id in sorted(self.groups):
+            rearm(op, self.groups[group_id], armed)
         return op.timers
 
     def on_unloaded(self, *, now_ms: int) -> Iterable[Completion]:

@@ -324,6 +324,9 @@ class Shard:
         records, timers = outcome.records, outcome.timers
         is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
         if timers and not (records and is_undone):
+            if is_undone and self._writer.open_records():
+                # It was decided from what the open batch says, and its answer waits for that.
+                self._writer.note_changes(self.timers.changes_by(timers))
             self.timers.apply(timers)
         if not records:
             return None
@@ -372,6 +375,9 @@ class Shard:
         if self.rules.reverts_failed_batches:
             self.coordinator.revert_to(lost.offset)
         self.timers.undo(lost.changes, self._now_ms, lost.timers)
+        if self.rules.reverts_failed_batches and not self.rules.keeps_timers_of_failed_batches:
+            armed = self.timers.armed
+            self.timers.apply(self.coordinator.timers_after_revert(armed, now_ms=self._now_ms))
         self._listener.reverted(lost.offset, self._now_ms)
         for timer in lost.timers:
             self._retry(timer)

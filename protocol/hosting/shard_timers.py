@@ -73,7 +73,8 @@ class ShardTimers:
         for key, before, _ in changes:
             armed_first.setdefault(key, before)
         for key, before, after in reversed(changes):
-            if self.armed.get(key) is not after or _prolongs(key, armed_first[key], after):
+            former = armed_first[key] if before is None else before
+            if self.armed.get(key) is not after or _prolongs(key, former, after):
                 continue
             self.armed.pop(key, None)
             if before is not None:

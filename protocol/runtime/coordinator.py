@@ -8,7 +8,7 @@ Sources: coordinator §2.3, §4.1, §8.6, §9.3-§9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -294,6 +294,17 @@ class GroupCoordinator:
         coordinator that keeps no history.
         """
         self._store.revert_to(offset)
+
+    def timers_after_revert(
+        self, armed: Container[TimerKey], *, now_ms: int
+    ) -> tuple[TimerCommand, ...]:
+        """What ``revert_to`` has brought back may have soft state, whose timers have run out, or
+        were cancelled, while it was away: those that it needs, and that are not armed."""
+        return tuple(
+            timer
+            for component in self._components
+            for timer in component.on_reverted(armed, now_ms=now_ms)
+        )
 
     def update_image(self, image: MetadataImage, *, now_ms: int = 0) -> tuple[TimerCommand, ...]:
         """Take a new metadata image (coordinator §7.3)."""

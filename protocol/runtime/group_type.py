@@ -7,7 +7,7 @@ handlers, replay, timers, answers to read operations, and what offsets, lists an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, KeysView, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
@@ -120,6 +120,11 @@ class Component(Generic[_G]):
 
     def on_loaded(self, *, now_ms: int) -> Iterable[TimerCommand]:
         """The log has been replayed: timers of what was found in it."""
+        return ()
+
+    def on_reverted(self, armed: Container[TimerKey], *, now_ms: int) -> Iterable[TimerCommand]:
+        """A batch was lost, and what it had undone is there again: timers of that which are not
+        armed any more. Asked only by hosts that undo what a lost batch has done to timers."""
         return ()
 
     def on_unloaded(self, *, now_ms: int) -> Iterable[Completion]:

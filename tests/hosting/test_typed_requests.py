@@ -18,9 +18,17 @@ from rebalance_sim.protocol.runtime.coordinator import GroupCoordinator
 
 SEEDS_BY_DEFAULT = 40
 SEEDS_WHEN_SLOW = 400
-ONCE_WRONG = (99, 180, 228, 330)
-"""Seeds that broke a property which was wrong: an empty group that could not be written, a join of
-who has left for a while, conversions to and fro in a batch that failed."""
+ONCE_WRONG = (
+    *(99, 180, 228, 330),  # An empty group that could not be written, and conversions to and fro.
+    *(548, 704),  # Who has left for a while joins again without its instance id.
+    *(643, 759),  # A conversion of a group without members could not be written.
+    675,  # A group that is back after one has the timeouts of before.
+    *(1092, 1238),  # A JoinGroup that names its member meets a group of offsets alone.
+    366,  # A timer that was armed by what the lost batch had said.
+    1192,  # A session that the lost batch had made shorter.
+    *(751, 1138),  # A classic group that is back had lost its sync timer.
+)
+"""Seeds in which a property was wrong, or what a host does with timers when a batch is lost."""
 
 EVERY_KIND = (
     *("ConsumerGroupHeartbeat", "ConsumerGroupDescribe", "ListGroups", "DescribeGroups"),

@@ -14,6 +14,7 @@ from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest
 from rebalance_sim.protocol.wire.classic_records import ClassicMemberValue
@@ -24,6 +25,9 @@ ORDER = 165
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """classic §2.9."""
 
+
+_KEPT_GROUPS = 8
+"""How often a group may be converted to and fro in a batch that is lost, and be known again."""
 
 _TAKEN = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
 """What a JoinGroup is answered that changes the group; one that is refused says nothing."""
@@ -53,10 +57,14 @@ class ClassicDeadlines(Property):
         super().__init__(model)
         self._said: dict[tuple[str, str], _Said] = {}
         """Shard and member id -> what it has said there."""
+        self._former: dict[str, list[tuple[ClassicGroup, dict[tuple[str, str], _Said]]]] = {}
+        """Shard -> groups that were converted there, the last ones, with what was said to each."""
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
         """A new coordinator knows what the record of the group says."""
-        self._forget(shard_of(step).name)
+        name = shard_of(step).name
+        self._forget(name)
+        self._former.pop(name, None)
         return None
 
     def before_classic(
@@ -78,9 +86,13 @@ class ClassicDeadlines(Property):
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at every timer that was armed."""
         request, response = step.request, step.response
+        if look.former is not None:
+            self._keep(look.shard.name, look.former)
         if look.group is None:
             return None
-        if not look.is_same_group and look.undone is None:
+        if look.undone is not None:
+            self._restore(look.shard.name, look.group)
+        elif not look.is_same_group:
             # What members have said to a group of before stands in the record of the new one.
             self._forget(look.shard.name)
         if isinstance(request, JoinGroupRequest) and (
@@ -96,6 +108,19 @@ class ClassicDeadlines(Property):
 
     def _forget(self, shard_name: str) -> None:
         self._said = {key: said for key, said in self._said.items() if key[0] != shard_name}
+
+    def _keep(self, shard_name: str, group: ClassicGroup) -> None:
+        said = {key: said for key, said in self._said.items() if key[0] == shard_name}
+        kept = self._former.setdefault(shard_name, [])
+        kept.append((group, said))
+        del kept[:-_KEPT_GROUPS]
+
+    def _restore(self, shard_name: str, group: ClassicGroup) -> None:
+        """The group is there again, with what its members had said when it was converted."""
+        for former, said in self._former.pop(shard_name, ()):
+            if former is group:
+                self._forget(shard_name)
+                self._said.update(said)
 
     def _note(self, look: ClassicLook, request: JoinGroupRequest) -> None:
         # The first session of a static heir is that of its predecessor (classic §2.5).
