@@ -50,6 +50,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 600050): "who subscribes anew waits for the answer to its leave",
     ("calm@kafka-4.3-clean", 2002): "who is left polls in time, when others are closed",
     ("classic@kafka-4.3-clean", 600011): "without a topic librdkafka joins nothing",
+    ("operations@kafka-4.3-clean", 600081): "a leave is over before the callback of close is",
     ("migration", 34): "a target that was converted is one after a load",
     ("faulty", 401): "a poll expires in a callback of close, whose leave is not that of close",
     ("faulty", 1981): "a poll expires in close, and the connection of its leave is lost",

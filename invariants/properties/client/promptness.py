@@ -221,13 +221,15 @@ class JoinsAfterRevocation(Property):
 class _OpenCall:
     """A call of the application that blocks it."""
 
-    __slots__ = ("call", "commits", "leaves", "until_ms")
+    __slots__ = ("call", "commits", "leaves", "overtaken", "until_ms")
 
     def __init__(self, call: Call, until_ms: int) -> None:
         self.call = call
         self.until_ms = until_ms
         self.commits: set[int] = set()
         self.leaves: set[int] = set()
+        self.overtaken: set[int] = set()
+        """Heartbeats of KIP-848 that were in flight when the leave went out."""
 
 
 class CallWaits(Property):
@@ -314,10 +316,13 @@ class CallWaits(Property):
                 goes_on = "leaves" if call.commits else ""
                 if kind is SendHeartbeat or call.call is Call.CLOSE:
                     call.leaves.add(effect.correlation_id)
+                if isinstance(entry, ClientEntry):
+                    call.overtaken = entry.sent - {effect.correlation_id}
             elif kind is CallReturned:
                 del self._open[entry.name]
                 if isinstance(entry, ClientEntry):
-                    has_ended = type(step.event) in _ENDS
+                    # A callback may have held it up since.
+                    has_ended = type(step.event) in _ENDS or not call.overtaken <= entry.sent
                     call.leaves = set() if has_ended else call.leaves & entry.sent
                 goes_on = "returns" if call.commits or call.leaves else ""
             if goes_on and not is_late:
