@@ -336,6 +336,7 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     KnownIssue(
         issue="sim-failed-callback",
         property_ids=(
+            "client.lookup.completes",
             "client.stable.means_equal",
             "cross.assigned_is_held",
             "liveness.partitions_owned",

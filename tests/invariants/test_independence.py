@@ -30,8 +30,8 @@ KNOWN_ISSUES = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = {
     "chaos": (9, 11),
     "faulty": (11,),
-    "groups": (9, 11),
-    "librdkafka_classic": (5,),
+    "groups": (9, 19),
+    "librdkafka_classic": (32,),
     "migration": (8,),
     "operations": (19, 20),
     "whole": (2, 8, 9, 18),

@@ -352,7 +352,8 @@ def test_every_defect_of_a_coordinator_has_its_history() -> None:
         test_client_side_defects.HISTORIES,
         test_kip848_rules.HISTORIES,
     )
-    assert {name for table in tables for name in table} == {
+    named = {name for table in tables for name in table}
+    assert {name for name in named if not name.startswith("classic-")} == {
         defect.id
         for defect in DEFECTS.values()
         if any(issubclass(MigrationRules, rule.__bases__[0]) for rule in defect.rules)

@@ -121,13 +121,8 @@ class LibrdkafkaHeartbeatPace(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._rested_ms: dict[str, int] = {}
+        self._rested_ms: dict[str, int] = self.of_process({})
         """Client -> when it sent its last heartbeat, if nothing has happened since."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process has sent nothing."""
-        self._rested_ms.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """All this may hurry the next heartbeat; a good commit does not."""

@@ -114,13 +114,8 @@ class LookupPrompt(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._new: dict[str, frozenset[TopicPartition]] = {}
+        self._new: dict[str, frozenset[TopicPartition]] = self.of_process({})
         """Client -> partitions of its last onPartitionsAssigned, until they are looked up."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has been assigned nothing."""
-        self._new.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A callback has returned."""
@@ -179,13 +174,8 @@ class JoinsAfterRevocation(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._gives_up: set[str] = set()
+        self._gives_up: set[str] = self.of_process(set())
         """Clients whose running callback takes partitions away, inside of ``poll``."""
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """No callback runs in a new process."""
-        self._gives_up.discard(entry.name)
-        return None
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """A callback has returned."""
@@ -261,12 +251,7 @@ class CallWaits(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._open: dict[str, _OpenCall] = {}
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process is in no call."""
-        self._open.pop(entry.name, None)
-        return None
+        self._open: dict[str, _OpenCall] = self.of_process({})
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A call begins, or something that it may wait for is over."""

@@ -70,16 +70,10 @@ class LookupBackoff(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._in_flight: dict[str, dict[int, _Partitions]] = {}
-        self._failed: dict[str, dict[_Partitions, tuple[int, int, int]]] = {}
+        self._in_flight: dict[str, dict[int, _Partitions]] = self.of_process({})
+        self._failed: dict[str, dict[_Partitions, tuple[int, int, int]]] = self.of_process({})
         """Client -> partitions -> when their lookup has failed last, how often in a row, and when
         it was sent first."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has looked nothing up."""
-        self._in_flight.pop(entry.name, None)
-        self._failed.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Lookups are over, well or badly."""
@@ -167,13 +161,8 @@ class StaleLookup(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._strangers: dict[str, int] = {}
+        self._strangers: dict[str, int] = self.of_process({})
         """Client -> how many lookups were refused so while it was no member."""
-
-    def on_client_started(self, step: Step, entry: ClientEntry) -> Finding | None:
-        """A new process was refused nothing."""
-        self._strangers.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A lookup was answered."""
@@ -312,15 +301,9 @@ class CommitRepeated(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._in_flight: dict[str, set[int]] = {}
-        self._idle_since_ms: dict[str, int] = {}
+        self._in_flight: dict[str, set[int]] = self.of_process({})
+        self._idle_since_ms: dict[str, int] = self.of_process({})
         """Client -> since when it has known its coordinator, and no commit has failed or left."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has committed nothing."""
-        self._in_flight.pop(entry.name, None)
-        self._idle_since_ms.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Commits are over, or a coordinator is found."""
@@ -397,7 +380,9 @@ class LookupCompletes(Property):
             for partition, state in sorted(member.assigned.items()):
                 if state.fetch_state is FetchState.INITIALIZING and partition.topic_id in topics:
                     what = f"has no position in {self.model.name_of(partition)}"
-                    yield Late(name, what, name, entry.state_since_ms)
+                    failed = getattr(entry, "failed_callback", None)
+                    evidence = {"client": name, "has_failed_callback": failed}
+                    yield Late(name, what, name, entry.state_since_ms, evidence)
                     break
 
 
@@ -420,15 +405,9 @@ class PrepareBackoff(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._sent: dict[str, int] = {}
+        self._sent: dict[str, int] = self.of_process({})
         """Client -> correlation id of the commit that it makes before it joins."""
-        self._failed_ms: dict[str, int] = {}
-
-    def on_client_started(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
-        """A new process has committed nothing."""
-        self._sent.pop(entry.name, None)
-        self._failed_ms.pop(entry.name, None)
-        return None
+        self._failed_ms: dict[str, int] = self.of_process({})
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """The commit has failed."""
