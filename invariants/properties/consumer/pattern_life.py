@@ -5,8 +5,7 @@ Source: coordinator §1.1, §7.2.
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.ledger import Change, GroupLedger
-from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.properties.consumer.patterns import RESOLUTION_INTERVAL_MS
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
@@ -45,32 +44,15 @@ class PatternForgotten(Property):
 
 class PatternOrdered(Property):
     """coordinator §7.2, rule 7: the heartbeat that brings a pattern has it resolved, unless one of
-    the group was resolved less than 10 seconds ago. Once a write has failed, a coordinator may take
-    a resolution to be under way that was lost with it: it is not judged until it is loaded anew."""
+    the group was resolved less than 10 seconds ago."""
 
     id = "pattern.ordered"
     sentence = (
         "When a heartbeat brings a pattern whose topics are not known, its resolution is under "
-        "way, unless patterns of the group were resolved within the last 10 seconds, or a write of "
-        "that coordinator has failed."
+        "way, unless patterns of the group were resolved within the last 10 seconds."
     )
     clauses = ("coordinator §7.2", "coordinator H12")
     violated_by = ("test:resolves-later",)
-
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._has_failed: set[str] = set()
-        """Shards of which a write has failed since they were loaded."""
-
-    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """What was under way has ended with the term."""
-        self._has_failed.discard(shard_of(step).name)
-        return None
-
-    def on_truncated(self, step: Step) -> Finding | None:
-        """A write has failed."""
-        self._has_failed.add(shard_of(step).name)
-        return None
 
     def on_change(self, step: Step, change: Change) -> Finding | None:
         """Look at the pattern of the sender."""
@@ -83,8 +65,6 @@ class PatternOrdered(Property):
         ):
             return None
         shard = shard_of(step)
-        if shard.name in self._has_failed:
-            return None
         pattern = request.subscribed_topic_regex
         ledger = self.model.ledger_of(shard)
         group = self.model.group_in(shard)
