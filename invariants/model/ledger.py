@@ -287,7 +287,7 @@ class GroupLedger:
                 case ConsumerGroupMemberMetadata():
                     entry = self.members.get(record.member_id)
                     if record.value is not None:
-                        self.has_group = True
+                        self._begin()
                         after = (entry or MemberEntry())._replace(metadata=record.value)
                         self._put(record.member_id, entry, after, change)
                     elif entry is not None:
@@ -327,10 +327,7 @@ class GroupLedger:
                             self._put(member_id, self.members[member_id], None, change)
                         self._clear()
                     else:
-                        if not self.has_group and self.target_epoch == -1:
-                            # Compaction has left only that of a former group of this id.
-                            self.target_epoch = self._initial_epoch
-                        self.has_group = True
+                        self._begin()
                         self.group_epoch = record.value.epoch
                         self.metadata_hash = record.value.metadata_hash
         if change.targets:
@@ -341,6 +338,13 @@ class GroupLedger:
         change.group_epoch = group_epoch, self.group_epoch
         change.target_epoch = target_epoch, self.target_epoch
         return change
+
+    def _begin(self) -> None:
+        """There is a group, if there was none. Compaction may have left the tombstone of a former
+        target, and no other of its group."""
+        if not self.has_group and self.target_epoch == -1:
+            self.target_epoch = self._initial_epoch
+        self.has_group = True
 
     def _left_behind(self) -> list[str]:
         """What a load would still find of the group if it were removed now."""
