@@ -190,9 +190,8 @@ class ClientEntry:
             self.unhandled.discard(correlation_id)
             if correlation_id == self.awaited_leave:
                 self.awaited_leave = 0
-            is_handled = False
-        else:
-            is_handled = self.forget_request(correlation_id)
+            return
+        is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
             self.has_failed = self.has_failed or is_handled
             return

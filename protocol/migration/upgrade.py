@@ -5,6 +5,7 @@ Source: classic §7.3.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -20,6 +21,7 @@ from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.embedded import (
     Assignment,
     EmbeddedMetadata,
+    NamedPartitions,
     Subscription,
     partitions_of,
 )
@@ -139,8 +141,23 @@ def _assigned(
     if assignment.user_data:
         raise _refusal(classic, "an unsupported custom assignor is in use")
     assigned = partitions_of(assignment.partitions, context.image)
-    return (
-        _existing(assigned, context.image) if context.rules.drops_vanished_partitions else assigned
+    if context.rules.drops_vanished_partitions:
+        assigned = _existing(assigned, context.image)
+    if context.rules.outlives_topics:
+        assigned |= _of_gone_topics(assignment.partitions, context.image)
+    return assigned
+
+
+def _of_gone_topics(
+    partitions: Iterable[NamedPartitions], image: MetadataImage
+) -> frozenset[TopicPartition]:
+    """Those of topics that are gone, under an id that no topic has: they count by their number for
+    a topic that is created anew under the name (classic §7.5)."""
+    return frozenset(
+        TopicPartition(f"gone:{topic}", number)
+        for topic, numbers in partitions
+        if topic not in image.by_name
+        for number in numbers
     )
 
 
@@ -193,7 +210,8 @@ def _is_outdated(context: MigrationContext, members: list[Member]) -> bool:
     """Does the leader's assignment not fit topics and subscriptions as they are now?"""
     image, rules = context.image, context.rules
     if rules.sees_subscriptions and any(
-        image.by_id[partition.topic_id].name not in member.subscribed_topic_names
+        partition.topic_id in image.by_id
+        and image.by_id[partition.topic_id].name not in member.subscribed_topic_names
         for member in members
         for partition in member.assigned
     ):

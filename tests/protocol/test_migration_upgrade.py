@@ -20,7 +20,7 @@ from rebalance_sim.protocol.wire.embedded import Assignment, NamedPartitions
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import MemberState
-from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
 
 COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 PREPARING = ClassicGroupState.PREPARING_REBALANCE
@@ -269,6 +269,25 @@ def test_topics_that_are_gone_are_left_out() -> None:
     bench.shard.update_image(bench.shard.coordinator.image.without_topic("foo"))
     bench.consume("X")
     assert not member(bench, "A").assigned
+
+
+@pytest.mark.parametrize(("semantics", "given"), [("kafka-4.3-clean", 0), ("kafka-4.3", 2)])
+def test_a_topic_created_anew_after_the_conversion_is_owned_by_name(
+    semantics: str, given: int
+) -> None:
+    """The classic member goes on with the numbers it has, whatever id the topic has by then."""
+    bench = ClassicBench(SEMANTICS[semantics], topics={"foo": 4})
+    bench.join("A", metadata=subscription(("foo",)))
+    bench.sync("A", give={"A": (2, 3)})
+    image = bench.shard.coordinator.image.without_topic("foo")
+    bench.shard.update_image(image)
+    bench.consume("X")
+    bench.shard.update_image(
+        image.with_topic(Topic(topic_id="foo-again", name="foo", partition_count=4))
+    )
+    bench.consume("X", member(bench, "X").member_epoch)
+    assert sorted(p.partition for p in bench.consumers.target_of("X")) == [2, 3]
+    assert len(member(bench, "X").assigned) == given
 
 
 def test_an_outdated_assignment_is_seen_where_no_topic_exists_either() -> None:

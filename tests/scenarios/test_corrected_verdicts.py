@@ -51,6 +51,8 @@ RIGHT = {
     ("calm@kafka-4.3-clean", 2002): "who is left polls in time, when others are closed",
     ("classic@kafka-4.3-clean", 600011): "without a topic librdkafka joins nothing",
     ("operations@kafka-4.3-clean", 600081): "a leave is over before the callback of close is",
+    ("migration@kafka-4.3-clean", 600000): "a group is converted while its topic is gone",
+    ("client_assignors@kip-848-clean", 600118): "a former membership's answer lets nobody in",
     ("migration", 34): "a target that was converted is one after a load",
     ("faulty", 401): "a poll expires in a callback of close, whose leave is not that of close",
     ("faulty", 1981): "a poll expires in close, and the connection of its leave is lost",
