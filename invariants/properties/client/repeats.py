@@ -266,11 +266,12 @@ class CommitBackoff(Property):
         failed = self._failed.get(name)
         if not failed:
             return None
-        config = entry.member.config
-        commits_by_itself = config.enable_auto_commit
-        least_ms = least_backoff_ms(entry.member, 1)
+        if entry.member.config.enable_auto_commit and failed[0][1] != step.at_ms:
+            # It commits by itself, and may have come to the same offsets again by now.
+            failed[:] = [one for one in failed if one[1] == step.at_ms]
+        least_ms = least_backoff_ms(entry.member, 1) if failed else 0
         for place, (former, failed_ms) in enumerate(failed):
-            if former == offsets and (not commits_by_itself or failed_ms == step.at_ms):
+            if former == offsets:
                 del failed[place]
                 if step.at_ms - failed_ms >= least_ms or entry.member.blocked_in is not None:
                     return None
