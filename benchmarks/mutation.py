@@ -108,7 +108,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--within", default="protocol", help="files or folders, by comma")
     parser.add_argument("--out", type=Path, required=True, help="results as JSON lines")
     parser.add_argument(
-        "--floor", type=float, default=0.0, help="least share of those reached to be noticed"
+        "--least", type=float, default=0.0, help="least share of those reached to be noticed"
     )
     return parser.parse_args()
 
@@ -343,7 +343,7 @@ def _report(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> i
     print(", ".join(f"{name} {counts[name]}" for name in names) + f" of {len(rows)}")
     reached = len(rows) - counts["unreached"]
     noticed = counts["detected"] + counts["explained"]
-    return 0 if noticed >= options.floor * reached else 1
+    return 0 if noticed >= options.least * reached else 1
 
 
 # -- files ---------------------------------------------------------------------------------------
