@@ -38,6 +38,11 @@ CLIENT_KINDS = tuple(n for n, kind in KINDS.items() if kind.protocol is GroupPro
 CLASSIC_KINDS = tuple(name for name, kind in KINDS.items() if kind.is_classic)
 """Those that speak the classic protocol."""
 
+JAVA_KINDS = tuple(
+    name for name, kind in KINDS.items() if kind.library == JAVA_CONSUMER_KIND.library
+)
+"""Those of Java, of either protocol."""
+
 LIBRDKAFKA_KINDS = tuple(
     name for name, kind in KINDS.items() if kind.library == LIBRDKAFKA_CONSUMER_KIND.library
 )

@@ -32,13 +32,11 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
     StateChanged,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 245
-
-_JAVA_KINDS = (JAVA, CLASSIC)
 
 
 class CommitAsked(Property):
@@ -111,7 +109,7 @@ class IntervalCommits(Property):
     )
     clauses = ("client §7", "classic §4.2")
     violated_by = ("test:never-commits",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
 
@@ -126,7 +124,7 @@ class IntervalCommits(Property):
             since_ms = max(entry.committed_ms, entry.state_since_ms)
             limit_ms = member.config.auto_commit_interval_ms + quiet.slack_ms
             if (
-                member.kind in _JAVA_KINDS
+                member.kind in JAVA_KINDS
                 and member.config.enable_auto_commit
                 and member.state is ClientState.STABLE
                 and member.is_polling
@@ -149,7 +147,7 @@ class CommitPace(Property):
     )
     clauses = ("client §7", "classic §4.2")
     violated_by = ("test:commits-at-every-poll",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     interest = Interest(
         events=(CommitAnswered, Disconnected, RequestExpired),
         effects=(SendCommit, StateChanged, CloseConnection),
@@ -199,7 +197,7 @@ class CommitBeforeRevocation(Property):
     )
     clauses = ("client §4.1", "client §6.2", "classic §3.2", "classic §4.5")
     violated_by = ("test:never-commits",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     interest = Interest(events=(Close, PositionsKnown), effects=(RunCallback,))
 
     def __init__(self, model: ModelView) -> None:

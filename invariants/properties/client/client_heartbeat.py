@@ -8,6 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.client.pacing import longest_backoff_ms
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import ClientState, Close, MembershipOperation
@@ -23,7 +24,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 ORDER = 230
 
 
-_BACKOFF_JITTER_PERCENT = 20
 """A backoff may be this much longer than its nominal length (client §2.2)."""
 
 
@@ -115,7 +115,7 @@ class HeartbeatAlive(Property):
         if member.state is ClientState.PREPARE_LEAVING and member.kind == LIBRDKAFKA:
             return None
         longest_ms = member.config.retry_backoff_max_ms
-        backoff_ms = longest_ms + longest_ms * _BACKOFF_JITTER_PERCENT // 100
+        backoff_ms = longest_backoff_ms(member)
         interval_ms = member.heartbeat_interval_ms
         is_sum = member.kind == LIBRDKAFKA
         limit_ms = interval_ms + longest_ms if is_sum else max(interval_ms, backoff_ms)

@@ -115,7 +115,7 @@ class FatalCause(Property):
         self._was_deleted = False
         self._strangers_to_deposed: set[str] = set()
         """Ids of members that a shard has refused, for want of the group, which serves no more."""
-        self._unread: dict[str, frozenset[ErrorCode]] = {}
+        self._unread: dict[str, frozenset[ErrorCode]] = self.of_process({})
         """Client -> errors in the answer to its JoinGroup, while nobody polls who would read it."""
         self._asked_step: dict[str, int] = {}
         """Client -> when it sent its last JoinGroup."""
@@ -124,7 +124,6 @@ class FatalCause(Property):
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Remember who there is, and was."""
-        self._unread.pop(entry.name, None)
         self._processes += 1
         self._kinds.add(entry.kind)
         self._assignors |= _assignors_of(entry)

@@ -48,6 +48,11 @@ def least_backoff_ms(member: GroupMember, failures: int) -> int:
     return int(nominal_ms * (1 - BACKOFF_JITTER))
 
 
+def longest_backoff_ms(member: GroupMember) -> int:
+    """The longest wait after any number of failures, with its jitter (client §2.2)."""
+    return int(member.config.retry_backoff_max_ms * (1 + BACKOFF_JITTER))
+
+
 class HeartbeatBackoff(Property):
     """client §2.2, §2.3. A member that joins or acknowledges waits for nothing; after an error that
     says where the coordinator is not, the searches set the pace."""

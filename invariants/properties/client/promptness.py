@@ -8,6 +8,7 @@ from __future__ import annotations
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.client.pacing import longest_backoff_ms
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -34,13 +35,11 @@ from rebalance_sim.protocol.clients import (
     Unsubscribe,
 )
 from rebalance_sim.protocol.clients.common.values import FetchState
-from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA_KINDS, LIBRDKAFKA
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 236
 
-_JAVA_KINDS = (JAVA, CLASSIC)
-_BACKOFF_JITTER_PERCENT = 20
 _COMMIT_MS = 60_000
 """A commit that was sent so long ago is over."""
 _ENDS = (HeartbeatAnswered, Disconnected, RequestExpired, CommitAnswered)
@@ -69,10 +68,8 @@ class AckPrompt(Property):
             or (member.kind == LIBRDKAFKA and self._is_at_work(step, entry))
         ):
             return None
-        longest_ms = member.config.retry_backoff_max_ms
-        limit_ms = longest_ms + longest_ms * _BACKOFF_JITTER_PERCENT // 100
         due_ms = member.next_heartbeat_due_ms
-        if due_ms is None or due_ms - step.at_ms <= limit_ms:
+        if due_ms is None or due_ms - step.at_ms <= longest_backoff_ms(member):
             return None
         return Finding(
             f"{entry.name} has taken epoch {member.member_epoch} over, and acknowledges it in "
@@ -108,7 +105,7 @@ class LookupPrompt(Property):
     )
     clauses = ("client §7", "client §4.2")
     violated_by = ("test:ends-poll-after-callback",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(events=(CallbackCompleted,), effects=(RunCallback, SendOffsetFetch))
 
@@ -236,7 +233,7 @@ class CallWaits(Property):
     )
     clauses = ("client §6.2", "client C28", "classic §4.5")
     violated_by = ("test:calls-wait-for-nothing",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
         events=(

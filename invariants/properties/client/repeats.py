@@ -12,7 +12,7 @@ from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, Classic
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
+from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms, longest_backoff_ms
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -34,15 +34,13 @@ from rebalance_sim.protocol.clients import (
     SendOffsetFetch,
     StateChanged,
 )
-from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
 from rebalance_sim.protocol.clients.common.values import FetchState
-from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA
+from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, JAVA_KINDS
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 246
 
-_JAVA_KINDS = (JAVA, CLASSIC)
 _NEVER_MS = -1 << 40
 _NOBODY: set[int] = set()
 
@@ -61,7 +59,7 @@ class LookupBackoff(Property):
     )
     clauses = ("client §7", "client §2.2")
     violated_by = ("test:repeats-lookups-at-once",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
         events=(OffsetFetchAnswered, Disconnected, RequestExpired),
@@ -201,7 +199,7 @@ class CommitBackoff(Property):
     sentence = "A Java client of either protocol repeats a commit that failed after its backoff."
     clauses = ("client §7", "client §2.2", "classic §4.3")
     violated_by = ("test:repeats-commits-at-once",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
         events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
@@ -210,18 +208,12 @@ class CommitBackoff(Property):
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._in_flight: dict[str, dict[int, object]] = {}
+        self._in_flight: dict[str, dict[int, object]] = self.of_process({})
         """Client -> correlation id -> offsets."""
-        self._failed: dict[str, list[tuple[object, int]]] = {}
+        self._failed: dict[str, list[tuple[object, int]]] = self.of_process({})
         """Client -> offsets of commits that have failed, and when, since one was asked for."""
-        self._unsent: dict[str, int] = {}
+        self._unsent: dict[str, int] = self.of_process({})
         """Client -> how many commits its application has asked for, and it has not sent."""
-
-    def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """A new process has committed nothing."""
-        for notes in (self._in_flight, self._failed, self._unsent):
-            notes.pop(entry.name, None)
-        return None
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Commits are asked for, or over."""
@@ -293,7 +285,7 @@ class CommitRepeated(Property):
     )
     clauses = ("client §7", "client §2.2")
     violated_by = ("test:commits-once",)
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
         events=(CommitAnswered, Disconnected, RequestExpired, CoordinatorFound),
@@ -332,9 +324,8 @@ class CommitRepeated(Property):
                 and member.coordinator_id is not None
                 and not self._in_flight.get(name)
             ):
-                longest_ms = member.config.retry_backoff_max_ms * (1 + BACKOFF_JITTER)
                 idle_ms = step.at_ms - self._idle_since_ms.get(name, step.at_ms)
-                if idle_ms > longest_ms:
+                if idle_ms > longest_backoff_ms(member):
                     return Finding(
                         f"commitSync of {name} fails because its time is over; it has not been "
                         f"tried for {idle_ms} ms",
@@ -353,7 +344,7 @@ class LookupCompletes(Property):
     )
     clauses = ("client §7", "client §8")
     violated_by = ("test:repeats-no-lookup", "KAFKA-18160")
-    client_kinds = _JAVA_KINDS
+    client_kinds = JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
 
@@ -370,7 +361,7 @@ class LookupCompletes(Property):
         for name, entry in sorted(entries.items()):
             member = entry.member
             if (
-                member.kind not in _JAVA_KINDS
+                member.kind not in JAVA_KINDS
                 or member.state is not ClientState.STABLE
                 or not member.is_polling
                 or member.running_callback is not None
