@@ -14,6 +14,8 @@ from unittest.mock import patch
 from falsified_offsets import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
+from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
+from rebalance_sim.protocol.assignors.classic.claims import Claim
 from rebalance_sim.protocol.classic import sync as syncing
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common import application, backoff, commit_queue, join_request
@@ -436,3 +438,29 @@ def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
 _mutant(
     "raises-stale-epoch", "faulty", 3, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
 )
+
+# -- assignors of leaders --------------------------------------------------------------------------
+
+_IDENTICAL = sticky.assign_identical
+
+
+def _last_first(members: Any) -> Any:
+    return sorted(members, key=lambda member: member.member_id, reverse=True)
+
+
+def _one_has_most(claims: Any, counts: Any) -> Any:
+    result = _IDENTICAL(claims, counts)
+    first, *others = sorted(result.shares)
+    for other in others:
+        result.shares[first].extend(result.shares[other][1:])
+        del result.shares[other][1:]
+    return result
+
+
+def _hears_no_claims(self: Any, members: Any) -> Any:
+    return {member.member_id: Claim(()) for member in members}
+
+
+_mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
+_mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
+_mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))

@@ -196,7 +196,7 @@ class ExclusiveAmongKinds(Property):
         return stored is not None and stored.member_epoch == member.member_epoch
 
 
-class _OfLeaderAssignment(Property):
+class OfLeaderAssignment(Property):
     """A property about what a client hands out as a leader, judged when the coordinator takes it;
     the coordinator itself takes anything."""
 
@@ -235,7 +235,7 @@ class _OfLeaderAssignment(Property):
         raise NotImplementedError
 
 
-class ClassicDisjointAssignment(_OfLeaderAssignment):
+class ClassicDisjointAssignment(OfLeaderAssignment):
     """classic C11. How many partitions a topic has is the leader's own knowledge, so that a gap
     counts and a short end does not."""
 
@@ -277,7 +277,7 @@ class ClassicDisjointAssignment(_OfLeaderAssignment):
         return None
 
 
-class CooperativeTransfer(_OfLeaderAssignment):
+class CooperativeTransfer(OfLeaderAssignment):
     """classic C10, by the claims that the leader has before it."""
 
     id = "classic.cooperative_transfer"
