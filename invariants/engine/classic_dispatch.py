@@ -139,7 +139,7 @@ class ClassicWatch:
         listeners = self._listeners[entry.kind]
         kind = type(step.event)
         if not (kind is Tick or kind is Poll or _is_routine(step)):
-            entry.note_event(step.event)
+            entry.note_event(step.event, step.at_ms)
             self._ask(listeners.interested("on_event", (kind,)), step, entry)
         if step.effects:
             entry.note_effects(step)

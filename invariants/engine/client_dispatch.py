@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from rebalance_sim.invariants.engine.classic_dispatch import ClassicWatch
 from rebalance_sim.invariants.engine.listeners import Listener, Listeners
-from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, Step
@@ -123,8 +123,7 @@ class ClientWatch:
             entry.note_callback_end(step, failed=step.event.failed)
         elif kind is CommitOffsets:
             entry.commits_itself = True
-            if step.event.is_sync:
-                entry.sync_commits.add(step.event.commit_id)
+            entry.open_commits[step.event.commit_id] = OpenCommit(step.at_ms, step.event.is_sync)
 
     def _effects(self, step: Step, entry: ClientEntry) -> None:
         state = entry.state
@@ -140,7 +139,7 @@ class ClientWatch:
             elif type(effect) is RunCallback:
                 entry.callback_kind = effect.kind
             elif type(effect) is CommitReturned:
-                entry.sync_commits.discard(effect.commit_id)
+                entry.open_commits.pop(effect.commit_id, None)
             elif type(effect) is CloseConnection:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rebalance_sim.invariants.explanation import Seen
-from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.step import ClientView, Step
-from rebalance_sim.protocol.clients import CommitOffsets, SendCommit, StateChanged
+from rebalance_sim.protocol.clients import CommitOffsets, CommitReturned, SendCommit, StateChanged
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -15,6 +15,7 @@ class ClassicClientEntry:
     """A classic client as it was after its last event. ``outlived``: what it has gone on with since
     the coordinator told its JoinGroup that the group does not know it. ``commits_itself``: the
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
+    ``open_commits``: what the application has committed, and has not heard of;
     ``state_since_ms``: since when it is in its state."""
 
     __slots__ = (
@@ -27,6 +28,7 @@ class ClassicClientEntry:
         "member_epoch",
         "member_id",
         "name",
+        "open_commits",
         "outlived",
         "state",
         "state_since_ms",
@@ -43,6 +45,7 @@ class ClassicClientEntry:
         self.outlived: dict[TopicPartition, Seen] = {}
         self.commits_itself = False
         self.committed_ms = -1
+        self.open_commits: dict[int, OpenCommit] = {}
         self.state_since_ms = at_ms
         self.version = -1
 
@@ -53,10 +56,11 @@ class ClassicClientEntry:
         self.member_id = member.member_id
         self.member_epoch = member.member_epoch
 
-    def note_event(self, event: Any) -> None:
+    def note_event(self, event: Any, at_ms: int) -> None:
         """An event out of the ordinary was taken."""
         if type(event) is CommitOffsets:
             self.commits_itself = True
+            self.open_commits[event.commit_id] = OpenCommit(at_ms, event.is_sync)
 
     def note_effects(self, step: Step) -> None:
         """An event led to something."""
@@ -65,6 +69,8 @@ class ClassicClientEntry:
                 self.committed_ms = step.at_ms
             elif type(effect) is StateChanged and effect.from_state is not effect.to_state:
                 self.state_since_ms = step.at_ms
+            elif type(effect) is CommitReturned:
+                self.open_commits.pop(effect.commit_id, None)
 
 
 AnyClientEntry = ClientEntry | ClassicClientEntry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.ledger import GroupLedger
@@ -22,6 +23,13 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
+
+
+class OpenCommit(NamedTuple):
+    """A commit of the application, from the call to what it is told; ``is_sync``: it waits."""
+
+    since_ms: int
+    is_sync: bool
 
 
 class ClientEntry:
@@ -55,12 +63,12 @@ class ClientEntry:
         "member_epoch",
         "member_id",
         "name",
+        "open_commits",
         "received_epochs",
         "sent",
         "started_ms",
         "state",
         "state_since_ms",
-        "sync_commits",
         "target",
         "told_interval_ms",
         "unhandled",
@@ -118,8 +126,8 @@ class ClientEntry:
         """When a commit was sent last."""
         self.state_since_ms = at_ms
         """Since when it is in its state."""
-        self.sync_commits: set[int] = set()
-        """Commits in which the application is blocked."""
+        self.open_commits: dict[int, OpenCommit] = {}
+        """What the application has committed by itself, and has not heard of."""
         self.state: ClientState
         self.member_id: str
         self.member_epoch: int
@@ -209,6 +217,11 @@ class ClientEntry:
         return correlation_id < self.joined_by or (
             self.has_left and self.member.state is ClientState.JOINING
         )
+
+    @property
+    def is_blocked_by_commit(self) -> bool:
+        """Whether the application waits in ``commitSync``."""
+        return any(commit.is_sync for commit in self.open_commits.values())
 
     @property
     def has_new_subscription(self) -> bool:

@@ -464,3 +464,20 @@ def _hears_no_claims(self: Any, members: Any) -> Any:
 _mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
 _mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
 _mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))
+
+# -- what becomes of commits -----------------------------------------------------------------------
+
+
+def _keeps_results(self: Any, result: Any) -> None:
+    """The callback of a commitAsync never runs."""
+
+
+_mutant(
+    "commits-into-nothing",
+    "classic",
+    14,
+    (_APPLICATION, "queue_async_result", _keeps_results),
+)
+_mutant(
+    "closes-without-results", "classic", 14, (_APPLICATION, "_report_commits", lambda self: None)
+)

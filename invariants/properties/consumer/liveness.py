@@ -36,7 +36,7 @@ class _OfMembers(Property):
                 and member.is_polling
                 and not member.is_closed
                 and member.blocked_in is None
-                and not self.model.clients[name].sync_commits
+                and not self.model.clients[name].is_blocked_by_commit
                 and member.state is not ClientState.FATAL
             ):
                 yield self.model.clients[name]
