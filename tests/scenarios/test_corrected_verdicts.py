@@ -58,6 +58,7 @@ RIGHT = {
     ("faulty", 1981): "a poll expires in close, and the connection of its leave is lost",
     ("faulty@kafka-4.3-clean", 161): "a client waits for the answer to its leave, and joins then",
     ("faulty@kafka-4.3-clean", 552): "a static heir has another pattern, which is not resolved yet",
+    ("chaos@kafka-4.3-clean", 700312): "who joins waits for its former leave, and leaves again",
 }
 
 PROVEN = {

@@ -221,7 +221,8 @@ class LeaveOnce(Property):
     id = "client.leave.once"
     sentence = (
         "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
-        "follows; a dynamic member leaves with -1, a static one with -2, unless it is a Java "
+        "follows; but a Java client that is unsubscribed before it could send its next join "
+        "leaves again. A dynamic member leaves with -1, a static one with -2, unless it is a Java "
         "client that was told otherwise."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
@@ -252,7 +253,7 @@ class LeaveOnce(Property):
     ) -> Finding | None:
         """Does a heartbeat follow on a leave, or go out as one when it should not?"""
         epoch = request.member_epoch
-        if entry.has_left and epoch != JOIN_EPOCH:
+        if entry.has_left and epoch != JOIN_EPOCH and not _ends_unsent_join(entry, epoch):
             return Finding(
                 f"{entry.name} sent a heartbeat at epoch {epoch} after its leave",
                 {"client": entry.name, "epoch": epoch},
@@ -278,6 +279,12 @@ class LeaveOnce(Property):
             f"{request.member_epoch}, and should with {expected}",
             {"client": entry.name, "epoch": request.member_epoch},
         )
+
+
+def _ends_unsent_join(entry: ClientEntry, epoch: int) -> bool:
+    """Whether a Java client leaves that was joining, and waited for the answer to its former leave:
+    the join counts as under way before it is sent (client §1.3, row 25)."""
+    return epoch < JOIN_EPOCH and entry.state is ClientState.JOINING and entry.kind == JAVA
 
 
 class EpochReceived(Property):
