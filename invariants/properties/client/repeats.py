@@ -281,14 +281,15 @@ class CommitRepeated(Property):
     id = "client.commit.repeated"
     sentence = (
         "When a commitSync of a Java client of either protocol that knows its coordinator fails "
-        "because its time is over, it waits for an answer, or has failed within the last backoff."
+        "because its time is over, it waits for an answer, or has failed within the last backoff, "
+        "unless the process was paused when the time ran out."
     )
     clauses = ("client §7", "client §2.2")
     violated_by = ("test:commits-once",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
     interest = Interest(
-        events=(CommitAnswered, Disconnected, RequestExpired, CoordinatorFound),
+        events=(CommitAnswered, Disconnected, RequestExpired, CoordinatorFound, CommitOffsets),
         effects=(SendCommit, CloseConnection, CommitReturned),
     )
 
@@ -297,10 +298,19 @@ class CommitRepeated(Property):
         self._in_flight: dict[str, set[int]] = self.of_process({})
         self._idle_since_ms: dict[str, int] = self.of_process({})
         """Client -> since when it has known its coordinator, and no commit has failed or left."""
+        self._is_over_ms: dict[str, int] = self.of_process({})
+        """Client -> when the time of its last commitSync is over: who looks later was paused."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
-        """Commits are over, or a coordinator is found."""
+        """Commits are asked for, or over, or a coordinator is found."""
         event = step.event
+        if type(event) is CommitOffsets:
+            if event.is_sync:
+                timeout_ms = event.timeout_ms
+                if timeout_ms is None:
+                    timeout_ms = entry.member.config.default_api_timeout_ms
+                self._is_over_ms[entry.name] = step.at_ms + timeout_ms
+            return None
         self._idle_since_ms[entry.name] = step.at_ms
         if type(event) is CommitAnswered:
             self._in_flight.get(entry.name, _NOBODY).discard(event.correlation_id)
@@ -323,6 +333,7 @@ class CommitRepeated(Property):
                 and effect.error_code is ErrorCode.REQUEST_TIMED_OUT
                 and member.coordinator_id is not None
                 and not self._in_flight.get(name)
+                and step.at_ms == self._is_over_ms.get(name)
             ):
                 idle_ms = step.at_ms - self._idle_since_ms.get(name, step.at_ms)
                 if idle_ms > longest_backoff_ms(member):
