@@ -16,11 +16,15 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     CloseConnection,
     ConnectCoordinator,
+    ConsumerConfig,
     CoordinatorSearchFailed,
     Disconnected,
+    MemberRules,
     SendHeartbeat,
     Subscribe,
 )
+from rebalance_sim.protocol.clients.librdkafka.consumer import LibrdkafkaMember
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_rules import LibrdkafkaRules
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.consumer_messages import UNCHANGED_TIMEOUT_MS
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -498,3 +502,48 @@ def test_after_any_other_refusal_there_is_an_error_and_silence(error_code: Error
     assert len(story.heartbeats) == count
     assert story.member.state is ClientState.FATAL
     assert len(story.callbacks()) == 1, "nothing is called back any more"
+
+
+# --- with the repair of D12 ----------------------------------------------------------------------
+
+
+class RepairedStory(LibrdkafkaStory):
+    """A member that reports what it is about to take over."""
+
+    def make_member(self, config: ConsumerConfig, rules: type[MemberRules]) -> LibrdkafkaMember:
+        """See ``Story``."""
+        return LibrdkafkaMember(config=config, member_id="m1", rules=LibrdkafkaRules, now_ms=0)
+
+
+def test_a_full_request_has_what_was_given_and_waits_for_the_name_of_its_topic() -> None:
+    given = partitions(0, topic="new")
+    story = RepairedStory()
+    story.join()
+    story.answer(given)
+    story.wait(INTERVAL_MS)
+    assert story.last.is_full
+    assert story.last.topic_partitions == given
+    shipped = LibrdkafkaStory()
+    shipped.join()
+    shipped.answer(given)
+    shipped.wait(INTERVAL_MS)
+    assert shipped.last.is_full
+    assert shipped.last.topic_partitions == NOTHING
+
+
+def test_what_was_reported_and_is_taken_back_unbegun_is_told_to_be_gone() -> None:
+    story = RepairedStory()
+    story.stabilise(0)
+    story.wait(INTERVAL_MS)
+    story.answer(partitions(0) | partitions(0, topic="new"))
+    story.wait(INTERVAL_MS)
+    story.lose_connection(story.heartbeats[-1])
+    story.answer_searches()
+    story.wait(INTERVAL_MS)
+    assert story.last.topic_partitions == partitions(0) | partitions(0, topic="new")
+    story.answer(partitions(0))
+    story.wait(INTERVAL_MS)
+    assert story.last.topic_partitions == partitions(0)
+    story.answer()
+    story.wait(INTERVAL_MS)
+    assert story.last.topic_partitions is None

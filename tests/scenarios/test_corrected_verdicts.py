@@ -59,6 +59,7 @@ RIGHT = {
     ("faulty@kafka-4.3-clean", 161): "a client waits for the answer to its leave, and joins then",
     ("faulty@kafka-4.3-clean", 552): "a static heir has another pattern, which is not resolved yet",
     ("chaos@kafka-4.3-clean", 700312): "who joins waits for its former leave, and leaves again",
+    ("chaos@kafka-4.3-clean", 700274): "what waits for the name of its topic is reported, too",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
 }
 

@@ -106,9 +106,11 @@ class LibrdkafkaConsumerCore(LibrdkafkaMachine):
 
     @property
     def partitions_in_hand(self) -> frozenset[TopicPartition]:
-        """All that the member works on, or is about to: what it is taking over, and what is not
-        given up yet."""
-        return self.handled.partitions.union(self.current.partitions, self.subscription.assigned)
+        """All that the member works on, or is about to: what it was given last, which may wait
+        for the names of topics, what it is taking over, and what is not given up yet."""
+        return self.handled.partitions.union(
+            self.target.partitions, self.current.partitions, self.subscription.assigned
+        )
 
     def receive(self, partitions: frozenset[TopicPartition]) -> None:
         """The coordinator has sent an assignment: only one that is not in hand is news."""

@@ -225,7 +225,7 @@ class Heartbeats:
 
     def _on_success(self, response: ConsumerGroupHeartbeatResponse) -> None:
         core = self._core
-        self._request = None
+        request, self._request = self._request, None
         core.adopt_epoch(response.member_epoch)
         if core.will_leave:
             return
@@ -248,9 +248,23 @@ class Heartbeats:
         if core.has_new_subscription and not self._rebalance.is_running:
             core.expedite_heartbeat()
         core.is_sending_subscription = False
-        core.sends_full_request = False
+        core.sends_full_request = self._has_reported_too_much(request)
         core.is_sending_ack = False
         core.heartbeat_attempts = 0
+
+    def _has_reported_too_much(self, request: ConsumerGroupHeartbeatRequest | None) -> bool:
+        """Whether a full request named what was given and is taken back, unbegun: nothing else
+        would tell the coordinator that the member does not have it."""
+        core = self._core
+        if (
+            request is None
+            or not request.topic_partitions
+            or request.subscribed_topic_names is None
+        ):
+            return False
+        if core.rules.omits_unfinished_from_full_request or core.next_target or core.waits_for_ack:
+            return False
+        return not request.topic_partitions <= core.partitions_in_hand
 
     def _on_error(self, error_code: ErrorCode, message: str | None) -> None:
         core = self._core
