@@ -20,7 +20,7 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import ClientState, ComputingState, GroupMember
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.migration.migration_rules import MigrationRules
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -29,8 +29,6 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import FIRST_VERSION_WITH_TOPIC_IDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
-
-_UPGRADE_POLICIES = ("bidirectional", "upgrade")
 
 
 class ModelView:
@@ -297,7 +295,7 @@ class ModelView:
         return (
             group is None
             or group.is_empty
-            or shard.configs.broker.group_consumer_migration_policy in _UPGRADE_POLICIES
+            or shard.configs.broker.group_consumer_migration_policy in UPGRADE_POLICIES
         )
 
     def name_of(self, partition: TopicPartition) -> str:

@@ -16,6 +16,7 @@ from rebalance_sim.protocol.consumer.consumer_member import Member
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.migration.migration_rules import MigrationContext
+from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerCommand
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.embedded import (
@@ -40,7 +41,6 @@ from rebalance_sim.protocol.wire.records import (
 )
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
-_ALLOWED_BY = ("bidirectional", "upgrade")
 _UNKNOWN_TOPICS = 0
 _NOT_THAT_OF_NO_TOPICS = 1
 
@@ -77,7 +77,7 @@ def start_over(classic: ClassicGroup, op: Operation) -> None:
 
 def _validate(context: MigrationContext, classic: ClassicGroup) -> None:
     reason = None
-    if context.config.group_consumer_migration_policy not in _ALLOWED_BY:
+    if context.config.group_consumer_migration_policy not in UPGRADE_POLICIES:
         reason = "online upgrade is disabled"
     elif not classic.uses_consumer_protocol:
         reason = "the group does not use the consumer embedded protocol"

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
 MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+UPGRADE_POLICIES = ("bidirectional", "upgrade")
+"""With which of them a classic group may become a consumer group."""
 
 _MAY_BE_ZERO = frozenset(
     {

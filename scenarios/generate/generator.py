@@ -13,7 +13,7 @@ from typing import Any
 
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.scenarios.compare import with_protocol
 from rebalance_sim.scenarios.generate.classic_clients import (
@@ -403,4 +403,9 @@ def _quiet_period_ms(
         # A whole group waits until the slowest has committed what it can, and until all are there.
         slack_ms += 2 * rebalance_ms
     session_ms = config.group_consumer_max_session_timeout_ms
+    if config.group_consumer_migration_policy not in UPGRADE_POLICIES:
+        # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
+        # out.
+        classic_ms = [f.session_timeout_ms or 0 for f in faults if isinstance(f, ClientRedeploy)]
+        session_ms = max(session_ms, *classic_ms)
     return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS

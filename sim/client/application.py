@@ -57,6 +57,7 @@ class Application:
         self._to_do: deque[Event] = deque()
         self._is_going_on = False
         self._commit_count = 0
+        self._commit_at_ms = 0
         self._is_committing = False
         self.is_blocked = False
         self.is_exiting = False
@@ -170,12 +171,14 @@ class Application:
     # --- commits of its own -----------------------------------------------------------------------
 
     def _plan_commit(self, interval_ms: int) -> None:
-        at_ms = self._clock.now_ms + interval_ms
+        at_ms = self._commit_at_ms = self._clock.now_ms + interval_ms
         self._clock.call_at(at_ms, self._process.tie_break(), self._on_commit_due, interval_ms)
 
     def _on_commit_due(self, call: Call) -> None:
         if self._process.defers(self._on_commit_due, call) or self.is_exiting:
             return
+        if self._is_committing or self._clock.now_ms < self._commit_at_ms:
+            return  # It polls first: see ``on_commit_returned``.
         self._plan_commit(call.argument)
         if not any(isinstance(event, CommitOffsets) for event in self._to_do):
             spec = self._process.spec
@@ -189,10 +192,14 @@ class Application:
             )
 
     def on_commit_returned(self) -> None:
-        """``commitSync`` has returned, or the callback of ``commitAsync`` has run."""
+        """``commitSync`` has returned, or the callback of ``commitAsync`` has run. A call that took
+        an interval, because it timed out, is not followed by the next before a ``poll``."""
         if self._is_committing:
             self._is_committing = self.is_blocked = False
             now_ms = self._clock.now_ms
+            interval_ms = self._process.spec.manual_commit_interval_ms
+            if interval_ms is not None and self._commit_at_ms <= now_ms:
+                self._plan_commit(interval_ms)
             self._clock.call_at(now_ms, self._process.tie_break(), self._on_commit_over)
 
     def _on_commit_over(self, call: Call) -> None:

@@ -60,6 +60,8 @@ RIGHT = {
     ("faulty@kafka-4.3-clean", 552): "a static heir has another pattern, which is not resolved yet",
     ("chaos@kafka-4.3-clean", 700312): "who joins waits for its former leave, and leaves again",
     ("chaos@kafka-4.3-clean", 700274): "what waits for the name of its topic is reported, too",
+    ("migration@kafka-4.3-clean", 600079): "a seat in a classic group keeps everybody out",
+    ("operations", 61094): "an application polls between two commits that time out",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
 }
 
