@@ -171,14 +171,17 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """Of what a client takes and wants, the types that matter to an invariant; None: all of them.
+    """Of what a client takes and wants, and a shard handles, the types that matter to an invariant;
+    None: all of them.
 
     ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
-    where one of these is among them.
+    where one of these is among them; ``requests``: and ``on_request`` and ``before_offsets`` only
+    about these.
     """
 
     events: tuple[type, ...] | None = None
     effects: tuple[type, ...] | None = None
+    requests: tuple[type, ...] | None = None
 
 
 class Property:

@@ -128,7 +128,6 @@ class Checker:
             self._classic,
             self._ask,
         )
-        self._on_request = self._on["on_request"]
         self._on_released = self._on["on_released"]
         self._handlers: Mapping[StepKind, Callable[[Step], None]] = {
             StepKind.COORDINATOR_REQUEST: self._request,
@@ -208,7 +207,8 @@ class Checker:
             found = self._classic.before_request(step, shard, ledger)
         elif type(request) in _OFFSET_REQUESTS and response is not None:
             classic_model = self.model.classic.get(shard.name)
-            found = gather(self._on["before_offsets"], step, ledger, classic_model)
+            before_offsets = self._listeners.before_offsets
+            found = gather(before_offsets[type(request)], step, ledger, classic_model)
         if step.records:
             self._append(step, shard)
         if (
@@ -243,7 +243,7 @@ class Checker:
             self._classic.on_request(step, shard)
         if type(request) is OffsetFetchRequest:
             self.model.note_fetch(shard, request)
-        for listener in self._on_request:
+        for listener in self._listeners.on_request[type(request)]:
             finding = listener(step)
             if finding is not None:
                 self._found(step, listener, finding)

@@ -140,11 +140,11 @@ class ClassicWatch:
         kind = type(step.event)
         if not (kind is Tick or kind is Poll or _is_routine(step)):
             entry.note_event(step.event, step.at_ms)
-            self._ask(listeners.interested("on_event", (kind,)), step, entry)
+            self._ask(listeners.on_event[kind], step, entry)
         if step.effects:
             entry.note_effects(step)
             kinds = tuple(map(type, step.effects))
-            self._ask(listeners.interested("on_effects", kinds), step, entry)
+            self._ask(listeners.on_effects[kinds], step, entry)
         if member.ownership_version != entry.version:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:

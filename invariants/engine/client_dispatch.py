@@ -74,10 +74,10 @@ class ClientWatch:
             is_refused = bool(step.event.response.error_code)
             is_routine = not step.effects and not is_refused
             if is_refused:
-                self._ask(self._listeners[entry.kind].interested("on_event", (kind,)), step, entry)
+                self._ask(self._listeners[entry.kind].on_event[kind], step, entry)
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask(self._listeners[entry.kind].interested("on_event", (kind,)), step, entry)
+            self._ask(self._listeners[entry.kind].on_event[kind], step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
@@ -144,7 +144,7 @@ class ClientWatch:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
-            self._ask(self._listeners[entry.kind].interested("on_effects", kinds), step, entry)
+            self._ask(self._listeners[entry.kind].on_effects[kinds], step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
 from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
@@ -14,6 +15,10 @@ Listener = Callable[..., Finding | None]
 
 Found = tuple[Listener, Finding]
 """Who has found what."""
+
+_K = TypeVar("_K", bound="type | tuple[type, ...]")
+
+_events_of, _effects_of, _requests_of = map(attrgetter, ("events", "effects", "requests"))
 
 
 def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
@@ -48,7 +53,6 @@ class Listeners:
         self._invariants = invariants
         self._visits = visits
         self._forgetting = tuple(i.forget_process for i in invariants if i.has_notes_of_processes)
-        self._interested: dict[tuple[str, tuple[type, ...]], tuple[Listener, ...]] = {}
         watchers: tuple[Property | Visits, ...] = (*invariants, visits)
         classes: tuple[Any, ...] = tuple(map(type, watchers))
         by_trigger = {
@@ -56,6 +60,10 @@ class Listeners:
             for name, places in _places_by_trigger(classes).items()
         }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
+        self.on_event = _Interested[type](by_trigger["on_event"], _events_of)
+        self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], _effects_of)
+        self.on_request = _Interested[type](by_trigger["on_request"], _requests_of)
+        self.before_offsets = _Interested[type](by_trigger["before_offsets"], _requests_of)
 
     def about(self, kind: str) -> Listeners:
         """Those whose property is about this kind of client."""
@@ -76,21 +84,29 @@ class Listeners:
             raise TypeError(f"{type(owner).__name__} judges nothing")
         return owner
 
-    def interested(self, trigger: str, kinds: tuple[type, ...]) -> tuple[Listener, ...]:
-        """Those of ``on_event``, or of ``on_effects``, to whom any of these types matters."""
-        listeners = self._interested.get((trigger, kinds))
-        if listeners is None:
-            listeners = self._interested[trigger, kinds] = tuple(
-                listener
-                for listener in self.of[trigger]
-                if self._matters(_owner_of(listener).interest, trigger, kinds)
-            )
-        return listeners
 
-    @staticmethod
-    def _matters(interest: Interest, trigger: str, kinds: tuple[type, ...]) -> bool:
-        types = interest.events if trigger == "on_event" else interest.effects
-        return types is None or not {*kinds}.isdisjoint(types)
+class _Interested(dict[_K, tuple[Listener, ...]]):
+    """Type of what happened, or types -> those of a trigger to whom that matters, chosen when it is
+    first seen. ``types_of``: which of an interest counts."""
+
+    def __init__(
+        self,
+        listeners: tuple[Listener, ...],
+        types_of: Callable[[Interest], tuple[type, ...] | None],
+    ) -> None:
+        super().__init__()
+        self._listeners = listeners
+        self._types_of = types_of
+
+    def __missing__(self, what: _K) -> tuple[Listener, ...]:
+        kinds = {*what} if isinstance(what, tuple) else {what}
+        chosen = []
+        for listener in self._listeners:
+            types = self._types_of(_owner_of(listener).interest)
+            if types is None or not kinds.isdisjoint(types):
+                chosen.append(listener)
+        self[what] = tuple(chosen)
+        return self[what]
 
 
 class ListenersOfKinds(dict[str, Listeners]):

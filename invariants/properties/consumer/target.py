@@ -9,9 +9,10 @@ from collections.abc import Iterable
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.records import Record
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
@@ -192,6 +193,7 @@ class TargetCurrent(Property):
         "sim-stale-subscription-type",
     )
     judges_mixed = True
+    interest = Interest(requests=(ConsumerGroupHeartbeatRequest,))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -11,7 +11,7 @@ from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.offset_model import OffsetModel
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.consumer_member import Member
@@ -172,6 +172,19 @@ class RollbackExact(Property):
         return differs(self.model, shard, "commit for {}", served, logged)
 
 
+_WAITING = (
+    ConsumerGroupHeartbeatRequest,
+    OffsetCommitRequest,
+    ConsumerGroupPrepareAssignmentRequest,
+    ConsumerGroupInstallAssignmentRequest,
+    OffsetDeleteRequest,
+    DeleteGroupsRequest,
+    OffsetFetchRequest,
+)
+"""Requests whose answer waits for what was written before; of fetches, those of stable offsets
+(coordinator §8.2)."""
+
+
 class CommitBeforeResponse(Property):
     """coordinator C20. Reads (describe, list) show committed state and wait for nothing."""
 
@@ -183,6 +196,7 @@ class CommitBeforeResponse(Property):
     clauses = ("coordinator C20", "coordinator E2", "defects S5")
     violated_by = ("mut-reply-before-commit", "KAFKA-16973", "KafScale-121")
     judges_mixed = True
+    interest = Interest(requests=_WAITING)
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -190,11 +204,12 @@ class CommitBeforeResponse(Property):
 
     def on_request(self, step: Step) -> Finding | None:
         """Remember what an answer must wait for."""
-        shard = step.shard
-        if shard is not None and _is_write(step.request):
-            end = shard.log_end_offset
-            if end > shard.high_watermark:
-                self._waits_for[shard.name, step.operation] = end
+        shard, request = shard_of(step), step.request
+        end = shard.log_end_offset
+        if end > shard.high_watermark and (
+            type(request) is not OffsetFetchRequest or request.require_stable
+        ):
+            self._waits_for[shard.name, step.operation] = end
         return None
 
     def on_released(self, step: Step) -> Finding | None:
@@ -218,14 +233,6 @@ class CommitBeforeResponse(Property):
         return None
 
 
-_WRITES = (
-    ConsumerGroupHeartbeatRequest,
-    OffsetCommitRequest,
-    ConsumerGroupPrepareAssignmentRequest,
-    ConsumerGroupInstallAssignmentRequest,
-    OffsetDeleteRequest,
-    DeleteGroupsRequest,
-)
 _BROKERS_OWN = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -257,13 +264,6 @@ def _has_other_target_epoch(served: int, logged: int) -> bool:
     One that was born anew may be at either: a load reads of its former life what a cleaning in the
     middle of it has left."""
     return max(served, 0) != max(logged, 0)
-
-
-def _is_write(request: object) -> bool:
-    """Whether an answer waits for what was written before; stable offsets do (coordinator §8.2)."""
-    if type(request) is OffsetFetchRequest:
-        return request.require_stable
-    return type(request) in _WRITES
 
 
 def _is_brokers_own(response: object) -> bool:

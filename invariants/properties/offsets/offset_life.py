@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.offset_model import OffsetKey
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind, shard_of
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
@@ -141,14 +141,12 @@ class FetchShown(Property):
         "test:fetch-without-text",
         "test:fetch-without-leader-epoch",
     )
+    interest = Interest(requests=(OffsetFetchRequest,))
 
     def on_request(self, step: Step) -> Finding | None:
         """Compare the answer with the log, where the shadow model has its offsets: an immediate
         answer always, another one only after one of these, or after something was deleted."""
-        request = step.request
-        if type(request) is not OffsetFetchRequest or step.shard is None:
-            return None
-        shard = step.shard
+        request, shard = step.request, shard_of(step)
         offset_model = self.model.offset_models.get(shard.name)
         response: OffsetFetchResponse = step.response
         if offset_model is None or response.error_code is not ErrorCode.NONE:
@@ -202,13 +200,13 @@ class FetchFenced(Property):
     sentence = "A signed offset fetch is answered at the member's present epoch only."
     clauses = ("coordinator §8.2",)
     violated_by = ("mut-fetch-no-fence",)
+    interest = Interest(requests=(OffsetFetchRequest,))
 
     def on_request(self, step: Step) -> Finding | None:
         """Look at every fetch of a member that was answered."""
         request = step.request
         if (
-            type(request) is not OffsetFetchRequest
-            or not request.require_stable
+            not request.require_stable
             or request.member_id is None
             or step.response.error_code is not ErrorCode.NONE
         ):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
@@ -53,15 +53,13 @@ class CommitRefusalCause(Property):
         "test:classic-commit-refused-for-nothing",
     )
     judges_mixed = True
+    interest = Interest(requests=(OffsetCommitRequest,))
 
     def before_offsets(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare the codes, partition by partition."""
-        request = step.request
-        if type(request) is not OffsetCommitRequest:
-            return None
-        shard = shard_of(step)
+        request, shard = step.request, shard_of(step)
         of_group = self._of_group(request, ledger, classic_model)
         topic_of = _meaning(request, shard)
         for partition, code in step.response.errors.items():
@@ -139,15 +137,13 @@ class FetchRefusalCause(Property):
     clauses = ("coordinator §8.2", "coordinator §8.4")
     violated_by = ("mut-fetch-no-fence", "test:fetch-refused-for-nothing")
     judges_mixed = True
+    interest = Interest(requests=(OffsetFetchRequest,))
 
     def before_offsets(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare the code of the group, and those of partitions."""
-        request = step.request
-        if type(request) is not OffsetFetchRequest:
-            return None
-        shard, response = shard_of(step), step.response
+        request, response, shard = step.request, step.response, shard_of(step)
         if request.require_stable or shard.high_watermark >= shard.log_end_offset:
             deserved = self._of_group(request, ledger)
             if response.error_code not in deserved:
@@ -194,6 +190,7 @@ class DeletionRefusalCause(Property):
     clauses = ("coordinator §8.3", "coordinator §8.6", "classic §8.5")
     violated_by = ("test:delete-of-subscribed-offset", "test:empty-group-stays")
     judges_mixed = True
+    interest = Interest(requests=(DeleteGroupsRequest, OffsetDeleteRequest))
 
     def before_offsets(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
@@ -202,9 +199,7 @@ class DeletionRefusalCause(Property):
         request = step.request
         if type(request) is DeleteGroupsRequest:
             return self._judge_group(step, ledger, classic_model)
-        if type(request) is OffsetDeleteRequest:
-            return self._judge_offsets(step, request, ledger, classic_model)
-        return None
+        return self._judge_offsets(step, request, ledger, classic_model)
 
     def _judge_group(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
@@ -277,14 +272,13 @@ class StoredAsAsked(Property):
         "test:stores-no-leader-epoch",
     )
     judges_mixed = True
+    interest = Interest(requests=(OffsetCommitRequest,))
 
     def before_offsets(
         self, step: Step, ledger: GroupLedger, classic_model: ClassicModel | None
     ) -> Finding | None:
         """Compare answer and records one by one, in their order."""
         request = step.request
-        if type(request) is not OffsetCommitRequest:
-            return None
         accepted = [p for p, code in step.response.errors.items() if not code]
         written: dict[tuple[str, int], OffsetCommitValue | None] = {
             (record.topic, record.partition): record.value
