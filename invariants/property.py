@@ -162,7 +162,7 @@ TRIGGERS: Mapping[str, str] = MappingProxyType(
         "on_classic_request": "a shard handled a classic request",
         "on_classic_answer": "an answer to a classic request was let go",
         "on_classic_commit": "a shard stored offsets of a commit for a classic group",
-        "on_classic_client": "a client of the classic protocol took an event",
+        "on_classic_client": "a client of the classic protocol took an event that led to something",
         "on_ownership": "ownership moved, at the coordinator or at a client",
     }
 )
@@ -176,12 +176,14 @@ class Interest:
 
     ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
     where one of these is among them; ``requests``: and ``on_request`` and ``before_offsets`` only
-    about these.
+    about these. ``is_in_changes``: and ``on_classic`` only where that may have changed the group,
+    not where a request has left it as it was but for timers.
     """
 
     events: tuple[type, ...] | None = None
     effects: tuple[type, ...] | None = None
     requests: tuple[type, ...] | None = None
+    is_in_changes: bool = False
 
 
 class Property:

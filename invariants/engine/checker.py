@@ -119,7 +119,7 @@ class Checker:
         """Whom a step of a consumer group with classic members concerns."""
         self._ledgers = self.model.ledgers
         of_kinds = ListenersOfKinds(self._listeners)
-        self._classic = ClassicWatch(self.model, of_kinds, self._on, self._ask)
+        self._classic = ClassicWatch(self.model, of_kinds, self._listeners, self._ask)
         clients = ClientWatch(
             self.model,
             self.liveness.quiet,
@@ -220,9 +220,7 @@ class Checker:
             else:
                 self._heartbeat(step, request, response, ledger, shard)
         elif type(request) is OffsetCommitRequest:
-            if self.model.classic_group_in(shard) is not None:
-                self._classic.on_commit(step, shard)
-            else:
+            if self.model.classic_group_in(shard) is None:
                 self._commit(step, response.errors)
         elif type(request) in COMPUTATION_REQUESTS:
             if step.records:

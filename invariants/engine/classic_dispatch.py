@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rebalance_sim.invariants.engine.listeners import Found, Listener, Listeners, gather
+from rebalance_sim.invariants.engine.listeners import Found, Listeners, gather
 from rebalance_sim.invariants.explanation import Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, ClassicModel
@@ -24,6 +24,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     SyncGroupRequest,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
 
 Ask = Callable[..., None]
 """Puts a question to listeners, and reports what they find."""
@@ -31,18 +32,19 @@ Ask = Callable[..., None]
 
 class ClassicWatch:
     """Keeps the shadow model of classic groups for a checker; a group that never was one costs
-    nothing. ``listeners`` by kind of client."""
+    nothing. ``listeners`` by kind of client, ``of_group``: those of all kinds."""
 
     def __init__(
         self,
         model: ShadowModel,
         listeners: Mapping[str, Listeners],
-        on: Mapping[str, tuple[Listener, ...]],
+        of_group: Listeners,
         ask: Ask,
     ) -> None:
         self._model = model
         self._listeners = listeners
-        self._on = on
+        self._on = of_group.of
+        self._on_untouched = of_group.on_untouched
         self._ask = ask
 
     def before_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> Sequence[Found]:
@@ -58,6 +60,10 @@ class ClassicWatch:
         """A shard handled a request about the group, classic or not."""
         classic_model = self.on_step(step, shard)
         request = step.request
+        if type(request) is OffsetCommitRequest and self._model.classic_group_in(shard) is not None:
+            stored = [p for p, code in step.response.errors.items() if not code]
+            if stored:
+                self._ask(self._on["on_classic_commit"], step, stored, classic_model)
         if type(request) not in CLASSIC_REQUESTS:
             return
         if classic_model is None:
@@ -84,7 +90,8 @@ class ClassicWatch:
         if group is not None or classic_model.group is not None:
             look = classic_model.look(step, shard, group)
             self._model.note_classic(look)
-            self._ask(self._on["on_classic"], step, look)
+            changes = self._on["on_classic"]
+            self._ask(self._on_untouched if look.is_untouched else changes, step, look)
         return classic_model
 
     def on_loaded(self, step: Step, shard: ShardView) -> None:
@@ -135,10 +142,22 @@ class ClassicWatch:
         entry = model.classic_clients.get(client.name)
         if entry is None or entry.incarnation != client.incarnation:
             entry = self.on_client_started(step, client)
-        member = client.member
-        listeners = self._listeners[entry.kind]
         kind = type(step.event)
-        if not (kind is Tick or kind is Poll or _is_routine(step)):
+        is_routine = (
+            kind is Tick
+            or kind is Poll
+            or (kind is ClassicHeartbeatAnswered and not step.event.response.error_code)
+        )
+        if not is_routine or step.effects or entry.has_moved():
+            self._client_moved(step, entry, is_routine=is_routine)
+        if model.contested:
+            self._ask(self._on["on_ownership"], step)
+
+    def _client_moved(self, step: Step, entry: ClassicClientEntry, *, is_routine: bool) -> None:
+        """An event has led to something, or was out of the ordinary."""
+        model, member, kind = self._model, entry.member, type(step.event)
+        listeners = self._listeners[entry.kind]
+        if not is_routine:
             entry.note_event(step.event, step.at_ms)
             self._ask(listeners.on_event[kind], step, entry)
         if step.effects:
@@ -166,20 +185,3 @@ class ClassicWatch:
             }
         self._ask(self._on["on_classic_client"], step, entry)
         entry.catch_up()
-        if model.contested:
-            self._ask(self._on["on_ownership"], step)
-
-    # -- commits ---------------------------------------------------------------------------
-
-    def on_commit(self, step: Step, shard: ShardView) -> None:
-        """Offsets of a classic group were committed, or refused."""
-        classic_model = self.on_step(step, shard)
-        stored = [p for p, code in step.response.errors.items() if not code]
-        if stored and classic_model is not None:
-            self._ask(self._on["on_classic_commit"], step, stored, classic_model)
-
-
-def _is_routine(step: Step) -> bool:
-    """Whether a heartbeat was granted."""
-    event = step.event
-    return type(event) is ClassicHeartbeatAnswered and not event.response.error_code

@@ -63,6 +63,12 @@ class Listeners:
         self.on_event = _Interested[type](by_trigger["on_event"], _events_of)
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], _effects_of)
         self.on_request = _Interested[type](by_trigger["on_request"], _requests_of)
+        self.on_untouched = tuple(
+            listener
+            for listener in by_trigger["on_classic"]
+            if not _owner_of(listener).interest.is_in_changes
+        )
+        """Of ``on_classic``, those to whom more than changes matter."""
         self.before_offsets = _Interested[type](by_trigger["before_offsets"], _requests_of)
 
     def about(self, kind: str) -> Listeners:

@@ -49,6 +49,16 @@ class ClassicClientEntry:
         self.state_since_ms = at_ms
         self.version = -1
 
+    def has_moved(self) -> bool:
+        """Whether anything that properties are made about differs from what was seen last."""
+        member = self.member
+        return (
+            member.ownership_version != self.version
+            or member.state is not self.state
+            or member.member_epoch != self.member_epoch
+            or member.member_id != self.member_id
+        )
+
     def catch_up(self) -> None:
         """Remember the machine as it is now."""
         member = self.member

@@ -25,9 +25,12 @@ from rebalance_sim.protocol.wire.classic_messages import (
 )
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import EmbeddedAssignment, Subscription
+from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.records import ConsumerGroupMetadata, GroupMetadata
 
 CLASSIC_REQUESTS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
+_TOUCH_NOTHING = (HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest)
+"""Requests that touch nothing of a group that is there but the session of their sender."""
 
 
 class GroupSnapshot(NamedTuple):
@@ -91,6 +94,17 @@ class Converted(NamedTuple):
     offset: int
 
 
+class GroupPicture(NamedTuple):
+    """A group, those of its members that have to be looked at, and what is counted over all: who
+    awaits a join, and how many members offer each assignor."""
+
+    group: ClassicGroup
+    shard: ShardView
+    touched: Collection[str]
+    awaiting_count: int
+    protocol_counts: Mapping[str, int]
+
+
 @dataclass(slots=True)
 class ClassicLook:
     """A group before and after a step; None: there was, or is, none. ``touched`` are the members
@@ -110,6 +124,10 @@ class ClassicLook:
     """The group is the one of before, not a new one under the same id."""
     undone: Converted | None = None
     """What the group was before a conversion that could not be written."""
+    picture: GroupPicture | None = None
+    """The group as it is now."""
+    is_untouched: bool = False
+    """A request has left the group as it was, but for timers."""
 
 
 @dataclass(slots=True)
@@ -186,7 +204,8 @@ class ClassicModel:
             and is_same
         ):
             self._emptied = group, step.at_ms
-        if is_same and look.now == before and not _changes_ids(step):
+        if is_same and now == before and not _changes_ids(step):
+            look.is_untouched = type(step.request) in _TOUCH_NOTHING
             look.touched = _sender(step, group)
             for member_id in look.touched:
                 self._note(member_id, group.members[member_id])
@@ -194,6 +213,9 @@ class ClassicModel:
             look.touched = group.members.keys()
             look.gone = self._enter_all(group)
         self._note_generation(step, shard, group)
+        look.picture = GroupPicture(
+            group, shard, look.touched, self.awaiting_count, self.protocol_counts
+        )
         return look
 
     def _forget_group(self) -> None:

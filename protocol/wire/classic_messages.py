@@ -30,7 +30,7 @@ class JoinGroupProtocol(NamedTuple):
 
 def names_of(protocols: tuple[JoinGroupProtocol, ...]) -> tuple[str, ...]:
     """The names of assignors in order of preference, each once."""
-    return tuple(dict.fromkeys(protocol.name for protocol in protocols))
+    return tuple(dict.fromkeys([protocol.name for protocol in protocols]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import (
     Finding,
+    Interest,
     Property,
     first_among_living,
 )
@@ -199,6 +200,8 @@ class ExclusiveAmongKinds(Property):
 class OfLeaderAssignment(Property):
     """A property about what a client hands out as a leader, judged when the coordinator takes it;
     the coordinator itself takes anything."""
+
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge the assignment of the leader's SyncGroup."""

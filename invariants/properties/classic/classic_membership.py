@@ -6,7 +6,7 @@ Sources: classic §1.4, §2.3, §2.8, §2.9.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_model import ClassicLook
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 
 ORDER = 161
@@ -24,6 +24,7 @@ class MembersOfGeneration(Property):
     )
     clauses = ("classic §1.4", "classic §2.3", "classic §2.8", "classic §2.9")
     violated_by = ("test:classic-leave-without-rebalance", "test:classic-arrival-unnoticed")
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: object, look: ClassicLook) -> Finding | None:
         """Count the members before and after, where the generation is the same."""

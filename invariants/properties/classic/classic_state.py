@@ -5,14 +5,13 @@ Source: classic §1, §2.9, §10.1, C1-C6, C12, C14.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from rebalance_sim.invariants.formatting import listed
-from rebalance_sim.invariants.model.classic_model import ClassicLook, lacks_session
+from rebalance_sim.invariants.model.classic_model import ClassicLook, GroupPicture, lacks_session
 from rebalance_sim.invariants.model.ledger import GroupLedger
-from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import ShardView, Step, StepKind, WorldView, shard_of
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step, StepKind, WorldView, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.classic.operation import join_key, session_key, sync_key
@@ -26,34 +25,12 @@ COMPLETING = ClassicGroupState.COMPLETING_REBALANCE
 STABLE = ClassicGroupState.STABLE
 
 
-class _Seen(NamedTuple):
-    """A group, those of its members that have to be looked at, and what is counted over all: who
-    awaits a join, and how many members offer each assignor."""
-
-    group: ClassicGroup
-    shard: ShardView
-    touched: Collection[str]
-    awaiting_count: int
-    protocol_counts: Mapping[str, int]
-
-
 class _OfClassicGroup(Property):
     """A property about the state of a classic group: judged where a step has touched it."""
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Judge what was touched."""
-        if look.group is None:
-            return None
-        classic_model = look.classic_model
-        return self._judge(
-            _Seen(
-                look.group,
-                look.shard,
-                look.touched,
-                classic_model.awaiting_count,
-                classic_model.protocol_counts,
-            )
-        )
+        return None if look.picture is None else self._judge(look.picture)
 
     def full(self, view: WorldView) -> Finding | None:
         """Count anew over all members."""
@@ -66,9 +43,9 @@ class _OfClassicGroup(Property):
             for name in member.protocol_names():
                 counts[name] = counts.get(name, 0) + 1
         awaiting = sum(m.awaiting_join is not None for m in group.members.values())
-        return self._judge(_Seen(group, shard, group.members.keys(), awaiting, counts))
+        return self._judge(GroupPicture(group, shard, group.members.keys(), awaiting, counts))
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         raise NotImplementedError
 
 
@@ -83,6 +60,7 @@ class ClassicGenerationSteps(Property):
     )
     clauses = ("classic C1", "classic §1.4", "classic §8.2")
     violated_by = ("test:classic-generation-skipped", "test:classic-generation-back")
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Compare the numbers before and after."""
@@ -139,7 +117,7 @@ class ClassicLegalState(_OfClassicGroup):
                 )
         return super().on_classic(step, look)
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         count = len(group.members)
         fits = group.state in (EMPTY, PREPARING) if not count else group.state is not EMPTY
@@ -157,7 +135,7 @@ class ClassicAwaitingCounted(_OfClassicGroup):
     clauses = ("classic C3",)
     violated_by = ("test:classic-awaiting-miscounted", "test:classic-forgotten-join")
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         if group.num_awaiting_join != seen.awaiting_count:
             return Finding(
@@ -186,7 +164,7 @@ class ClassicIdsApart(_OfClassicGroup):
     clauses = ("classic C4",)
     violated_by = ("test:classic-pending-member", "test:classic-instance-lost")
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         both = group.pending_join & group.members.keys()
         if both:
@@ -213,7 +191,7 @@ class ClassicLeaderIsMember(_OfClassicGroup):
     clauses = ("classic C5", "classic §1.6")
     violated_by = ("test:classic-leader-gone",)
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         leader = group.leader_id
         if leader in group.members if group.members else leader is None:
@@ -236,7 +214,7 @@ class ClassicProtocolsCounted(_OfClassicGroup):
     clauses = ("classic C6", "classic §1.7")
     violated_by = ("test:classic-protocols-miscounted", "test:classic-foreign-protocol")
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group, counts = seen.group, seen.protocol_counts
         if group.supported_protocols != counts:
             found = group.supported_protocols
@@ -275,7 +253,7 @@ class ClassicTimersArmed(_OfClassicGroup):
     )
     relies_on = ("unparked", "restored")
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         finding = self._find(seen)
         if finding is not None and self.model.group_in(seen.shard) is not None:
             # What a write has made that failed goes as soon as that is known, in the next step; the
@@ -283,7 +261,7 @@ class ClassicTimersArmed(_OfClassicGroup):
             return None
         return finding
 
-    def _find(self, seen: _Seen) -> Finding | None:
+    def _find(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
         evidence = {"lost_with_failed_write": self.model.restored.get(group.generation_id)}
@@ -320,7 +298,7 @@ class ClassicJoinPhaseEnds(_OfClassicGroup):
     clauses = ("classic §1.5", "classic §2.2", "classic §2.9", "defects L1")
     violated_by = ("KAFKA-7909",)
 
-    def _judge(self, seen: _Seen) -> Finding | None:
+    def _judge(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         if (
             group.state is not PREPARING

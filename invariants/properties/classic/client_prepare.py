@@ -6,14 +6,12 @@ Source: classic §3.2.
 from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
     ClientState,
     Close,
-    CommitOffsets,
     SendCommit,
     Tick,
 )
@@ -36,18 +34,11 @@ class StopsBeforeCommit(Property):
     violated_by = ("KAFKA-14196",)
     client_kinds = (CLASSIC,)
     judges_mixed = True
+    interest = Interest(events=(), effects=(SendCommit,))
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._commits_itself: set[str] = self.of_process(set())
-
-    def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Nothing may be fetchable when the commit goes out."""
         member = entry.member
-        if member.kind != CLASSIC:
-            return None
-        if type(step.event) is CommitOffsets:
-            self._commits_itself.add(entry.name)
         if member.state is not ClientState.RECONCILING or not member.fetchable:
             return None
         if type(step.event) is Tick:
@@ -56,12 +47,7 @@ class StopsBeforeCommit(Property):
             return None  # Its application polls no more, so that nothing is handed out.
         config = member.config
         assert isinstance(config, ClassicConsumerConfig)
-        if (
-            config.is_cooperative
-            or not config.enable_auto_commit
-            or entry.name in self._commits_itself
-            or not any(type(effect) is SendCommit for effect in step.effects)
-        ):
+        if config.is_cooperative or not config.enable_auto_commit or entry.commits_itself:
             return None
         return Finding(
             f"{entry.name} commits before a rebalance, and goes on fetching "

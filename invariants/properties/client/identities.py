@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
@@ -65,18 +64,11 @@ class KeepsIdThroughFailures(Property):
     client_kinds = (CLASSIC,)
     judges_mixed = True
 
-    def __init__(self, model: ModelView) -> None:
-        super().__init__(model)
-        self._ids: dict[str, str] = self.of_process({})
-
     def on_classic_client(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Compare the id before and after a failure."""
         member = entry.member
-        before, now = self._ids.get(entry.name, ""), member.member_id
-        if before == now:
-            return None
-        self._ids[entry.name] = now
-        if now or member.kind != CLASSIC:
+        before = entry.member_id
+        if member.member_id or not before or member.kind != CLASSIC:
             return None
         event = step.event
         if type(event) is JoinGroupAnswered or type(event) is SyncGroupAnswered:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from rebalance_sim.invariants.formatting import listed
 from rebalance_sim.invariants.model.classic_model import ClassicLook
 from rebalance_sim.invariants.model.ledger import Change
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, StepKind, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
@@ -253,6 +253,7 @@ class NothingParkedAfterUpgrade(Property):
     clauses = ("classic H8", "classic §7.3", "classic §7.5")
     violated_by = ("test:conversion-forgets-parked", "test:hybrid-parks")
     judges_mixed = True
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at the members of the group that is no more."""
@@ -329,6 +330,7 @@ class ConversionUndone(Property):
     clauses = ("classic H13", "classic §8.3")
     violated_by = ("test:conversion-half-undone", "test:conversion-back-half-undone")
     judges_mixed = True
+    interest = Interest(is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """An upgrade failed: its batch is not in the log."""
