@@ -90,7 +90,10 @@ def _assign(context: ConsumerContext, group: ConsumerGroup, key: TimerKey, now_m
     """A computation of the coordinator's own. Nobody waits for it, so one that fails is tried
     again after a while, as a timer whose write fails is (coordinator §4.1). A group with a
     client-side assignor has one of its members compute (coordinator §12.3)."""
-    if group.group_epoch <= group.target_assignment_epoch or not group.members:
+    if not group.members:
+        group.computation = None  # Who computed is gone, and may come back under its member id.
+        return Outcome()
+    if group.group_epoch <= group.target_assignment_epoch:
         return Outcome()
     if group.client_assignors or group.computation is not None:
         delegated = delegate(context, group)

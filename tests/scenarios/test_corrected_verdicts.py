@@ -63,6 +63,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 600079): "a seat in a classic group keeps everybody out",
     ("operations", 61094): "an application polls between two commits that time out",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
+    ("client_assignors@kip-848-clean", 146): "who computes is removed, and joins again alone",
 }
 
 PROVEN = {
