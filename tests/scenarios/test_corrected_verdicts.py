@@ -64,6 +64,7 @@ RIGHT = {
     ("operations", 61094): "an application polls between two commits that time out",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
     ("client_assignors@kip-848-clean", 146): "who computes is removed, and joins again alone",
+    ("chaos@kafka-4.1-clean", 783): "an offset fetch says that the coordinator has moved",
 }
 
 PROVEN = {

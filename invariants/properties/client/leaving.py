@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients import (
     HeartbeatAnswered,
     JoinGroupAnswered,
     MembershipOperation,
+    OffsetFetchAnswered,
     SendHeartbeat,
     SendLeaveGroup,
     SyncGroupAnswered,
@@ -82,7 +83,7 @@ class LeaveSent(Property):
     client_kinds = EVERY_KIND
     judges_mixed = True
     interest = Interest(
-        events=(Close, Unsubscribe, Disconnected, *_REFUSALS),
+        events=(Close, Unsubscribe, Disconnected, OffsetFetchAnswered, *_REFUSALS),
         effects=(SendHeartbeat, SendLeaveGroup, CallReturned, CloseConnection),
     )
 
@@ -95,6 +96,8 @@ class LeaveSent(Property):
         """Is there somebody to tell, and something?"""
         member = entry.member
         kind = type(step.event)
+        if kind is OffsetFetchAnswered and member.coordinator_id is not None:
+            return None
         is_told = (
             (kind is Close or (kind is Unsubscribe and entry.kind not in LIBRDKAFKA_KINDS))
             and entry.state.is_in_group
