@@ -65,6 +65,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
     ("client_assignors@kip-848-clean", 146): "who computes is removed, and joins again alone",
     ("chaos@kafka-4.1-clean", 783): "an offset fetch says that the coordinator has moved",
+    ("migration@kafka-4.3-clean", 1052): "a classic client commits anew before it joins",
 }
 
 PROVEN = {

@@ -258,7 +258,10 @@ class CommitBackoff(Property):
         failed = self._failed.get(name)
         if not failed:
             return None
-        if entry.member.config.enable_auto_commit and failed[0][1] != step.at_ms:
+        commits_itself = entry.member.config.enable_auto_commit
+        if commits_itself and entry.kind == CLASSIC and entry.state is ClientState.RECONCILING:
+            return None  # What it commits before it joins is another commit, with its own backoff.
+        if commits_itself and failed[0][1] != step.at_ms:
             # It commits by itself, and may have come to the same offsets again by now.
             failed[:] = [one for one in failed if one[1] == step.at_ms]
         least_ms = least_backoff_ms(entry.member, 1) if failed else 0
