@@ -407,5 +407,5 @@ def _quiet_period_ms(
         # A seat of a classic group that nobody comes back to keeps members of the consumer protocol
         # out.
         classic_ms = [f.session_timeout_ms or 0 for f in faults if isinstance(f, ClientRedeploy)]
-        session_ms = max(session_ms, *classic_ms)
+        session_ms = max(session_ms, *classic_ms, 0)
     return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS

@@ -66,6 +66,7 @@ RIGHT = {
     ("client_assignors@kip-848-clean", 146): "who computes is removed, and joins again alone",
     ("chaos@kafka-4.1-clean", 783): "an offset fetch says that the coordinator has moved",
     ("migration@kafka-4.3-clean", 1052): "a classic client commits anew before it joins",
+    ("whole@kafka-4.3-clean", 800003): "nobody is redeployed where no upgrade is allowed",
 }
 
 PROVEN = {
