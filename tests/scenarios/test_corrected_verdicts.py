@@ -67,6 +67,7 @@ RIGHT = {
     ("chaos@kafka-4.1-clean", 783): "an offset fetch says that the coordinator has moved",
     ("migration@kafka-4.3-clean", 1052): "a classic client commits anew before it joins",
     ("whole@kafka-4.3-clean", 800003): "nobody is redeployed where no upgrade is allowed",
+    ("chaos@kafka-4.1-clean", 1590): "a leader that is none any more ends its load",
 }
 
 PROVEN = {

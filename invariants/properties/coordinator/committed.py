@@ -63,6 +63,8 @@ class CommittedKept(Property):
         self._latest = _Compacted()
         """What compaction would keep of the first ``_entered`` of them; caught up with at loads."""
         self._entered = 0
+        self._leader_epoch = -1
+        """The last term in which a leader has loaded the log."""
         self._tails: dict[str, tuple[int, list[Record | None]]] = {}
         """Shard -> first offset that was not committed when last seen, and the records from it."""
 
@@ -114,9 +116,13 @@ class CommittedKept(Property):
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """A new leader must have everything that was ever committed."""
+        """A new leader must have everything that was ever committed; one that does not know that
+        its term is over may not have what was committed since."""
         shard = shard_of(step)
         records = self._read_tail(shard)
+        if shard.leader_epoch < self._leader_epoch:
+            return None
+        self._leader_epoch = shard.leader_epoch
         committed = self._committed
         if shard.log_end_offset < len(committed):
             return Finding(
