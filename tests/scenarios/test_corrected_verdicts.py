@@ -68,6 +68,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 1052): "a classic client commits anew before it joins",
     ("whole@kafka-4.3-clean", 800003): "nobody is redeployed where no upgrade is allowed",
     ("chaos@kafka-4.1-clean", 1590): "a leader that is none any more ends its load",
+    ("whole@kafka-4.3-clean", 1592): "who was away too long reads its join, and leaves",
 }
 
 PROVEN = {

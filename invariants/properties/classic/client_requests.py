@@ -47,6 +47,7 @@ ORDER = 185
 
 _IN_GROUP = (ClientState.STABLE, ClientState.RECONCILING)
 _SIGNED = (SendJoinGroup, SendSyncGroup, SendClassicHeartbeat)
+_READS_JOIN = (Close, JoinGroupAnswered)
 
 
 class RequestIdentity(Property):
@@ -67,8 +68,9 @@ class RequestIdentity(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._given: dict[str, tuple[str, int]] = self.of_process({})
-        """Client -> member id and generation of its last join; a client that closes reads that
-        answer, sends the SyncGroup and gives both up in one event."""
+        """Client -> member id and generation of its last join; a client that closes, or stayed away
+        from ``poll`` for too long, reads that answer, sends the SyncGroup and gives both up in one
+        event."""
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """Remember what a join was answered with."""
@@ -95,7 +97,7 @@ class RequestIdentity(Property):
                     is_fine = is_fine and (
                         request.generation_id in epochs
                         or (
-                            type(step.event) is Close
+                            type(step.event) in _READS_JOIN
                             and type(effect) is SendSyncGroup
                             and (request.member_id, request.generation_id)
                             == self._given.get(entry.name)
