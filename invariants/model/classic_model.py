@@ -87,11 +87,14 @@ class Written(NamedTuple):
 
 
 class Converted(NamedTuple):
-    """What a group was that has become a consumer group, and where in the log that begins."""
+    """What a group was that has become a consumer group, and where in the log that begins.
+    ``begins_at``: where the record is that had made it a classic group, if it was a consumer group
+    before."""
 
     generation_id: int
     member_ids: frozenset[str]
     offset: int
+    begins_at: int = -1
 
 
 class GroupPicture(NamedTuple):
@@ -150,6 +153,8 @@ class ClassicModel:
     """Operation -> JoinGroup or SyncGroup that waits for its answer."""
     converted: list[Converted] = field(default_factory=list)
     """The classic group as it was each time that it was converted."""
+    _begins_at: int = -1
+    """Where the record is that made the group what it is, if one did."""
     _emptied: tuple[ClassicGroup, int] | None = None
     """The group that has become Empty last in this term, and when that was."""
 
@@ -167,6 +172,8 @@ class ClassicModel:
         undone = None
         while self.converted and self.converted[-1].offset >= end_offset:
             undone = self.converted.pop()
+        if undone is not None and undone.begins_at >= end_offset:
+            return None  # That it was a classic group is lost, too.
         return undone
 
     def look(self, step: Step, shard: ShardView, group: ClassicGroup | None) -> ClassicLook:
@@ -188,8 +195,10 @@ class ClassicModel:
                         self.group.generation_id,
                         frozenset(self.members),
                         shard.log_end_offset - len(step.records),
+                        self._begins_at,
                     )
                 )
+            self._begins_at = shard.log_end_offset - len(step.records) if step.records else -1
         if group is None or not is_same:
             # A conversion, a deletion, or a group of the same name: ids of the old one may return.
             self._forget_group()

@@ -27,6 +27,8 @@ ONCE_WRONG = (
     366,  # A timer that was armed by what the lost batch had said.
     1192,  # A session that the lost batch had made shorter.
     *(751, 1138),  # A classic group that is back had lost its sync timer.
+    2182,  # A member joins anew in the place of a static one, with what it subscribed to.
+    2196,  # Of two conversions that are lost, the first says what the group was.
     1902,  # Compaction has left the tombstone of a target, and a member of the next group.
 )
 """Seeds in which a property was wrong, or what a host does with timers when a batch is lost."""
