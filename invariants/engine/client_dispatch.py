@@ -117,6 +117,7 @@ class ClientWatch:
             for correlation_id in step.event.correlation_ids:
                 if entry.forget_request(correlation_id):
                     entry.has_failed = True
+                    entry.failure_count += 1
                     if kind is Disconnected:
                         entry.lost_ms = step.at_ms
         elif kind is CallbackCompleted:

@@ -154,9 +154,9 @@ KNOWN_ISSUES: tuple[KnownIssue, ...] = (
     ),
     KnownIssue(
         issue="KAFKA-19813",
-        property_ids=("client.hb.backoff",),
-        signature="a heartbeat follows on a failed one before any backoff of 4.3.1 is over",
-        recognises=_shows("is_early"),
+        property_ids=("client.hb.backoff", "client.hb.backoff_bound"),
+        signature="a heartbeat follows on a failed one outside of any backoff of 4.3.1",
+        recognises=_shows("is_after_failure"),
     ),
     KnownIssue(
         issue="classic-recreated-topic",

@@ -24,6 +24,13 @@ from rebalance_sim.protocol.wire.consumer_messages import (
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
+_NOT_COUNTED = frozenset(
+    (
+        *(ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        *(ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID),
+    )
+)
+
 
 class OpenCommit(NamedTuple):
     """A commit of the application, from the call to what it is told; ``is_sync``: it waits."""
@@ -43,6 +50,7 @@ class ClientEntry:
         "committed_ms",
         "current",
         "failed_callback",
+        "failure_count",
         "fetchable",
         "had_assigned",
         "has_failed",
@@ -108,6 +116,9 @@ class ClientEntry:
         """The interval in the last good answer that the client has looked at."""
         self.has_failed = False
         """A heartbeat has failed, and none was sent since."""
+        self.failure_count = 0
+        """How many heartbeats in a row have failed, up to one that was answered well or sends the
+        client to another coordinator, or to join anew (client §2.2)."""
         self.has_left = False
         """A leave was sent, and no join since."""
         self.had_assigned: set[TopicPartition] = set()
@@ -198,12 +209,17 @@ class ClientEntry:
             self.unhandled.discard(correlation_id)
             if correlation_id == self.awaited_leave:
                 self.awaited_leave = 0
+            self.failure_count += 1  # At most: whether it counts depends on what was sent since.
             return
         is_handled = self.forget_request(correlation_id)
         if response.error_code is not ErrorCode.NONE:
-            self.has_failed = self.has_failed or is_handled
+            if is_handled:
+                self.has_failed = True
+                is_counted = response.error_code not in _NOT_COUNTED
+                self.failure_count = self.failure_count + 1 if is_counted else 0
             return
         if is_handled:
+            self.failure_count = 0
             self.told_interval_ms = response.heartbeat_interval_ms
         if response.member_epoch > 0:
             self.received_epochs.add(response.member_epoch)

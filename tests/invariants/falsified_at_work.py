@@ -14,8 +14,6 @@ from unittest.mock import patch
 from falsified_offsets import FALSIFIED
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
-from rebalance_sim.protocol.assignors.classic.claims import Claim
 from rebalance_sim.protocol.classic import sync as syncing
 from rebalance_sim.protocol.clients import CallbackKind, ClientState
 from rebalance_sim.protocol.clients.common import application, backoff, commit_queue, join_request
@@ -49,7 +47,7 @@ from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.runner import run
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 CLEAN: set[tuple[str, int]] = set()
 
@@ -90,7 +88,7 @@ def at_work(profile: str, seed: int, *patches: Patch) -> Any:
     )
 
 
-def _mutant(name: str, profile: str, seed: int, *patches: Patch) -> None:
+def run_mutant(name: str, profile: str, seed: int, *patches: Patch) -> None:
     CLEAN.add((profile, seed))
     FALSIFIED[f"test:{name}"] = partial(at_work, profile, seed, *patches)
 
@@ -116,14 +114,14 @@ def _due_at_once(self: Any) -> None:
     self._interval_due_ms = self._core.now_ms
 
 
-_mutant(
+run_mutant(
     "commits-unasked",
     "calm",
     4,
     (commit_queue.CommitQueue, "interval_due_ms", property(_due_anyway)),
 )
-_mutant("never-commits", "calm", 0, (ConsumerSubscription, "consumed", lambda self: {}))
-_mutant(
+run_mutant("never-commits", "calm", 0, (ConsumerSubscription, "consumed", lambda self: {}))
+run_mutant(
     "commits-at-every-poll",
     "calm",
     1,
@@ -138,7 +136,7 @@ def _raise_again(self: Any) -> None:
         self._core.effects.append(self._errors[0])
 
 
-_mutant(
+run_mutant(
     "fails-for-nothing",
     "faulty",
     2,
@@ -153,10 +151,10 @@ def _refuses_right_assignor(op: Any, group: Any, request: Any) -> None:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-_mutant(
+run_mutant(
     "sync-refuses-right-assignor", "classic", 1, (syncing, "_validate", _refuses_right_assignor)
 )
-_mutant(
+run_mutant(
     "raises-for-nothing",
     "classic",
     4,
@@ -175,7 +173,7 @@ class _SaysLess(application.CallbackTask):
         super().__init__(kind, partitions, *args, **options)
 
 
-_mutant("assigns-without-a-word", "calm", 1, (client_reconciliation, "CallbackTask", _SaysLess))
+run_mutant("assigns-without-a-word", "calm", 1, (client_reconciliation, "CallbackTask", _SaysLess))
 
 # -- requests --------------------------------------------------------------------------------------
 
@@ -194,14 +192,27 @@ def _no_backoff(self: Any, now_ms: int) -> None:
     self.attempts += 1
 
 
-_mutant(
+run_mutant(
     "never-backs-off",
     "faulty",
     0,
     (backoff.RequestPacer, "on_failure", _no_backoff),
 )
+
+
+def _reset_but_for_failures(self: Any) -> None:
+    self.in_flight = False
+    self.backoff_until_ms = None
+
+
+run_mutant(
+    "counts-failures-for-ever",
+    "whole",
+    8,
+    (backoff.RequestPacer, "reset", _reset_but_for_failures),
+)
 _request = ConsumerGroupHeartbeatRequest
-_mutant(
+run_mutant(
     "joins-with-other-timeout",
     "calm",
     1,
@@ -230,7 +241,7 @@ def _repeats_first_subscription(self: Any, owned: Any) -> Any:
     return replace(request, subscribed_topic_names=None, subscribed_topic_regex=None)
 
 
-_mutant(
+run_mutant(
     "keeps-its-first-subscription",
     "calm",
     4,
@@ -243,7 +254,7 @@ def _leaves_in_silence(self: Any) -> None:
         self._membership.give_up_leave()
 
 
-_mutant(
+run_mutant(
     "goes-without-a-word",
     "calm",
     4,
@@ -264,31 +275,31 @@ def _joins_again(self: Any) -> None:
     self._core.request_rejoin("again")
 
 
-_mutant(
+run_mutant(
     "classic-signs-as-another",
     "classic",
     1,
     (classic_heartbeats, "HeartbeatRequest", _with(_BEAT, generation_id=lambda g: g - 1)),
 )
-_mutant(
+run_mutant(
     "classic-joins-with-other-timeout",
     "classic",
     1,
     (join_request, "JoinGroupRequest", _with(_JOIN, rebalance_timeout_ms=lambda ms: ms + 1)),
 )
-_mutant(
+run_mutant(
     "classic-syncs-without-assignment",
     "classic",
     1,
     (joining.Joining, "_assign", lambda self, response: {}),
 )
-_mutant(
+run_mutant(
     "classic-hasty-heartbeat",
     "classic",
     1,
     (_THREAD, "_succeed", _before(_THREAD._succeed, _beats_again)),
 )
-_mutant(
+run_mutant(
     "classic-joins-again",
     "classic",
     1,
@@ -328,7 +339,7 @@ def _prepares_at_once(self: Any, error_code: Any) -> None:
     self._retry_due_ms = 0
 
 
-_mutant(
+run_mutant(
     "acknowledges-on-the-interval",
     "whole",
     0,
@@ -338,55 +349,55 @@ _mutant(
         lambda self: None,
     ),
 )
-_mutant(
+run_mutant(
     "ends-poll-after-callback",
     "faulty",
     1,
     (_APPLICATION, "callback_done", _before(_APPLICATION.callback_done, _ends_poll)),
 )
-_mutant(
+run_mutant(
     "joins-with-the-next-poll",
     "classic",
     0,
     (client_rebalance.Rebalance, "_after_prepare", lambda self, failed: None),
 )
-_mutant(
+run_mutant(
     "calls-wait-for-nothing", "whole", 0, (blocking_calls.BlockingCalls, "_block", _has_no_time)
 )
 _TRANSMIT = librdkafka_heartbeats.Heartbeats._transmit
-_mutant(
+run_mutant(
     "librdkafka-hasty-heartbeat",
     "whole",
     0,
     (librdkafka_heartbeats.Heartbeats, "_transmit", _before(_TRANSMIT, _sent_long_ago)),
 )
-_mutant(
+run_mutant(
     "repeats-lookups-at-once",
     "faulty",
     7,
     (offset_lookup.OffsetLookup, "_retry", _tries_at_once),
 )
-_mutant(
+run_mutant(
     "repeats-no-lookup",
     "faulty",
     7,
     (offset_lookup.OffsetLookup, "_retry", _never_tries_again),
 )
 _after_commit = prepare.Prepare._after_commit
-_mutant(
+run_mutant(
     "prepares-without-backoff",
     "classic",
     1,
     (prepare.Prepare, "_after_commit", _prepares_at_once),
 )
-_mutant(
+run_mutant(
     "repeats-commits-at-once",
     "operations",
     1,
     (classic_commits.ClassicCommits, "_retry", _tries_at_once),
     (consumer_commits.Commits, "_retry", _tries_at_once),
 )
-_mutant(
+run_mutant(
     "commits-once",
     "operations",
     5,
@@ -403,11 +414,11 @@ def _orders_later(context: Any, group: Any, member: Any, updated: Any, now_ms: i
     return _order(context, group, member, updated, now_ms) if updated is member else None
 
 
-_mutant(
+run_mutant(
     "keeps-abandoned-pattern", "faulty", 28, (member_update, "abandoned_regex", lambda *_: None)
 )
-_mutant("resolves-later", "faulty", 0, (consumer_heartbeat, "resolution_timer", _orders_later))
-_mutant("hash-of-nothing", "faulty", 0, (removal, "metadata_hash", lambda names, image: 0))
+run_mutant("resolves-later", "faulty", 0, (consumer_heartbeat, "resolution_timer", _orders_later))
+run_mutant("hash-of-nothing", "faulty", 0, (removal, "metadata_hash", lambda names, image: 0))
 
 # -- more of clients -------------------------------------------------------------------------------
 
@@ -419,7 +430,7 @@ def _stops_fetching(self: Any) -> None:
     subscription.mark_pending_revocation(frozenset(subscription.assigned))
 
 
-_mutant(
+run_mutant(
     "cooperative-stops-fetching",
     "cooperative",
     0,
@@ -435,49 +446,6 @@ def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
         _fail_lookup(self, lookup, error_code)
 
 
-_mutant(
+run_mutant(
     "raises-stale-epoch", "faulty", 3, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
-)
-
-# -- assignors of leaders --------------------------------------------------------------------------
-
-_IDENTICAL = sticky.assign_identical
-
-
-def _last_first(members: Any) -> Any:
-    return sorted(members, key=lambda member: member.member_id, reverse=True)
-
-
-def _one_has_most(claims: Any, counts: Any) -> Any:
-    result = _IDENTICAL(claims, counts)
-    first, *others = sorted(result.shares)
-    for other in others:
-        result.shares[first].extend(result.shares[other][1:])
-        del result.shares[other][1:]
-    return result
-
-
-def _hears_no_claims(self: Any, members: Any) -> Any:
-    return {member.member_id: Claim(()) for member in members}
-
-
-_mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
-_mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
-_mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))
-
-# -- what becomes of commits -----------------------------------------------------------------------
-
-
-def _keeps_results(self: Any, result: Any) -> None:
-    """The callback of a commitAsync never runs."""
-
-
-_mutant(
-    "commits-into-nothing",
-    "classic",
-    14,
-    (_APPLICATION, "queue_async_result", _keeps_results),
-)
-_mutant(
-    "closes-without-results", "classic", 14, (_APPLICATION, "_report_commits", lambda self: None)
 )

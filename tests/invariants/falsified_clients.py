@@ -3,8 +3,11 @@ that no machine made. What has a mutant among the defects is not repeated here."
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from client_world import ClientWorld
-from coordinator_world import GROUP
+from coordinator_world import GROUP, IMAGE
 from falsified_coordinator import (
     FALSIFIED,
     current,
@@ -15,11 +18,12 @@ from falsified_coordinator import (
     target_epoch_record,
 )
 
-from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, Tick
+from rebalance_sim.protocol.clients import ClientState, HeartbeatAnswered, Subscribe, Tick
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatResponse
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
 
 __all__ = ["FALSIFIED"]
 
@@ -149,4 +153,19 @@ def moving_deadline() -> ClientWorld:
     world.join("d")
     world.heartbeat("id-a", 3)
     world.shard.armed_timers.pop(TimerKey(ConsumerTimer.REBALANCE, GROUP, "id-a"))
+    return world
+
+
+@mutant
+def stale_pattern() -> ClientWorld:
+    """Topics have changed, and no heartbeat has the pattern resolved again."""
+    world = settled()
+    context: Any = vars(world.shard.coordinator)["_context"]
+    context.compile_regex = lambda text: re.compile(text).fullmatch
+    world.handle("a", Subscribe(topic_regex="o.*"))
+    world.run_for(20_000)
+    assert world.violated == []
+    other = Topic(topic_id="id-other", name="other", partition_count=1)
+    world.update_image(MetadataImage([*IMAGE.by_name.values(), other]))
+    world.checker.liveness.on_quiet_period_start(world.now_ms)
     return world

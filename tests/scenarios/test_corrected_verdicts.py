@@ -37,6 +37,8 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 300086): "whom a join phase waits for is refused for size",
     ("faulty", 100009): "clients that share an instance id are started again",
     ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
+    ("whole@kafka-4.3-clean", 917): "a mixed group may be at generation 0",
+    ("chaos@kafka-4.3-clean", 922): "librdkafka closes, and its first callback gives up everything",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
     ("calm@kafka-4.3-clean", 302008): "a pattern that is withdrawn was resolved just now",
     ("classic@kafka-4.3-clean", 412): "a client that closes reads the answer to its join",

@@ -48,6 +48,16 @@ def least_backoff_ms(member: GroupMember, failures: int) -> int:
     return int(nominal_ms * (1 - BACKOFF_JITTER))
 
 
+def most_backoff_ms(member: GroupMember, failures: int) -> int:
+    """The longest wait after so many failures in a row, with its jitter (client §2.2)."""
+    config = member.config
+    nominal_ms = min(
+        config.retry_backoff_ms << min(max(failures - 1, 0), 32), config.retry_backoff_max_ms
+    )
+    longest_ms = max(config.retry_backoff_max_ms, config.retry_backoff_ms)
+    return max(min(int(nominal_ms * (1 + BACKOFF_JITTER)), longest_ms), config.retry_backoff_ms)
+
+
 def longest_backoff_ms(member: GroupMember) -> int:
     """The longest wait after any number of failures, with its jitter (client §2.2)."""
     return int(member.config.retry_backoff_max_ms * (1 + BACKOFF_JITTER))
@@ -100,7 +110,36 @@ class HeartbeatBackoff(Property):
         return Finding(
             f"{entry.name} sent a heartbeat {step.at_ms - failed_ms} ms after one that failed; its "
             f"backoff is at least {least_ms} ms",
-            {"client": entry.name, "is_early": True},
+            {"client": entry.name, "is_after_failure": True},
+        )
+
+
+class BackoffOfFailures(Property):
+    """client §2.2. What counts as a failure in a row: ``ClientEntry.failure_count``."""
+
+    id = "client.hb.backoff_bound"
+    sentence = (
+        "After a heartbeat of a Java client that failed the next one is due within the backoff "
+        "after as many failures in a row; answers that send it to another coordinator, or to join "
+        "anew, do not count."
+    )
+    clauses = ("client §2.2", "client §2.3")
+    violated_by = ("test:counts-failures-for-ever",)
+    client_kinds = (JAVA,)
+
+    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """After a loss, a refusal, or whatever came between that and the next heartbeat."""
+        if not entry.has_failed or entry.in_flight:
+            return None
+        member = entry.member
+        due_ms = member.next_heartbeat_due_ms
+        limit_ms = most_backoff_ms(member, entry.failure_count)
+        if due_ms is None or due_ms - step.at_ms <= limit_ms:
+            return None
+        return Finding(
+            f"{entry.name} sends its next heartbeat in {due_ms - step.at_ms} ms; after "
+            f"{entry.failure_count} failures in a row its backoff is {limit_ms} ms at most",
+            {"client": entry.name, "is_after_failure": True},
         )
 
 

@@ -5,10 +5,17 @@ Source: coordinator §1.1, §7.2.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rebalance_sim.invariants.model.ledger import Change
-from rebalance_sim.invariants.properties.consumer.patterns import RESOLUTION_INTERVAL_MS
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.model.quiet_period import QuietPeriod
+from rebalance_sim.invariants.properties.consumer.patterns import (
+    RESOLUTION_INTERVAL_MS,
+    plain_pattern,
+)
+from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
 from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
@@ -85,6 +92,43 @@ class PatternOrdered(Property):
         if last_ms is not None and step.at_ms <= last_ms + RESOLUTION_INTERVAL_MS:
             return None
         return Finding(f"nobody resolves the pattern {pattern}, which is new")
+
+
+class PatternRefreshed(Property):
+    """coordinator §7.2, rule 7: any heartbeat has the patterns resolved that are older than the
+    topics, though nobody changes anything. Heartbeats of a classic member do not."""
+
+    id = "pattern.refreshed"
+    sentence = (
+        "Once faults stop, the patterns of a group that a client of the consumer protocol is a "
+        "member of are resolved to the topics that there are."
+    )
+    clauses = ("coordinator §7.2",)
+    violated_by = ("test:stale-pattern",)
+    kind = Kind.EVENTUALLY
+    deadline = Deadline.END
+
+    def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
+        """Compare each pattern with the topics."""
+        shard, ledger = self.model.acting_shard(), self.model.acting_ledger()
+        if shard is None or ledger is None or not ledger.pattern_count:
+            return
+        if not any(
+            entry.member.state is ClientState.STABLE and entry.member.member_id in ledger.members
+            for entry in self.model.clients.values()
+        ):
+            return
+        for pattern in sorted(ledger.pattern_count):
+            matches = plain_pattern(pattern)
+            if matches is None:
+                continue
+            expected = {name for name in shard.coordinator.image.by_name if matches(name)}
+            resolved = ledger.resolved.get(pattern)
+            if resolved is None or {*resolved} != expected:
+                shown = "unresolved" if resolved is None else f"[{', '.join(sorted(resolved))}]"
+                yield Late(
+                    f"pattern {pattern}", f"is {shown}, and matches [{', '.join(sorted(expected))}]"
+                )
 
 
 class HashOfTopics(Property):

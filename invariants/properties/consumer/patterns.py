@@ -6,6 +6,7 @@ Source: coordinator §7.2.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -20,6 +21,17 @@ RESOLUTION_INTERVAL_MS = 10_000
 
 _PLAIN = re.compile(r"[\w\-.*+|()?\[\]]*")
 """Patterns that mean the same to every engine."""
+
+
+def plain_pattern(text: str) -> Callable[[str], object] | None:
+    """What tells whether a whole name matches; None for a pattern that engines may not have
+    alike."""
+    if not _PLAIN.fullmatch(text):
+        return None
+    try:
+        return re.compile(text).fullmatch
+    except re.error:
+        return None  # Whether RE2 takes it is another question (coordinator V12).
 
 
 class PatternTopics(Property):
@@ -42,14 +54,12 @@ class PatternTopics(Property):
                 or record.group_id != self.model.group_id
                 or record.value is None
                 or record.value.version != image.version
-                or not _PLAIN.fullmatch(record.regular_expression)
             ):
                 continue
-            try:
-                pattern = re.compile(record.regular_expression)
-            except re.error:
-                continue  # Whether RE2 takes it is another question (coordinator V12).
-            expected = {name for name in image.by_name if pattern.fullmatch(name)}
+            matches = plain_pattern(record.regular_expression)
+            if matches is None:
+                continue
+            expected = {name for name in image.by_name if matches(name)}
             if {*record.value.topics} != expected:
                 return Finding(
                     f"the pattern {record.regular_expression} was resolved to "

@@ -1,0 +1,122 @@
+"""A classic client is what it has been told to be: at a generation, or out for good.
+
+Source: classic §4.1, §4.2, §4.3; client §10.1.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CloseConnection,
+    CommitAnswered,
+    Disconnected,
+    JoinGroupAnswered,
+    RequestExpired,
+    SendCommit,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 177
+
+_OF_A_GENERATION = frozenset({ClientState.STABLE, ClientState.RECONCILING})
+
+
+class AtAGeneration(Property):
+    """classic §4.1. What the client shows is what all other properties know it by."""
+
+    id = "classic.client.at_a_generation"
+    sentence = (
+        "A classic client of librdkafka is stable or reconciling only at a generation, and neither "
+        "joins nor is fenced while it has one."
+    )
+    clauses = ("classic §4.1", "classic §4.6")
+    violated_by = ("test:stable-at-no-generation",)
+    client_kinds = (LIBRDKAFKA_CLASSIC,)
+    judges_mixed = True
+    interest = Interest(effects=(StateChanged,))
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Compare the state with the number."""
+        member = entry.member
+        has_generation = member.commit_identity is not None  # In a mixed group 0 is one.
+        if member.state in _OF_A_GENERATION:
+            is_wrong = not has_generation
+        else:
+            is_wrong = has_generation and member.state in (ClientState.JOINING, ClientState.FENCED)
+        if not is_wrong:
+            return None
+        return Finding(
+            f"{entry.name} is {member.state.value} and has "
+            f"{'a' if has_generation else 'no'} generation",
+            {"client": entry.name},
+        )
+
+
+class FencedForGood(Property):
+    """classic §4.3: another process has the instance id. What is signed with a generation that is
+    over says nothing about the client of now."""
+
+    id = "classic.client.fenced_for_good"
+    sentence = (
+        "A classic client whose JoinGroup, or whose commit at its present generation, is answered "
+        "FENCED_INSTANCE_ID has failed for good, unless it is leaving."
+    )
+    clauses = ("classic §4.3", "client §10.1")
+    violated_by = ("test:goes-on-when-fenced",)
+    client_kinds = CLASSIC_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(JoinGroupAnswered, CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._signed: dict[str, dict[int, tuple[str, int]]] = self.of_process({})
+        """Client -> correlation id -> member id and generation of a commit in flight."""
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """An answer came, or will never come."""
+        event, kind, member = step.event, type(step.event), entry.member
+        signed = self._signed.get(entry.name, {})
+        if kind is JoinGroupAnswered:
+            is_fenced = event.response.error_code is ErrorCode.FENCED_INSTANCE_ID
+        elif kind is CommitAnswered:
+            is_fenced = (
+                signed.pop(event.correlation_id, None) == (entry.member_id, entry.member_epoch)
+                and ErrorCode.FENCED_INSTANCE_ID in event.response.errors.values()
+            )
+        else:
+            for correlation_id in event.correlation_ids:
+                signed.pop(correlation_id, None)
+            return None
+        if (
+            not is_fenced
+            or member.state is ClientState.FATAL
+            or not entry.state.is_in_group
+            or member.blocked_in is not None
+        ):
+            return None
+        return Finding(
+            f"{entry.name} was answered FENCED_INSTANCE_ID, and is {member.state.value}",
+            {"client": entry.name},
+        )
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """Commits leave, or are lost."""
+        for effect in step.effects:
+            if type(effect) is CloseConnection:
+                self._signed.pop(entry.name, None)
+            elif type(effect) is SendCommit and entry.member.config.group_instance_id:
+                request = effect.request
+                self._signed.setdefault(entry.name, {})[effect.correlation_id] = (
+                    request.member_id,
+                    request.generation_id_or_member_epoch,
+                )
+        return None

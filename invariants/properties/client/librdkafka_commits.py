@@ -1,0 +1,273 @@
+"""Commits that librdkafka makes by itself, and how it repeats those that failed.
+
+Source: client §10.1, rows "interval commit", "something revoked" and "failed commit".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
+    CallbackKind,
+    ClientState,
+    CloseConnection,
+    CommitAnswered,
+    CoordinatorConnected,
+    CoordinatorConnectionClosed,
+    CoordinatorFound,
+    Disconnected,
+    MetadataKnown,
+    RecordsReturned,
+    RequestExpired,
+    RunCallback,
+    SendCommit,
+    StateChanged,
+)
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.wire.topics import TopicPartition
+
+ORDER = 248
+
+_STEADY_FLOW_MS = 2_000
+"""Records that come at least so often show that the process runs."""
+
+_IN_GOOD_ORDER = frozenset({ClientState.RECONCILING, ClientState.PREPARE_LEAVING})
+
+
+class RepeatedCommits(Property):
+    """client §10.1, row "failed commit": what is repeated is the very same request."""
+
+    id = "client.commit.backoff_librdkafka"
+    sentence = (
+        "A client of librdkafka, of either protocol, sends the very same commit again only after "
+        "its backoff, longer after the second failure, and twice at most."
+    )
+    clauses = ("client §10.1", "client §2.2")
+    violated_by = ("test:librdkafka-repeats-at-once",)
+    client_kinds = LIBRDKAFKA_KINDS
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._in_flight: dict[str, dict[int, tuple[object, int]]] = self.of_process({})
+        """Client -> correlation id -> request, and how often it has failed."""
+        self._failed: dict[str, list[tuple[object, int, int]]] = self.of_process({})
+        """Client -> requests that have failed, how often, and when last."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Commits are over."""
+        in_flight = self._in_flight.get(entry.name)
+        if not in_flight:
+            return None
+        event = step.event
+        if type(event) is CommitAnswered:
+            has_failed = any(event.response.errors.values())
+            self._note_end(step, entry, event.correlation_id, has_failed=has_failed)
+        else:
+            for correlation_id in event.correlation_ids:
+                self._note_end(step, entry, correlation_id, has_failed=True)
+        return None
+
+    def _note_end(
+        self, step: Step, entry: AnyClientEntry, correlation_id: int, *, has_failed: bool
+    ) -> None:
+        request, failures = self._in_flight[entry.name].pop(correlation_id, (None, 0))
+        if request is not None and has_failed:
+            failed = self._failed.setdefault(entry.name, [])
+            failed.append((request, failures + 1, step.at_ms))
+            del failed[:-8]  # Most are not repeated.
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Is one of them a repetition?"""
+        name = entry.name
+        for effect in step.effects:
+            if type(effect) is CloseConnection:
+                for correlation_id in list(self._in_flight.get(name, ())):
+                    self._note_end(step, entry, correlation_id, has_failed=True)
+            elif type(effect) is SendCommit:
+                request, failures, failed_ms = next(
+                    (one for one in self._failed.get(name, ()) if one[0] is effect.request),
+                    (effect.request, 0, 0),
+                )
+                self._in_flight.setdefault(name, {})[effect.correlation_id] = request, failures
+                if not failures:
+                    continue
+                least_ms = least_backoff_ms(entry.member, failures)
+                self._failed[name] = [one for one in self._failed[name] if one[0] is not request]
+                if failures > 2 or step.at_ms - failed_ms < least_ms:
+                    return Finding(
+                        f"{name} repeats a commit {step.at_ms - failed_ms} ms after it has failed "
+                        f"for the {failures}. time; its backoff is at least {least_ms} ms, and it "
+                        "repeats none for the third time",
+                        {"client": name},
+                    )
+        return None
+
+
+class _Flow:
+    """Records that a client has handed out since nothing but that has happened to it."""
+
+    __slots__ = ("last_ms", "moved", "positions", "since_ms")
+
+    def __init__(self) -> None:
+        self.positions: dict[TopicPartition, int] = {}
+        self.moved: dict[TopicPartition, int] = {}
+        """Partitions of which more was handed out after the first records, and up to where."""
+        self.since_ms: int | None = None
+        """Since when something has been handed out that no commit was sent for."""
+        self.last_ms = 0
+
+    def add(self, positions: Mapping[TopicPartition, int], at_ms: int) -> None:
+        """More records were handed out."""
+        for partition, position in positions.items():
+            former = self.positions.get(partition)
+            if former is None or position > former:
+                self.positions[partition] = position
+                if former is not None:
+                    self.moved[partition] = position
+                    if self.since_ms is None:
+                        self.since_ms = at_ms
+        self.last_ms = at_ms
+
+
+class LibrdkafkaIntervalCommits(Property):
+    """client §10.1, row "interval commit": from its own thread. A tick that meets a rebalance is
+    skipped, and what happens to the connection may put a commit off."""
+
+    id = "client.commit.interval_librdkafka"
+    sentence = (
+        "A client of librdkafka, of either protocol, that commits by itself and is at rest commits "
+        "what it has handed out within two auto.commit.interval.ms."
+    )
+    clauses = ("client §10.1",)
+    violated_by = ("test:librdkafka-never-commits",)
+    client_kinds = LIBRDKAFKA_KINDS
+    interest = Interest(
+        events=(
+            *(RecordsReturned, CommitAnswered, Disconnected, RequestExpired, MetadataKnown),
+            *(CoordinatorConnected, CoordinatorConnectionClosed, CoordinatorFound),
+            CallbackCompleted,
+        ),
+        effects=(SendCommit, CloseConnection, RunCallback, StateChanged),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._flows: dict[str, _Flow] = self.of_process({})
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Records were handed out, or something has happened."""
+        name, member, event = entry.name, entry.member, step.event
+        if type(event) is not RecordsReturned:
+            if type(event) is not CommitAnswered or any(event.response.errors.values()):
+                self._flows.pop(name, None)
+            return None
+        if (
+            not member.config.enable_auto_commit
+            or member.state is not ClientState.STABLE
+            or member.coordinator_id is None
+        ):
+            return None
+        flow = self._flows.get(name)
+        steady_ms = max(_STEADY_FLOW_MS, member.config.auto_commit_interval_ms)
+        if flow is None or step.at_ms - flow.last_ms > steady_ms:
+            flow = self._flows[name] = _Flow()
+        since_ms = flow.since_ms
+        if since_ms is not None and step.at_ms - since_ms > 2 * steady_ms:
+            flow.since_ms = None
+            return Finding(
+                f"{name} has handed {self.model.names_of(flow.moved)} out for "
+                f"{step.at_ms - since_ms} ms, and has committed nothing; auto.commit.interval.ms "
+                f"is {member.config.auto_commit_interval_ms}",
+                {"client": name},
+            )
+        flow.add(event.positions, step.at_ms)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """It commits, or something else begins."""
+        if step.effects:
+            self._flows.pop(entry.name, None)
+        return None
+
+
+class RevokedIsCommitted(Property):
+    """client §10.1, row "something revoked". What was handed out first may have been committed by
+    whoever had the partition before; one that closes gives everything up in its first callback."""
+
+    id = "client.commit.revoked_librdkafka"
+    sentence = (
+        "When onPartitionsRevoked of a client of librdkafka, of either protocol, that commits by "
+        "itself returns, and it has its coordinator, it commits at once what it has handed out of "
+        "these partitions since its last commit."
+    )
+    clauses = ("client §10.1",)
+    violated_by = ("test:librdkafka-commits-nothing-revoked",)
+    client_kinds = LIBRDKAFKA_KINDS
+    interest = Interest(
+        events=(RecordsReturned, MetadataKnown, CallbackCompleted),
+        effects=(RunCallback, StateChanged, SendCommit),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._flows: dict[str, _Flow] = self.of_process({})
+        self._revoked: dict[str, frozenset[TopicPartition]] = self.of_process({})
+        """Client -> partitions of its running onPartitionsRevoked."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Records were handed out, or a callback has returned."""
+        name, member, event = entry.name, entry.member, step.event
+        if type(event) is RecordsReturned:
+            if member.config.enable_auto_commit:
+                self._flows.setdefault(name, _Flow()).add(event.positions, step.at_ms)
+            return None
+        if type(event) is MetadataKnown:
+            self._flows.pop(name, None)  # Topics may have been created anew.
+            return None
+        revoked = self._revoked.pop(name, None)
+        flow = self._flows.get(name)
+        if not revoked or flow is None:
+            return None
+        if member.coordinator_id is None or member.state not in _IN_GOOD_ORDER:
+            return None
+        committed = {
+            p
+            for effect in step.effects
+            if type(effect) is SendCommit
+            for p in effect.request.offsets
+        }
+        forgotten = [p for p in sorted(revoked) if p in flow.moved and p not in committed]
+        if not forgotten:
+            return None
+        return Finding(
+            f"{name} has given {self.model.names_of(forgotten)} up, and does not commit what it "
+            "has handed out of that",
+            {"client": name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A callback begins, a commit leaves, or the membership is over."""
+        for effect in step.effects:
+            if type(effect) is StateChanged:
+                if not effect.to_state.is_in_group:
+                    self._flows.pop(entry.name, None)
+            elif type(effect) is RunCallback:
+                if effect.kind is CallbackKind.REVOKED and not effect.is_obsolete:
+                    self._revoked[entry.name] = effect.partitions
+                else:
+                    self._flows.pop(entry.name, None)
+            elif type(effect) is SendCommit and entry.name in self._flows:
+                moved = self._flows[entry.name].moved
+                for partition in effect.request.offsets.keys() & moved.keys():
+                    del moved[partition]
+        return None

@@ -1,0 +1,109 @@
+"""More mutants that are put into drawn scenarios: leaders of classic groups, and commits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
+
+from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
+from rebalance_sim.protocol.assignors.classic.claims import Claim
+from rebalance_sim.protocol.clients import ClientState
+from rebalance_sim.protocol.clients.common import application
+from rebalance_sim.protocol.clients.java.classic import classic_commits
+from rebalance_sim.protocol.clients.librdkafka import librdkafka_commits
+from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_core
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+
+# -- assignors of leaders --------------------------------------------------------------------------
+
+_IDENTICAL = sticky.assign_identical
+
+
+def _last_first(members: Any) -> Any:
+    return sorted(members, key=lambda member: member.member_id, reverse=True)
+
+
+def _one_has_most(claims: Any, counts: Any) -> Any:
+    result = _IDENTICAL(claims, counts)
+    first, *others = sorted(result.shares)
+    for other in others:
+        result.shares[first].extend(result.shares[other][1:])
+        del result.shares[other][1:]
+    return result
+
+
+def _hears_no_claims(self: Any, members: Any) -> Any:
+    return {member.member_id: Claim(()) for member in members}
+
+
+run_mutant("deals-out-of-order", "classic", 1, (classic_simple, "in_member_order", _last_first))
+run_mutant("sticky-uneven", "cooperative", 0, (sticky, "assign_identical", _one_has_most))
+run_mutant("sticky-forgets", "cooperative", 0, (sticky.StickyRules, "claims", _hears_no_claims))
+
+# -- what becomes of commits -----------------------------------------------------------------------
+
+
+def _keeps_results(self: Any, result: Any) -> None:
+    """The callback of a commitAsync never runs."""
+
+
+run_mutant(
+    "commits-into-nothing",
+    "classic",
+    14,
+    (application.Application, "queue_async_result", _keeps_results),
+)
+run_mutant(
+    "closes-without-results",
+    "classic",
+    14,
+    (application.Application, "_report_commits", lambda self: None),
+)
+
+# -- commits of librdkafka -------------------------------------------------------------------------
+
+_COMMITS = librdkafka_commits.Commits
+_retry_later = _COMMITS._retry
+
+
+def _retries_at_once(self: Any, commit: Any) -> bool:
+    is_repeated = _retry_later(self, commit)
+    commit.retry_due_ms = 0
+    return is_repeated
+
+
+run_mutant("librdkafka-repeats-at-once", "whole", 0, (_COMMITS, "_retry", _retries_at_once))
+run_mutant("librdkafka-never-commits", "whole", 0, (_COMMITS, "_moved", lambda self: {}))
+run_mutant(
+    "librdkafka-commits-nothing-revoked",
+    "whole",
+    0,
+    (_COMMITS, "commit_removed", lambda self, offsets: None),
+)
+
+# -- standing of classic clients -------------------------------------------------------------------
+
+_CORE = librdkafka_classic_core.LibrdkafkaClassicCore
+_state_shown = _CORE._state_shown
+_fail_commit = classic_commits.ClassicCommits._fail
+
+
+def _shows_no_joining(self: Any) -> ClientState:
+    state = _state_shown(self)
+    return ClientState.STABLE if state is ClientState.JOINING else state
+
+
+def _goes_on(self: Any, commit: Any, error_code: ErrorCode, signed: Any) -> None:
+    if error_code is ErrorCode.FENCED_INSTANCE_ID:
+        commit.finish(error_code)
+    else:
+        _fail_commit(self, commit, error_code, signed)
+
+
+run_mutant("stable-at-no-generation", "classic", 1, (_CORE, "_state_shown", _shows_no_joining))
+run_mutant(
+    "goes-on-when-fenced", "classic", 15, (classic_commits.ClassicCommits, "_fail", _goes_on)
+)
