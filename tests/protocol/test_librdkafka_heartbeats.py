@@ -504,7 +504,7 @@ def test_after_any_other_refusal_there_is_an_error_and_silence(error_code: Error
     assert len(story.callbacks()) == 1, "nothing is called back any more"
 
 
-# --- with the repair of D12 ----------------------------------------------------------------------
+# --- with the repair of coordinator D12 ----------------------------------------------------------
 
 
 class RepairedStory(LibrdkafkaStory):
