@@ -152,7 +152,7 @@ class World:
         self._is_quiet = False
         self._max_steps = max_steps
         self._is_over_budget = is_over_budget
-        self._next_budget_check = _BUDGET_EVERY_STEPS
+        self._next_check = self._check_after(0)
         register_probes(
             self.sampler,
             brokers=self.brokers,
@@ -263,12 +263,17 @@ class World:
 
     def _may_go_on(self) -> bool:
         count = self.steps.count
+        if count < self._next_check:
+            return True
         if self._max_steps is not None and count >= self._max_steps:
             return False
-        if count < self._next_budget_check:
-            return True
-        self._next_budget_check = count + _BUDGET_EVERY_STEPS
+        self._next_check = self._check_after(count)
         return self._is_over_budget is None or not self._is_over_budget()
+
+    def _check_after(self, count: int) -> int:
+        """After how many steps a budget may be used up."""
+        at = count + _BUDGET_EVERY_STEPS
+        return at if self._max_steps is None else min(at, self._max_steps)
 
     # --- looking around ---------------------------------------------------------------------------
 

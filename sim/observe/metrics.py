@@ -217,6 +217,9 @@ class _Deliveries:
         """The records from ``start`` to ``end`` (exclusive) are handed out."""
         expected = self._next_offset.get(partition, start)
         self.delivered += end - start
-        self.redelivered += max(0, min(end, expected) - start)
-        self.skipped += max(0, start - expected)
-        self._next_offset[partition] = max(expected, end)
+        if start < expected:
+            self.redelivered += min(end, expected) - start
+        elif start > expected:
+            self.skipped += start - expected
+        if end > expected:
+            self._next_offset[partition] = end
