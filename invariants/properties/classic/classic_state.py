@@ -264,27 +264,33 @@ class ClassicTimersArmed(_OfClassicGroup):
     def _find(self, seen: GroupPicture) -> Finding | None:
         group = seen.group
         armed, group_id = seen.shard.armed_timers, group.group_id
-        evidence = {"lost_with_failed_write": self.model.restored.get(group.generation_id)}
         if group.state is PREPARING and join_key(group_id) not in armed:
-            return Finding("the group is PreparingRebalance without a join timer", evidence)
+            return Finding(
+                "the group is PreparingRebalance without a join timer", self._evidence(group)
+            )
         if group.state is COMPLETING and group.pending_sync and sync_key(group_id) not in armed:
             waits_for = listed(sorted(group.pending_sync))
             detail = f"the group waits for SyncGroups of {waits_for} without a sync timer"
-            return Finding(detail, evidence)
+            return Finding(detail, self._evidence(group))
         for member_id in sorted(seen.touched):
             if lacks_session(group, seen.shard, member_id):
                 return Finding(
                     f"member {member_id} has no session timer",
                     {
-                        **evidence,
+                        **self._evidence(group),
                         "member": member_id,
                         "is_unparked": self.model.unparked.get(member_id),
                     },
                 )
         for member_id in sorted(group.pending_join):
             if session_key(group_id, member_id) not in armed:
-                return Finding(f"the id {member_id}, not used yet, has no session timer", evidence)
+                return Finding(
+                    f"the id {member_id}, not used yet, has no session timer", self._evidence(group)
+                )
         return None
+
+    def _evidence(self, group: ClassicGroup) -> dict[str, object]:
+        return {"lost_with_failed_write": self.model.restored.get(group.generation_id)}
 
 
 class ClassicJoinPhaseEnds(_OfClassicGroup):

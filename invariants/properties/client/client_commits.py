@@ -169,8 +169,10 @@ class CommitPace(Property):
         """Compare the times of two commits."""
         last_ms = self._last_ms.pop(entry.name, None)
         is_at_rest = entry.state is ClientState.STABLE is entry.member.state
-        count = sum(type(effect) is SendCommit for effect in step.effects)
-        if type(step.event) is not Poll or not is_at_rest or not count or entry.commits_itself:
+        if type(step.event) is not Poll or not is_at_rest or entry.commits_itself:
+            return None
+        count = [type(effect) for effect in step.effects].count(SendCommit)
+        if not count:
             return None
         gap_ms = 0 if count > 1 else step.at_ms - (last_ms if last_ms is not None else -1 << 40)
         interval_ms = entry.member.config.auto_commit_interval_ms

@@ -61,13 +61,13 @@ _ANSWERS = (
 
 def _codes(event: object) -> frozenset[ErrorCode]:
     """The errors in an answer."""
-    if isinstance(event, CoordinatorSearchFailed):
+    if type(event) is CommitAnswered:
+        return frozenset(filter(None, event.response.errors.values()))
+    if type(event) is CoordinatorSearchFailed:
         return frozenset((event.error_code,))
     response = getattr(event, "response", None)
     if response is None:
         return frozenset()
-    if isinstance(event, CommitAnswered):
-        return frozenset(code for code in response.errors.values() if code)
     code = response.error_code
     return frozenset((code,)) if code else frozenset()
 

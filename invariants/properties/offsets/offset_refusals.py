@@ -61,10 +61,13 @@ class CommitRefusalCause(Property):
         """Compare the codes, partition by partition."""
         request, shard = step.request, shard_of(step)
         of_group = self._of_group(request, ledger, classic_model)
-        topic_of = _meaning(request, shard)
+        topic_of, has_texts = _meaning(request, shard), bool(request.metadata)
         for partition, code in step.response.errors.items():
-            own = self._of_partition(request, shard, partition, topic_of(partition.topic_id))
-            deserved = of_group if own is ErrorCode.NONE else frozenset({own})
+            topic = topic_of(partition.topic_id)
+            deserved = of_group
+            if has_texts or topic is None or not 0 <= partition.partition < topic.partition_count:
+                own = self._of_partition(request, shard, partition, topic)
+                deserved = frozenset({own}) if own else of_group
             if code not in deserved:
                 return Finding(
                     f"a commit of {self.model.who(request.member_id) or 'nobody'} at epoch "
@@ -279,29 +282,32 @@ class StoredAsAsked(Property):
     ) -> Finding | None:
         """Compare answer and records one by one, in their order."""
         request = step.request
+        offsets, texts = request.offsets, request.metadata
         accepted = [p for p, code in step.response.errors.items() if not code]
         written: dict[tuple[str, int], OffsetCommitValue | None] = {
-            (record.topic, record.partition): record.value
-            for record in step.records
-            if type(record) is OffsetCommit
+            record[1:3]: record.value for record in step.records if type(record) is OffsetCommit
         }
         if len(accepted) < len(written):
             return Finding(f"{len(accepted)} offsets were accepted, {len(written)} stored")
         ends_ms = None
         if request.retention_time_ms is not None and 2 <= request.api_version <= 4:
             ends_ms = step.at_ms + request.retention_time_ms
+        leader_epochs = request.leader_epochs
+        if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
+            leader_epochs = {}
         topic_of = _meaning(request, shard_of(step))
         for partition in accepted:
-            topic = topic_of(partition.topic_id)
-            value = written.get((topic.name if topic else "", partition.partition))
+            topic_id, number = partition
+            topic = topic_of(topic_id)
+            value = written.get((topic.name if topic else "", number))
             if value is None:
                 return Finding(f"{self.model.name_of(partition)} was accepted, and not stored")
-            text = request.metadata.get(partition, "") if request.metadata else ""
+            text = texts.get(partition, "") if texts else ""
             leader_epoch = NO_LEADER_EPOCH
-            if request.leader_epochs and request.api_version >= FIRST_COMMIT_WITH_LEADER_EPOCH:
-                leader_epoch = request.leader_epochs.get(partition, NO_LEADER_EPOCH)
+            if leader_epochs:
+                leader_epoch = leader_epochs.get(partition, NO_LEADER_EPOCH)
             # All but the topic's id; tuples compare without a value made for it.
-            if value[:5] != (request.offsets[partition], step.at_ms, leader_epoch, text, ends_ms):
+            if value[:5] != (offsets[partition], step.at_ms, leader_epoch, text, ends_ms):
                 return Finding(
                     f"{self.model.name_of(partition)} was committed at "
                     f"{request.offsets[partition]}, and stored was {value.offset} of "
