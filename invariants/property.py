@@ -175,9 +175,10 @@ class Interest:
     None: all of them.
 
     ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
-    where one of these is among them; ``requests``: and ``on_request`` and ``before_offsets`` only
-    about these. ``is_in_changes``: and ``on_classic`` only where that may have changed the group,
-    not where a request has left it as it was but for timers.
+    where one of these is among them; ``requests``: and ``on_request``, ``before_offsets``,
+    ``before_classic`` and ``on_classic_request`` only about these. ``is_in_changes``: and
+    ``on_classic`` only where that may have changed the group, not where a request has left it as it
+    was but for timers.
     """
 
     events: tuple[type, ...] | None = None

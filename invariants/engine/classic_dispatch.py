@@ -40,16 +40,20 @@ class ClassicWatch:
         listeners: Mapping[str, Listeners],
         of_group: Listeners,
         ask: Ask,
+        ask_about: Ask,
     ) -> None:
         self._model = model
         self._listeners = listeners
         self._on = of_group.of
         self._on_untouched = of_group.on_untouched
+        self._before_request = of_group.before_classic
+        self._on_request = of_group.on_classic_request
         self._ask = ask
+        self._ask_about = ask_about
 
     def before_request(self, step: Step, shard: ShardView, ledger: GroupLedger) -> Sequence[Found]:
         """A shard handled a classic request, of which nothing has been entered yet."""
-        listeners = self._on["before_classic"]
+        listeners = self._before_request[type(step.request)]
         if not listeners:
             return ()
         return gather(
@@ -70,7 +74,7 @@ class ClassicWatch:
             classic_model = self._model.classic.setdefault(shard.name, ClassicModel())
         if step.response is None and isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
             classic_model.parked[step.operation] = request
-        self._ask(self._on["on_classic_request"], step, classic_model)
+        self._ask_about(self._on_request[type(request)], step, classic_model)
 
     def on_step(self, step: Step, shard: ShardView) -> ClassicModel | None:
         """A shard did something that may have touched the group."""
@@ -91,7 +95,7 @@ class ClassicWatch:
             look = classic_model.look(step, shard, group)
             self._model.note_classic(look)
             changes = self._on["on_classic"]
-            self._ask(self._on_untouched if look.is_untouched else changes, step, look)
+            self._ask_about(self._on_untouched if look.is_untouched else changes, step, look)
         return classic_model
 
     def on_loaded(self, step: Step, shard: ShardView) -> None:
@@ -110,7 +114,7 @@ class ClassicWatch:
         if classic_model.parked.pop(step.operation, None) is not None:
             # A consumer group answers with the outcome; by the time it is let go, the group may be
             # another one.
-            self._ask(self._on["on_classic_answer"], step, classic_model)
+            self._ask_about(self._on["on_classic_answer"], step, classic_model)
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -120,14 +124,14 @@ class ClassicWatch:
         entry = self._model.classic_clients[client.name] = ClassicClientEntry(client, step.at_ms)
         listeners = self._listeners[entry.kind]
         listeners.forget_process(entry.name)
-        self._ask(listeners.of["on_client_started"], step, entry)
+        self._ask_about(listeners.of["on_client_started"], step, entry)
         return entry
 
     def on_client_gone(self, step: Step, name: str) -> None:
         """A process has crashed, if it was one of the classic protocol."""
         entry = self._model.classic_clients.get(name)
         if entry is not None:
-            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
+            self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
         self.forget(name)
 
     def forget(self, name: str) -> None:
@@ -159,11 +163,11 @@ class ClassicWatch:
         listeners = self._listeners[entry.kind]
         if not is_routine:
             entry.note_event(step.event, step.at_ms)
-            self._ask(listeners.on_event[kind], step, entry)
+            self._ask_about(listeners.on_event[kind], step, entry)
         if step.effects:
             entry.note_effects(step)
             kinds = tuple(map(type, step.effects))
-            self._ask(listeners.on_effects[kinds], step, entry)
+            self._ask_about(listeners.on_effects[kinds], step, entry)
         if member.ownership_version != entry.version:
             entry.version = member.ownership_version
             if member.fetchable is not entry.fetchable:
@@ -183,5 +187,5 @@ class ClassicWatch:
                 )
                 for partition in member.assigned
             }
-        self._ask(self._on["on_classic_client"], step, entry)
+        self._ask_about(self._on["on_classic_client"], step, entry)
         entry.catch_up()

@@ -37,7 +37,7 @@ from rebalance_sim.protocol.wire.consumer_messages import JOIN_EPOCH, ConsumerGr
 
 class ClientWatch:
     """Keeps the shadow model of clients for a checker. ``listeners`` by kind; ``ask`` puts a
-    question to some of them, and reports what they find."""
+    question to some of them, and reports what they find, ``ask_about`` one with one subject."""
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class ClientWatch:
         on: Mapping[str, tuple[Listener, ...]],
         classic: ClassicWatch,
         ask: Callable[..., None],
+        ask_about: Callable[..., None],
     ) -> None:
         self._model = model
         self._quiet = quiet
@@ -54,6 +55,7 @@ class ClientWatch:
         self._on = on
         self._classic = classic
         self._ask = ask
+        self._ask_about = ask_about
         self._entries = model.clients
 
     def on_event(self, step: Step) -> None:
@@ -74,17 +76,17 @@ class ClientWatch:
             is_refused = bool(step.event.response.error_code)
             is_routine = not step.effects and not is_refused
             if is_refused:
-                self._ask(self._listeners[entry.kind].on_event[kind], step, entry)
+                self._ask_about(self._listeners[entry.kind].on_event[kind], step, entry)
         elif not is_routine:
             self._note_event(step, entry, kind)
-            self._ask(self._listeners[entry.kind].on_event[kind], step, entry)
+            self._ask_about(self._listeners[entry.kind].on_event[kind], step, entry)
         if step.effects:
             self._effects(step, entry)
         if entry.has_moved():
             self._moved(step, entry)
             entry.catch_up()
         if not is_routine:
-            self._ask(self._listeners[entry.kind].of["on_handled"], step, entry)
+            self._ask_about(self._listeners[entry.kind].of["on_handled"], step, entry)
 
     def on_started(self, step: Step) -> None:
         """A process began."""
@@ -105,7 +107,7 @@ class ClientWatch:
             return
         entry = self._model.clients.get(step.client.name)
         if entry is not None:
-            self._ask(self._listeners[entry.kind].of["on_client_gone"], step, entry)
+            self._ask_about(self._listeners[entry.kind].of["on_client_gone"], step, entry)
         self._close_client(step.client.name)
         self._classic.on_client_gone(step, step.client.name)
 
@@ -145,7 +147,7 @@ class ClientWatch:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:
             kinds = tuple(map(type, step.effects))
-            self._ask(self._listeners[entry.kind].on_effects[kinds], step, entry)
+            self._ask_about(self._listeners[entry.kind].on_effects[kinds], step, entry)
 
     def _sent(
         self, step: Step, entry: ClientEntry, effect: SendHeartbeat, state: ClientState
@@ -189,7 +191,7 @@ class ClientWatch:
         if member.member_id != entry.member_id:
             model.by_member_id.pop(entry.member_id, None)
             model.by_member_id[member.member_id] = entry
-        self._ask(self._listeners[entry.kind].of["on_moved"], step, entry)
+        self._ask_about(self._listeners[entry.kind].of["on_moved"], step, entry)
         if member.ownership_version != entry.version:
             if member.assigned is not entry.assigned:
                 entry.had_assigned.update(member.assigned)
@@ -212,7 +214,7 @@ class ClientWatch:
         model.refresh_fetchers(entry, client.member.fetchable)
         listeners = self._listeners[entry.kind]
         listeners.forget_process(entry.name)
-        self._ask(listeners.of["on_client_started"], step, entry)
+        self._ask_about(listeners.of["on_client_started"], step, entry)
         return entry
 
     def _close_client(self, name: str) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from rebalance_sim.invariants.engine.coverage import Visits
-from rebalance_sim.invariants.property import TRIGGERS, Finding, Interest, Property
+from rebalance_sim.invariants.property import TRIGGERS, Finding, Property
 
 Listener = Callable[..., Finding | None]
 """A bound method of an invariant; what it takes depends on the trigger."""
@@ -17,8 +16,6 @@ Found = tuple[Listener, Finding]
 """Who has found what."""
 
 _K = TypeVar("_K", bound="type | tuple[type, ...]")
-
-_events_of, _effects_of, _requests_of = map(attrgetter, ("events", "effects", "requests"))
 
 
 def gather(listeners: Iterable[Listener], *args: object) -> Sequence[Found]:
@@ -60,16 +57,18 @@ class Listeners:
             for name, places in _places_by_trigger(classes).items()
         }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
-        self.on_event = _Interested[type](by_trigger["on_event"], _events_of)
-        self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], _effects_of)
-        self.on_request = _Interested[type](by_trigger["on_request"], _requests_of)
+        self.on_event = _Interested[type](by_trigger["on_event"], "events")
+        self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
+        self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_untouched = tuple(
             listener
             for listener in by_trigger["on_classic"]
             if not _owner_of(listener).interest.is_in_changes
         )
         """Of ``on_classic``, those to whom more than changes matter."""
-        self.before_offsets = _Interested[type](by_trigger["before_offsets"], _requests_of)
+        self.before_offsets = _Interested[type](by_trigger["before_offsets"], "requests")
+        self.before_classic = _Interested[type](by_trigger["before_classic"], "requests")
+        self.on_classic_request = _Interested[type](by_trigger["on_classic_request"], "requests")
 
     def about(self, kind: str) -> Listeners:
         """Those whose property is about this kind of client."""
@@ -93,26 +92,30 @@ class Listeners:
 
 class _Interested(dict[_K, tuple[Listener, ...]]):
     """Type of what happened, or types -> those of a trigger to whom that matters, chosen when it is
-    first seen. ``types_of``: which of an interest counts."""
+    first seen. ``about``: the field of an interest that counts."""
 
-    def __init__(
-        self,
-        listeners: tuple[Listener, ...],
-        types_of: Callable[[Interest], tuple[type, ...] | None],
-    ) -> None:
+    def __init__(self, listeners: tuple[Listener, ...], about: str) -> None:
         super().__init__()
         self._listeners = listeners
-        self._types_of = types_of
+        self._about = about
 
     def __missing__(self, what: _K) -> tuple[Listener, ...]:
-        kinds = {*what} if isinstance(what, tuple) else {what}
-        chosen = []
-        for listener in self._listeners:
-            types = self._types_of(_owner_of(listener).interest)
-            if types is None or not kinds.isdisjoint(types):
-                chosen.append(listener)
-        self[what] = tuple(chosen)
-        return self[what]
+        owners = tuple(type(_owner_of(listener)) for listener in self._listeners)
+        places = _places_of_interested(owners, self._about, what)
+        chosen = self[what] = tuple(self._listeners[place] for place in places)
+        return chosen
+
+
+@cache
+def _places_of_interested(
+    watchers: tuple[Any, ...], about: str, what: type | tuple[type, ...]
+) -> tuple[int, ...]:
+    """The places of the classes to whom this, or one of these, matters."""
+    kinds = frozenset(what if isinstance(what, tuple) else (what,))
+    wanted = [getattr(watcher.interest, about) for watcher in watchers]
+    return tuple(
+        place for place, types in enumerate(wanted) if types is None or not kinds.isdisjoint(types)
+    )
 
 
 class ListenersOfKinds(dict[str, Listeners]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.classic_messages import (
@@ -168,6 +168,7 @@ class ClassicGoneStaysGone(Property):
     )
     clauses = ("classic C15", "classic §2.5")
     violated_by = ("test:classic-ghost-heartbeat", "test:classic-ghost-sync")
+    interest = Interest(requests=(HeartbeatRequest,))
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look at what is answered at once."""

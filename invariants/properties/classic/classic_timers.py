@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
@@ -52,6 +52,7 @@ class ClassicDeadlines(Property):
     )
     clauses = ("classic §1.5", "classic §2.3", "classic §2.9")
     violated_by = ("test:classic-session-too-long", "test:classic-sync-phase-too-short")
+    interest = Interest(requests=(JoinGroupRequest,))
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -17,7 +17,11 @@ from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.migration.downgrade import Downgrade
 from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.protocol.wire.classic_messages import JoinGroupRequest, LeaveGroupRequest
+from rebalance_sim.protocol.wire.classic_messages import (
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
 from rebalance_sim.protocol.wire.consumer_messages import LEAVE_EPOCH, ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.embedded import Subscription
@@ -253,7 +257,7 @@ class NothingParkedAfterUpgrade(Property):
     clauses = ("classic H8", "classic §7.3", "classic §7.5")
     violated_by = ("test:conversion-forgets-parked", "test:hybrid-parks")
     judges_mixed = True
-    interest = Interest(is_in_changes=True)
+    interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest), is_in_changes=True)
 
     def on_classic(self, step: Step, look: ClassicLook) -> Finding | None:
         """Look at the members of the group that is no more."""

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, WorldView, shard_of
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer, session_key
 from rebalance_sim.protocol.migration.mixed import MixedJoin
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
+    JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
@@ -94,6 +95,7 @@ class HybridSessions(Property):
     clauses = ("classic H3", "classic §7.7")
     violated_by = ("test:hybrid-session-of-group",)
     judges_mixed = True
+    interest = Interest(requests=(HeartbeatRequest, SyncGroupRequest))
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Look for the timer among what the request has armed."""
@@ -132,6 +134,7 @@ class HybridAnswers(Property):
     clauses = ("classic H4", "classic §7.5", "classic §7.6")
     violated_by = ("test:hybrid-wrong-generation", "test:hybrid-target-told")
     judges_mixed = True
+    interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest))
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare the answer with the shadow model."""
@@ -189,6 +192,7 @@ class HybridSyncNotBehind(Property):
     clauses = ("classic H5", "classic §7.6")
     violated_by = ("test:hybrid-sync-behind",)
     judges_mixed = True
+    interest = Interest(requests=(SyncGroupRequest,))
 
     def on_classic_request(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """Compare the epochs."""
@@ -225,6 +229,7 @@ class HybridTimers(Property):
     )
     relies_on = ("switched",)
     judges_mixed = True
+    interest = Interest(requests=(SyncGroupRequest,))
 
     def on_written(self, step: Step) -> Finding | None:
         """The records of a JoinGroup are committed."""
