@@ -174,11 +174,11 @@ class Interest:
     """Of what a client takes and wants, and a shard handles, the types that matter to an invariant;
     None: all of them.
 
-    ``events``: it is asked ``on_event`` about these only; ``effects``: and ``on_effects`` only
-    where one of these is among them; ``requests``: and ``on_request``, ``before_offsets``,
-    ``before_classic`` and ``on_classic_request`` only about these. ``is_in_changes``: and
-    ``on_classic`` only where that may have changed the group, not where a request has left it as it
-    was but for timers.
+    ``events``: it is asked ``on_event`` and ``on_handled`` about these only; ``effects``: and
+    ``on_effects`` only where one of these is among them; ``requests``: and ``on_request``,
+    ``before_offsets``, ``before_classic`` and ``on_classic_request`` only about these.
+    ``is_in_changes``: and ``on_classic`` only where that may have changed the group, not where a
+    request has left it as it was but for timers.
     """
 
     events: tuple[type, ...] | None = None

@@ -86,7 +86,7 @@ class ClientWatch:
             self._moved(step, entry)
             entry.catch_up()
         if not is_routine:
-            self._ask_about(self._listeners[entry.kind].of["on_handled"], step, entry)
+            self._ask_about(self._listeners[entry.kind].on_handled[kind], step, entry)
 
     def on_started(self, step: Step) -> None:
         """A process began."""

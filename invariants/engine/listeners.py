@@ -58,6 +58,7 @@ class Listeners:
         }
         self.of: Mapping[str, tuple[Listener, ...]] = by_trigger
         self.on_event = _Interested[type](by_trigger["on_event"], "events")
+        self.on_handled = _Interested[type](by_trigger["on_handled"], "events")
         self.on_effects = _Interested[tuple[type, ...]](by_trigger["on_effects"], "effects")
         self.on_request = _Interested[type](by_trigger["on_request"], "requests")
         self.on_untouched = tuple(

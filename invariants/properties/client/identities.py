@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClientState,
@@ -95,12 +95,11 @@ class LooksAgainAfterLoss(Property):
     clauses = ("client §2.3", "defects L4")
     violated_by = ("KAFKA-17293",)
     client_kinds = (JAVA,)
+    interest = Interest(events=(Disconnected,))
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """It must look for its coordinator."""
-        if type(step.event) is not Disconnected or entry.lost_ms != step.at_ms:
-            return None
-        if entry.member.coordinator_id is None:
+        if entry.lost_ms != step.at_ms or entry.member.coordinator_id is None:
             return None
         return Finding(
             f"{entry.name} lost a connection with a heartbeat on it, and still takes broker "
