@@ -11,7 +11,7 @@ from rebalance_sim.protocol.assignors.classic.claims import Claim
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import application
 from rebalance_sim.protocol.clients.java.classic import classic_commits
-from rebalance_sim.protocol.clients.librdkafka import librdkafka_commits
+from rebalance_sim.protocol.clients.librdkafka import coordinator_connection, librdkafka_commits
 from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_core
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
@@ -107,3 +107,22 @@ run_mutant("stable-at-no-generation", "classic", 1, (_CORE, "_state_shown", _sho
 run_mutant(
     "goes-on-when-fenced", "classic", 15, (classic_commits.ClassicCommits, "_fail", _goes_on)
 )
+
+# -- the way to the coordinator --------------------------------------------------------------------
+
+_LINK = coordinator_connection.CoordinatorLink
+_found = _LINK._on_found
+
+
+def _follows_later(self: Any, node_id: int) -> None:
+    _found(self, node_id)
+    self._reconnect_due_ms = self._core.now_ms + 1
+
+
+def _stays_connected(self: Any) -> None:
+    self._set_state(coordinator_connection.CoordinatorState.QUERY_COORD)
+    self.search()
+
+
+run_mutant("librdkafka-follows-later", "whole", 0, (_LINK, "_on_found", _follows_later))
+run_mutant("librdkafka-stays-connected", "whole", 0, (_LINK, "mark_dead", _stays_connected))

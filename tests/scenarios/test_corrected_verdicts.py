@@ -37,6 +37,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 300086): "whom a join phase waits for is refused for size",
     ("faulty", 100009): "clients that share an instance id are started again",
     ("calm@kafka-4.3-clean", 300333): "somebody polls in time, however slow all are",
+    ("migration@kafka-4.3-clean", 1016): "a commit that is lost makes librdkafka look once more",
     ("whole@kafka-4.3-clean", 917): "a mixed group may be at generation 0",
     ("chaos@kafka-4.3-clean", 922): "librdkafka closes, and its first callback gives up everything",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",

@@ -231,7 +231,8 @@ class PollTimer(Property):
                 member = entry.member
                 away_ms = step.at_ms - member.last_poll_at_ms
                 polls = member.is_polling and member.running_callback is None
-                if polls or away_ms < member.config.max_poll_interval_ms:
+                least_ms = member.config.max_poll_interval_ms + (member.kind == LIBRDKAFKA)
+                if polls or away_ms < least_ms:
                     return Finding(
                         f"{entry.name} went stale {away_ms} ms after its last poll"
                         + (", and polls" if polls else "")

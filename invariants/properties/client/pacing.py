@@ -126,6 +126,9 @@ class BackoffOfFailures(Property):
     clauses = ("client §2.2", "client §2.3")
     violated_by = ("test:counts-failures-for-ever",)
     client_kinds = (JAVA,)
+    interest = Interest(
+        events=(HeartbeatAnswered, Disconnected, RequestExpired, CoordinatorFound), effects=()
+    )
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """After a loss, a refusal, or whatever came between that and the next heartbeat."""

@@ -1,0 +1,87 @@
+"""How librdkafka goes from one coordinator to the next.
+
+Source: client §10.1, rows "connection lost" and "NOT_COORDINATOR"; client §2.5.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    CloseConnection,
+    CommitAnswered,
+    ConnectCoordinator,
+    CoordinatorConnectionClosed,
+    CoordinatorFound,
+    FindCoordinator,
+)
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 249
+
+_ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class GoesToCoordinator(Property):
+    """client §10.1. It asks for a coordinator that it did not know once more. A commit that is lost
+    as it leaves the old one makes it forget the new one as well."""
+
+    id = "client.coordinator.followed"
+    sentence = (
+        "A client of librdkafka, of either protocol, that learns of another coordinator connects "
+        "to it and asks for it once more at once; told by the answer to a commit that the broker "
+        "is not the coordinator, it closes the connection and looks for it at once."
+    )
+    clauses = ("client §10.1", "client §2.5")
+    violated_by = ("test:librdkafka-follows-later", "test:librdkafka-stays-connected")
+    client_kinds = LIBRDKAFKA_KINDS
+    interest = Interest(
+        events=(CoordinatorFound, CommitAnswered, CoordinatorConnectionClosed),
+        effects=(ConnectCoordinator, CloseConnection),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._nodes: dict[str, int] = self.of_process({})
+        """Client -> the coordinator that it has, or wants, a connection to."""
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A search was answered, or a commit was."""
+        name, event, member = entry.name, step.event, entry.member
+        if type(event) is CoordinatorConnectionClosed:
+            if event.is_isolated:
+                self._nodes.pop(name, None)
+            return None
+        if member.is_closed:
+            return None
+        wanted: tuple[type, ...]
+        if type(event) is CommitAnswered:
+            codes = event.response.errors.values()
+            if name not in self._nodes or not codes or not all(c in _ELSEWHERE for c in codes):
+                return None
+            wanted, what = (CloseConnection, FindCoordinator), "its commit was sent elsewhere"
+        elif event.node_id != self._nodes.get(name):
+            if CloseConnection(node_id=event.node_id) in step.effects:
+                return None  # A commit was lost with the old connection: it looks anew.
+            wanted, what = (ConnectCoordinator, FindCoordinator), f"broker {event.node_id} is new"
+        else:
+            return None
+        kinds = [type(effect) for effect in step.effects]
+        if all(kind in kinds for kind in wanted):
+            return None
+        return Finding(
+            f"{name} has another coordinator ({what}), and does not go there at once",
+            {"client": name},
+        )
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Follow the connection that it has."""
+        for effect in step.effects:
+            if type(effect) is CloseConnection:
+                self._nodes.pop(entry.name, None)
+            elif type(effect) is ConnectCoordinator:
+                self._nodes[entry.name] = effect.node_id
+        return None
