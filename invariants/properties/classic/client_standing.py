@@ -65,7 +65,8 @@ class FencedForGood(Property):
     id = "classic.client.fenced_for_good"
     sentence = (
         "A classic client whose JoinGroup, or whose commit at its present generation, is answered "
-        "FENCED_INSTANCE_ID has failed for good, unless it is leaving."
+        "FENCED_INSTANCE_ID has failed for good, unless it is leaving; the answer to a join is "
+        "read when the application polls."
     )
     clauses = ("classic §4.3", "client §10.1")
     violated_by = ("test:goes-on-when-fenced",)
@@ -101,6 +102,7 @@ class FencedForGood(Property):
             or member.state is ClientState.FATAL
             or not entry.state.is_in_group
             or member.blocked_in is not None
+            or (kind is JoinGroupAnswered and not member.is_polling)
         ):
             return None
         return Finding(
