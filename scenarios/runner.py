@@ -6,12 +6,10 @@ of our own code, which then stands in ``reason``.
 
 from __future__ import annotations
 
-import gc
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
@@ -152,8 +150,7 @@ class _Run:
     def result(self) -> RunResult:
         error = ""
         try:
-            with _without_collector():
-                self._simulate()
+            self._simulate()
         except Exception as problem:
             error = _describe(problem)
         scenario, world = self._scenario, self._world
@@ -345,19 +342,6 @@ class _Run:
     def _sentence(self, row: ViolationRow) -> str:
         of_group = f" of group {row.group_id}" if len(self._watchers) > 1 else ""
         return f"{row.property}{of_group} at step {row.step} ({row.at_ms} ms): {row.detail}"
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Nothing that a run drops holds itself, but for the whole world when it is over: to look for
-    such garbage meanwhile takes a fortieth of the time, and finds none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _describe(problem: Exception) -> str:
