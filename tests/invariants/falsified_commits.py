@@ -8,18 +8,20 @@ from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
 from rebalance_sim.protocol.assignors.classic.claims import Claim
+from rebalance_sim.protocol.assignors.classic.sticky_identical import assign_identical
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.clients.common import application
 from rebalance_sim.protocol.clients.java.classic import classic_commits
 from rebalance_sim.protocol.clients.librdkafka import coordinator_connection, librdkafka_commits
 from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_core
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 __all__ = ["CLEAN", "FALSIFIED", "at_work"]
 
 # -- assignors of leaders --------------------------------------------------------------------------
 
-_IDENTICAL = sticky.assign_identical
+_IDENTICAL = assign_identical
 
 
 def _last_first(members: Any) -> Any:
@@ -120,7 +122,7 @@ def _follows_later(self: Any, node_id: int) -> None:
 
 
 def _stays_connected(self: Any) -> None:
-    self._set_state(coordinator_connection.CoordinatorState.QUERY_COORD)
+    self._set_state(CoordinatorState.QUERY_COORD)
     self.search()
 
 
