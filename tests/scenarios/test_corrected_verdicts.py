@@ -42,6 +42,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 922): "librdkafka closes, and its first callback gives up everything",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
     ("calm@kafka-4.3-clean", 302008): "a pattern that is withdrawn was resolved just now",
+    ("faulty", 1588): "nobody calls back once close has returned",
     ("classic@kafka-4.3-clean", 412): "a client that closes reads the answer to its join",
     ("classic@kafka-4.3-clean", 600003): "a commit whose connection is given up at once is lost",
     ("librdkafka_classic@kafka-4.3-clean", 2089): "a leader without connection sends no SyncGroup",

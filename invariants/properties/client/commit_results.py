@@ -41,13 +41,12 @@ class CommitsReturn(Property):
             **self.model.classic_clients,
         }
         for name, entry in sorted(entries.items()):
-            if not entry.open_commits or entry.member.running_callback is not None:
+            member = entry.member
+            if not entry.open_commits or member.running_callback is not None or member.is_closed:
                 continue
-            limit_ms = entry.member.config.default_api_timeout_ms + quiet.slack_ms
+            limit_ms = member.config.default_api_timeout_ms + quiet.slack_ms
             for commit in entry.open_commits.values():
-                if at_ms - commit.since_ms > limit_ms and (
-                    commit.is_sync or entry.member.is_polling
-                ):
+                if at_ms - commit.since_ms > limit_ms and (commit.is_sync or member.is_polling):
                     what = "waits in commitSync" if commit.is_sync else "waits for its commitAsync"
                     yield Late(name, what, name, commit.since_ms)
                     break
