@@ -7,9 +7,16 @@ streams are its own: a scenario without the feature is what it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
+from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.streams import Streams
 
 _NAMES = (
@@ -30,6 +37,8 @@ _REVERSED_SHARE = 0.3
 _SLOW_SHARE = 0.2
 _SLOW_MS = 120_000
 """Longer than any rebalance timeout: such a member is always replaced."""
+
+_AT_ONCE = DelaySpec(min_ms=0)
 
 
 class DrawnAssignors:
@@ -74,3 +83,28 @@ class DrawnAssignors:
             rack_aware_assignment_tags=self._tags,
             state_records=self._state_records,
         )
+
+
+def keep_some_computing(
+    clients: tuple[ClientSpec, ...], faults: Iterable[Fault]
+) -> tuple[ClientSpec, ...]:
+    """Who is slow is quick, if nobody else stays: in a group that can compute nothing, nothing is
+    left to judge."""
+    gone = {
+        fault.client
+        for fault in faults
+        if isinstance(fault, ClientClose | ClientCrash) and fault.down_ms is None
+    }
+    if any(client.name not in gone and not _is_slow(client) for client in clients):
+        return clients
+    return tuple(
+        replace(client, client_assignors=replace(client.client_assignors, compute=_AT_ONCE))
+        if client.client_assignors is not None and _is_slow(client)
+        else client
+        for client in clients
+    )
+
+
+def _is_slow(client: ClientSpec) -> bool:
+    offered = client.client_assignors
+    return offered is not None and offered.compute.min_ms >= _SLOW_MS

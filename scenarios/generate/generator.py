@@ -21,7 +21,10 @@ from rebalance_sim.scenarios.generate.classic_clients import (
     may_rebalance_as_one,
     speaks_classic,
 )
-from rebalance_sim.scenarios.generate.client_assignors import DrawnAssignors
+from rebalance_sim.scenarios.generate.client_assignors import (
+    DrawnAssignors,
+    keep_some_computing,
+)
 from rebalance_sim.scenarios.generate.coincidences import draw_coincidences, draw_takeovers
 from rebalance_sim.scenarios.generate.faults import draw_faults
 from rebalance_sim.scenarios.generate.records import (
@@ -128,6 +131,7 @@ def generate_from(profile: Profile, seed: int) -> Scenario:
         faults += draw_takeovers(targets, draw.streams)
     if has_data_plane:
         clients = keep_some_polling(clients, faults)
+    clients = keep_some_computing(clients, faults)
     world = WorldSpec(
         seed=seed,
         topics=topics,
