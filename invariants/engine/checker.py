@@ -236,6 +236,8 @@ class Checker:
             self._ask(self._on["on_read"], step)
         elif type(request) is AlterGroupConfigRequest:
             self.model.note_configs(shard, ledger)
+        if ledger.classic_count and type(request) in CLASSIC_REQUESTS:
+            ledger.note_classic_request(request, response, step.at_ms)
         if (
             self.model.classic
             or type(request) in CLASSIC_REQUESTS

@@ -16,6 +16,8 @@ from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue
+from rebalance_sim.protocol.wire.consumer_messages import Request, Response
+from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import (
     ConsumerGroupCurrentMemberAssignment,
     ConsumerGroupMemberMetadata,
@@ -33,6 +35,9 @@ from rebalance_sim.protocol.wire.topics import TopicPartition
 
 Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
+
+_HEARD = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
+"""What a classic request is answered that renews the session of its sender."""
 
 
 class MemberEntry(NamedTuple):
@@ -360,6 +365,15 @@ class GroupLedger:
                 self.state_since_ms.pop(member_id, None)
             elif before is None or (before.state, before.epoch) != (after.state, after.epoch):
                 self.state_since_ms[member_id] = at_ms
+
+    def note_classic_request(self, request: Request, response: Response | None, at_ms: int) -> None:
+        """A classic member is heard of by whatever it sends but a leave, unless it is refused."""
+        if getattr(response, "error_code", ErrorCode.NONE) not in _HEARD:
+            return
+        for message in (request, response):
+            member_id = getattr(message, "member_id", "")
+            if member_id in self.members:
+                self.heard_ms[member_id] = at_ms
 
     def _put(
         self, member_id: str, before: MemberEntry | None, after: MemberEntry | None, change: Change

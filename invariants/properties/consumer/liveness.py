@@ -57,14 +57,22 @@ class GhostsGone(_OfMembers):
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Every member without a client."""
         ledger = self.model.acting_ledger()
-        for member_id, entry in sorted(ledger.members.items()) if ledger else ():
-            if not self._has_user(member_id):
-                yield Late(
-                    f"member {member_id}",
-                    f"is registered at epoch {entry.epoch}, and no living client uses it",
-                    since_ms=ledger.heard_ms.get(member_id) if ledger else None,
-                    evidence={"member": member_id},
-                )
+        if ledger is None:
+            return
+        for member_id, entry in sorted(ledger.members.items()):
+            if self._has_user(member_id):
+                continue
+            heard_ms = ledger.heard_ms.get(member_id)
+            classic = entry.metadata.classic_member_metadata if entry.metadata else None
+            session_ms = classic.session_timeout_ms if classic else 0  # a member's own
+            if heard_ms is not None and at_ms <= heard_ms + session_ms + quiet.slack_ms:
+                continue
+            yield Late(
+                f"member {member_id}",
+                f"is registered at epoch {entry.epoch}, and no living client uses it",
+                since_ms=heard_ms,
+                evidence={"member": member_id},
+            )
 
 
 class RevocationBounded(Property):
