@@ -16,6 +16,7 @@ from rebalance_sim.protocol.clients import (
     LocalAssignment,
     PartitionState,
 )
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
 from rebalance_sim.protocol.wire.consumer_messages import (
     JOIN_EPOCH,
     ConsumerGroupHeartbeatRequest,
@@ -63,6 +64,7 @@ class ClientEntry:
         "joined_by",
         "kind",
         "known_topics",
+        "last_before_leave",
         "last_request",
         "last_sent_ms",
         "late_answer",
@@ -106,6 +108,7 @@ class ClientEntry:
         self.received_epochs: set[int] = set()
         """Epochs above 0 in good answers since the last join was sent."""
         self.last_request: ConsumerGroupHeartbeatRequest | None = None
+        self.last_before_leave: ConsumerGroupHeartbeatRequest | None = None
         self.last_sent_ms = -1
         self.lost_ms = -1
         """When a heartbeat was lost with its connection."""
@@ -181,6 +184,7 @@ class ClientEntry:
         if request.member_epoch < JOIN_EPOCH:
             self.in_flight.clear()
             self.has_left = True
+            self.last_before_leave = self.last_request
             if self.member.state is ClientState.STALE:
                 self.unhandled.add(correlation_id)
             else:
@@ -232,6 +236,13 @@ class ClientEntry:
         """Whether it is of a membership that is over: a join was sent since, or is to be sent."""
         return correlation_id < self.joined_by or (
             self.has_left and self.member.state is ClientState.JOINING
+        )
+
+    def repeats(self, request: ConsumerGroupHeartbeatRequest) -> bool:
+        """Whether librdkafka sends the very same heartbeat once more, maybe one that was to be
+        repeated when the member left (client §10.1)."""
+        return self.kind == LIBRDKAFKA and (
+            request is self.last_request or request is self.last_before_leave
         )
 
     @property

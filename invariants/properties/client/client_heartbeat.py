@@ -204,9 +204,7 @@ class SilentStates(Property):
         state: ClientState,
     ) -> Finding | None:
         """``state`` is the one in which the heartbeat was built."""
-        if state.sends_heartbeats:
-            return None
-        if entry.kind == LIBRDKAFKA and request is entry.last_request:
+        if state.sends_heartbeats or entry.repeats(request):
             return None
         return Finding(
             f"{entry.name} sent a heartbeat at epoch {request.member_epoch} in {state.value}, a "
@@ -220,10 +218,10 @@ class LeaveOnce(Property):
 
     id = "client.leave.once"
     sentence = (
-        "A leave is sent once, at a leave epoch, and no heartbeat of the old membership "
-        "follows; but a Java client that is unsubscribed before it could send its next join "
-        "leaves again. A dynamic member leaves with -1, a static one with -2, unless it is a Java "
-        "client that was told otherwise."
+        "A leave is sent once, at a leave epoch, and no heartbeat of the old membership follows, "
+        "but for one that librdkafka was to repeat; but a Java client that is unsubscribed before "
+        "it could send its next join leaves again. A dynamic member leaves with -1, a static one "
+        "with -2, unless it is a Java client that was told otherwise."
     )
     clauses = ("client C21", "client §6.2", "defects S7", "defects S9")
     violated_by = ("PR-15362", "Dekaf-1348", "KAFKA-19335", "mut-client-keeps-leave-epoch")
@@ -253,7 +251,12 @@ class LeaveOnce(Property):
     ) -> Finding | None:
         """Does a heartbeat follow on a leave, or go out as one when it should not?"""
         epoch = request.member_epoch
-        if entry.has_left and epoch != JOIN_EPOCH and not _ends_unsent_join(entry, epoch):
+        if (
+            entry.has_left
+            and epoch != JOIN_EPOCH
+            and not _ends_unsent_join(entry, epoch)
+            and not (epoch > JOIN_EPOCH and entry.repeats(request))
+        ):
             return Finding(
                 f"{entry.name} sent a heartbeat at epoch {epoch} after its leave",
                 {"client": entry.name, "epoch": epoch},

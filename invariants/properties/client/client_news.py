@@ -117,7 +117,7 @@ class SubscriptionTold(Property):
             state is not ClientState.STABLE or member.state is not ClientState.STABLE
         ):
             return None  # It takes a subscription up when the rebalance under way is over.
-        if entry.kind == LIBRDKAFKA and entry.has_failed and request is entry.last_request:
+        if entry.has_failed and entry.repeats(request):
             return None  # It repeats what failed, word for word.
         if type(step.event) is Close:
             return None  # What it subscribed to until now is not to be seen any more.

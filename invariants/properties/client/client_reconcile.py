@@ -170,7 +170,7 @@ class AckIsApplied(Property):
         member = entry.member
         if owned is None or owned in (member.current.partitions, entry.current.partitions):
             return None
-        if request is entry.last_request and entry.kind == LIBRDKAFKA:
+        if entry.repeats(request):
             return None  # It was judged when it went out first.
         if not self.model.omits_unfinished[entry.kind] and (
             entry.kind == JAVA or _is_full(request)
