@@ -42,6 +42,7 @@ RIGHT = {
     ("chaos@kafka-4.3-clean", 922): "librdkafka closes, and its first callback gives up everything",
     ("chaos@kafka-4.3-clean", 301006): "a member leaves with what it is given at that moment",
     ("calm@kafka-4.3-clean", 302008): "a pattern that is withdrawn was resolved just now",
+    ("groups@kafka-4.3-clean", 411): "a deleted topic gives no cause to resolve patterns",
     ("client_assignors@kip-848-clean", 341): "somebody who stays computes in time",
     ("migration@kafka-4.1-clean", 1408): "librdkafka repeats what it was to repeat when it left",
     ("whole@kafka-4.3-clean", 1545): "a classic member of a consumer group has its own session",
