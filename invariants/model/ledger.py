@@ -37,7 +37,7 @@ Target = frozenset[TopicPartition]
 _NOTHING: Target = frozenset()
 
 _HEARD = (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
-"""What a classic request is answered that renews the session of its sender."""
+"""What a classic request is answered that may renew the session of its sender."""
 
 
 class MemberEntry(NamedTuple):
@@ -177,6 +177,8 @@ class GroupLedger:
         """When each member's session last began anew; kept by the checker."""
         self.last_heard_ms: dict[str, int] = {}
         """The same for members that were removed: if that cannot be written, they are back."""
+        self.classic_ms: dict[str, int] = {}
+        """When a classic request of a member was taken last: its session began no later."""
         self.state_since_ms: dict[str, int] = {}
         """Since when each member has been in its present state and epoch."""
         self.heartbeat_interval_ms = self.session_timeout_ms = 0
@@ -367,13 +369,14 @@ class GroupLedger:
                 self.state_since_ms[member_id] = at_ms
 
     def note_classic_request(self, request: Request, response: Response | None, at_ms: int) -> None:
-        """A classic member is heard of by whatever it sends but a leave, unless it is refused."""
+        """A classic member is heard of by whatever it sends but a leave, unless it is refused. Not
+        all of that renews its session: see ``classic_ms``."""
         if getattr(response, "error_code", ErrorCode.NONE) not in _HEARD:
             return
         for message in (request, response):
             member_id = getattr(message, "member_id", "")
             if member_id in self.members:
-                self.heard_ms[member_id] = at_ms
+                self.classic_ms[member_id] = at_ms
 
     def _put(
         self, member_id: str, before: MemberEntry | None, after: MemberEntry | None, change: Change
@@ -382,6 +385,7 @@ class GroupLedger:
         change.members[member_id] = first, after
         if after is None:
             del self.members[member_id]
+            self.classic_ms.pop(member_id, None)
             heard_ms = self.heard_ms.pop(member_id, None)
             if heard_ms is not None:
                 self.last_heard_ms[member_id] = heard_ms
