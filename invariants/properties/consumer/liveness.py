@@ -62,15 +62,16 @@ class GhostsGone(_OfMembers):
         for member_id, entry in sorted(ledger.members.items()):
             if self._has_user(member_id):
                 continue
-            heard_ms = max(ledger.heard_ms.get(member_id, -1), ledger.classic_ms.get(member_id, -1))
+            since_ms = ledger.heard_ms.get(member_id)
             classic = entry.metadata.classic_member_metadata if entry.metadata else None
-            session_ms = classic.session_timeout_ms if classic else 0  # a member's own
-            if heard_ms >= 0 and at_ms <= heard_ms + session_ms + quiet.slack_ms:
-                continue
+            if classic is not None:  # It has a session of its own.
+                since_ms = max(since_ms or 0, ledger.classic_ms.get(member_id, 0))
+                if at_ms <= since_ms + classic.session_timeout_ms + quiet.slack_ms:
+                    continue
             yield Late(
                 f"member {member_id}",
                 f"is registered at epoch {entry.epoch}, and no living client uses it",
-                since_ms=heard_ms if heard_ms >= 0 else None,
+                since_ms=since_ms,
                 evidence={"member": member_id},
             )
 
