@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rebalance_sim.invariants.explanation import Seen, Subject
-from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations, is_fit
@@ -175,6 +175,11 @@ class ModelView:
         if shard is None or shard.leader_epoch < self._leader_epoch:
             return None
         return shard
+
+    def every_client(self) -> list[tuple[str, AnyClientEntry]]:
+        """Clients of either protocol by name, in ascending order."""
+        entries: dict[str, AnyClientEntry] = {**self.clients, **self.classic_clients}
+        return sorted(entries.items())
 
     def acting_ledger(self) -> GroupLedger | None:
         """The ledger of the shard that serves the group; None while nobody does."""

@@ -8,7 +8,7 @@ Sources: client §6.2, §7, §10.1; classic §3.2, §4.2, §4.6. What a commit s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -115,11 +115,7 @@ class IntervalCommits(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Clients at rest that have not committed for longer."""
-        entries: Mapping[str, AnyClientEntry] = {
-            **self.model.clients,
-            **self.model.classic_clients,
-        }
-        for name, entry in sorted(entries.items()):
+        for name, entry in self.model.every_client():
             member = entry.member
             since_ms = max(entry.committed_ms, entry.state_since_ms)
             limit_ms = member.config.auto_commit_interval_ms + quiet.slack_ms

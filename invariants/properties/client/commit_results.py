@@ -5,7 +5,7 @@ Sources: client §6.2, §7; classic §4.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -36,11 +36,7 @@ class CommitsReturn(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Commits that nobody has heard of for longer than a call may last."""
-        entries: Mapping[str, AnyClientEntry] = {
-            **self.model.clients,
-            **self.model.classic_clients,
-        }
-        for name, entry in sorted(entries.items()):
+        for name, entry in self.model.every_client():
             member = entry.member
             if not entry.open_commits or member.running_callback is not None or member.is_closed:
                 continue

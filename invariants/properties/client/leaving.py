@@ -5,7 +5,7 @@ Sources: client C28, §6.2, §10.1; classic §4.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
 from rebalance_sim.invariants.model.model_view import ModelView
@@ -54,11 +54,7 @@ class LeaveCompletes(Property):
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Clients that still wait."""
-        entries: Mapping[str, AnyClientEntry] = {
-            **self.model.clients,
-            **self.model.classic_clients,
-        }
-        for name, entry in sorted(entries.items()):
+        for name, entry in self.model.every_client():
             member = entry.member
             if (
                 member.leave_is_pending

@@ -6,7 +6,7 @@ clear where it follows on the failure in the same step, or where the application
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry
@@ -368,11 +368,7 @@ class LookupCompletes(Property):
         if shard is None:
             return
         topics = shard.coordinator.image.by_id
-        entries: Mapping[str, AnyClientEntry] = {
-            **self.model.clients,
-            **self.model.classic_clients,
-        }
-        for name, entry in sorted(entries.items()):
+        for name, entry in self.model.every_client():
             member = entry.member
             if (
                 member.kind not in JAVA_KINDS
