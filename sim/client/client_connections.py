@@ -261,7 +261,7 @@ class ClientConnections:
         connection = line.connection
         now_ms = self._clock.now_ms
         if connection is not None and any(due_ms <= now_ms for _, due_ms in line.in_flight):
-            connection.reset()
+            connection.give_up()
         self._watch(line)
 
     def _backoff_ms(self, failures: int) -> int:

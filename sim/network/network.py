@@ -183,8 +183,13 @@ class Pipe:
             self._deliver(self._messages.popleft())
 
 
-_RESET = object()
-"""Travels behind the last answer and closes the connection where it arrives."""
+class _Packet(Enum):
+    """What travels behind the last message of a direction."""
+
+    FIN = "fin"
+    """The client has closed: the broker reads it after all that was sent before."""
+    RESET = "reset"
+    """The sender has no such connection any more."""
 
 
 class Connection:
@@ -199,6 +204,8 @@ class Connection:
         "broker",
         "client_name",
         "inbox",
+        "is_at_end",
+        "is_broken",
         "is_busy",
         "is_served",
         "owner",
@@ -228,6 +235,8 @@ class Connection:
         self.inbox: deque[tuple[int, Any]] = deque()
         self.is_busy = False
         self.is_served = False
+        self.is_at_end = False  # nothing comes behind what is in the inbox
+        self.is_broken = False  # the next answer cannot be written
 
     # --- the client's side ------------------------------------------------------------------------
 
@@ -246,12 +255,23 @@ class Connection:
         self._up.send((correlation_id, request))
 
     def close(self) -> None:
-        """The client closes: the broker's answers, and what it has not read, are lost."""
+        """The client closes, or its process ends: its kernel still delivers what was sent before.
+
+        The broker handles that, and notices the end when it has read all of it, or when it cannot
+        write an answer: the first one that arrives here is met with a reset.
+        """
+        was_open = self.state is ConnectionState.OPEN
         self.state = ConnectionState.CLOSED
-        self._up.clear()
-        self._down.clear()
-        self._drop_broker_side()
-        self._network.remove(self)
+        if was_open and self.is_served:
+            self._up.send(_Packet.FIN)
+        else:
+            self._network.remove(self)
+
+    def give_up(self) -> None:
+        """Close, and let the owner know."""
+        if self.state is not ConnectionState.CLOSED:
+            self.close()
+            self.owner.on_closed(self)
 
     def _handshake(self) -> None:
         link = self._link
@@ -276,7 +296,11 @@ class Connection:
             self.reset()
 
     def _on_answer(self, message: Any) -> None:
-        if message is _RESET:
+        if self.state is ConnectionState.CLOSED:
+            if self.is_served:
+                self._up.send(_Packet.RESET)
+            return
+        if message is _Packet.RESET:
             self.reset()
             return
         correlation_id, response = message
@@ -287,7 +311,10 @@ class Connection:
 
     # --- the broker's side ------------------------------------------------------------------------
 
-    def _on_request(self, message: tuple[int, Any]) -> None:
+    def _on_request(self, message: Any) -> None:
+        if isinstance(message, _Packet):
+            self._on_end(message)
+            return
         if self._may_be_cut() and self._link.is_cut_at_request(*message):
             self.reset()
             return
@@ -303,22 +330,38 @@ class Connection:
         """Send the answer to the request in hand, and take the next one up."""
         if not self.is_served:
             return
+        if self.is_broken:
+            self._drop_broker_side()
+            return
         self._down.send((correlation_id, response))
         if self.inbox:
             self.broker.on_request(self, *self.inbox.popleft())
+            return
+        self.is_busy = False
+        if self.is_at_end:
+            self._drop_broker_side()
+
+    def _on_end(self, packet: _Packet) -> None:
+        """A broker that has a request in hand does not read: it notices afterwards."""
+        if not self.is_busy:
+            self._drop_broker_side()
+        elif packet is _Packet.FIN:
+            self.is_at_end = True
         else:
-            self.is_busy = False
+            self.is_broken = True
 
     def abandon(self) -> None:
         """The broker dies; its kernel, or the next packet, notifies the client."""
         self._drop_broker_side()
-        self._down.send(_RESET)
+        self._down.send(_Packet.RESET)
 
     def _drop_broker_side(self) -> None:
         self.is_served = False
         self.is_busy = False
         self.inbox.clear()
         self.broker.connections.pop(self, None)
+        if self.state is ConnectionState.CLOSED:
+            self._network.remove(self)
 
     def _may_be_cut(self) -> bool:
         return self._link.cut is not None and self.purpose is Purpose.COORDINATOR
@@ -327,9 +370,13 @@ class Connection:
 
     def reset(self) -> None:
         """Break the connection: what is on its way is lost, and both sides know."""
-        if self.state is not ConnectionState.CLOSED:
-            self.close()
-            self.owner.on_closed(self)
+        if self.state is ConnectionState.CLOSED:
+            return
+        self.state = ConnectionState.CLOSED
+        self._up.clear()
+        self._down.clear()
+        self._drop_broker_side()
+        self.owner.on_closed(self)
 
     def set_blocked(self, *, up: bool, down: bool) -> None:
         """Say in which directions packets pass."""
@@ -403,6 +450,7 @@ class Network:
             connection
             for connection in self.connections_of(client_name)
             if connection.purpose is Purpose.COORDINATOR
+            and connection.state is not ConnectionState.CLOSED
         ]
         for connection in found:
             connection.reset()

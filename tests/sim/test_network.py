@@ -153,6 +153,42 @@ def test_a_cut_decides_whether_the_broker_saw_the_request(
     assert wire.network.link("a").cut is None
 
 
+def test_what_was_sent_before_the_client_closed_is_still_handled(wire: Wire) -> None:
+    wire.connection.send(1, "heartbeat")
+    wire.connection.send(2, "commit")
+    wire.connection.close()
+    wire.run_to(200)
+    assert [request for _, request in wire.broker.seen] == ["heartbeat", "commit"]
+    assert "answer to heartbeat" not in wire.owner.words
+    assert not wire.broker.connections
+    assert not wire.network.connections_of("a")
+
+
+def test_an_answer_to_a_closed_connection_loses_the_requests_behind_the_next(wire: Wire) -> None:
+    wire.broker.holds = True
+    for correlation_id, request in enumerate(["first", "second", "third"]):
+        wire.connection.send(correlation_id, request)
+    wire.connection.close()
+    wire.run_to(200)
+    wire.broker.release()  # the kernel takes this answer, and learns that nobody wants it
+    wire.run_to(300)
+    wire.broker.release()  # this one cannot be written
+    wire.run_to(400)
+    assert [request for _, request in wire.broker.seen] == ["first", "second"]
+    assert not wire.broker.connections
+
+
+def test_a_partition_holds_what_a_closed_connection_has_sent(wire: Wire) -> None:
+    wire.network.block("a", None, Direction.BOTH)
+    wire.connection.send(1, "heartbeat")
+    wire.connection.close()
+    wire.run_to(10_000)
+    assert not wire.broker.seen
+    wire.network.unblock("a", None, Direction.BOTH)
+    wire.run_to(10_100)
+    assert [request for _, request in wire.broker.seen] == ["heartbeat"]
+
+
 def test_a_partition_holds_bytes_and_keeps_their_order(wire: Wire) -> None:
     wire.network.block("a", None, Direction.BOTH)
     for number in range(3):
