@@ -137,10 +137,44 @@ class Link:
         return True
 
 
-class Pipe:
-    """One direction of a connection: first in, first out, with a delay for each message."""
+def retransmission_at_ms(first_ms: int, now_ms: int, timeout_ms: int) -> int:
+    """When a packet that got lost at ``first_ms`` is sent again, from ``now_ms`` on.
 
-    __slots__ = ("_clock", "_deliver", "_held", "_last_ms", "_link", "_messages", "blocked")
+    TCP doubles the time between two tries, up to two minutes (RFC 6298, and Linux' limit).
+    """
+    at_ms = first_ms + timeout_ms
+    while at_ms < now_ms:
+        timeout_ms = min(2 * timeout_ms, _RETRANSMISSION_MAX_MS)
+        at_ms += timeout_ms
+    return at_ms
+
+
+_RETRANSMISSION_MS = 200
+"""Linux' lower bound of the retransmission timeout: what it is where answers take less."""
+
+_HANDSHAKE_RETRANSMISSION_MS = 1_000
+"""The same for a connection that is being set up (RFC 6298)."""
+
+_RETRANSMISSION_MAX_MS = 120_000
+
+
+class Pipe:
+    """One direction of a connection: first in, first out, with a delay for each message.
+
+    What a partition holds arrives after its end with the next retransmission, and so does
+    everything behind it.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_deliver",
+        "_held",
+        "_held_since_ms",
+        "_last_ms",
+        "_link",
+        "_messages",
+        "blocked",
+    )
 
     def __init__(self, clock: Clock, link: Link, deliver: Callable[[Any], None]) -> None:
         self._clock = clock
@@ -149,28 +183,32 @@ class Pipe:
         self._messages: deque[Any] = deque()
         self._last_ms = 0
         self._held = 0
+        self._held_since_ms: int | None = None  # until something gets through again
         self.blocked = False
 
     def send(self, message: Any) -> None:
         """Let the message arrive after a delay, and after everything sent before."""
         self._messages.append(message)
-        self._schedule()
+        self._schedule(self._clock.now_ms)
 
     def set_blocked(self, blocked: bool) -> None:
-        """Stop arrivals, or let what was held arrive as if it were sent now."""
+        """Stop arrivals, or let what was held arrive once it is sent again."""
         self.blocked = blocked
-        if not blocked:
+        if self._held and not blocked:
+            assert self._held_since_ms is not None
             held, self._held = self._held, 0
+            now_ms = self._clock.now_ms
+            again_ms = retransmission_at_ms(self._held_since_ms, now_ms, _RETRANSMISSION_MS)
             for _ in range(held):
-                self._schedule()
+                self._schedule(again_ms)
 
     def clear(self) -> None:
         """Lose everything that is on its way."""
         self._messages.clear()
         self._held = 0
 
-    def _schedule(self) -> None:
-        at_ms = self._clock.now_ms + self._link.delay_ms()
+    def _schedule(self, sent_ms: int) -> None:
+        at_ms = sent_ms + self._link.delay_ms()
         if at_ms < self._last_ms:
             at_ms = self._last_ms
         self._last_ms = at_ms
@@ -178,8 +216,11 @@ class Pipe:
 
     def _arrive(self, call: Call) -> None:
         if self.blocked:
+            if self._held_since_ms is None:
+                self._held_since_ms = self._clock.now_ms
             self._held += 1
         elif self._messages:
+            self._held_since_ms = None
             self._deliver(self._messages.popleft())
 
 
@@ -197,7 +238,7 @@ class Connection:
 
     __slots__ = (
         "_down",
-        "_is_held",
+        "_held_since_ms",
         "_link",
         "_network",
         "_up",
@@ -226,7 +267,7 @@ class Connection:
         self._link = network.link(client_name)
         self._up = Pipe(network.clock, self._link, self._on_request)
         self._down = Pipe(network.clock, self._link, self._on_answer)
-        self._is_held = False
+        self._held_since_ms: int | None = None  # a handshake that does not get through
         self.owner = owner
         self.client_name = client_name
         self.broker = broker
@@ -273,15 +314,17 @@ class Connection:
             self.close()
             self.owner.on_closed(self)
 
-    def _handshake(self) -> None:
+    def _handshake(self, wait_ms: int = 0) -> None:
         link = self._link
-        self._network.call_later(link.delay_ms() + link.delay_ms(), link, self._on_handshake)
+        delay_ms = wait_ms + link.delay_ms() + link.delay_ms()
+        self._network.call_later(delay_ms, link, self._on_handshake)
 
     def _on_handshake(self, call: Call) -> None:
         if self.state is not ConnectionState.CONNECTING:
             return
         if self._up.blocked or self._down.blocked:
-            self._is_held = True
+            if self._held_since_ms is None:
+                self._held_since_ms = self._network.clock.now_ms
             return
         if not self.broker.is_alive:
             self.reset()
@@ -384,9 +427,13 @@ class Connection:
             self._up.set_blocked(up)
         if down != self._down.blocked:
             self._down.set_blocked(down)
-        if self._is_held and not (up or down):
-            self._is_held = False
-            self._handshake()
+        if self._held_since_ms is not None and not (up or down):
+            now_ms = self._network.clock.now_ms
+            again_ms = retransmission_at_ms(
+                self._held_since_ms, now_ms, _HANDSHAKE_RETRANSMISSION_MS
+            )
+            self._held_since_ms = None
+            self._handshake(again_ms - now_ms)
 
 
 class Network:

@@ -14,6 +14,7 @@ from rebalance_sim.sim.network.network import (
     Moment,
     Network,
     Purpose,
+    retransmission_at_ms,
 )
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec
 from rebalance_sim.sim.streams import Streams
@@ -185,7 +186,7 @@ def test_a_partition_holds_what_a_closed_connection_has_sent(wire: Wire) -> None
     wire.run_to(10_000)
     assert not wire.broker.seen
     wire.network.unblock("a", None, Direction.BOTH)
-    wire.run_to(10_100)
+    wire.run_to(20_000)
     assert [request for _, request in wire.broker.seen] == ["heartbeat"]
 
 
@@ -198,7 +199,14 @@ def test_a_partition_holds_bytes_and_keeps_their_order(wire: Wire) -> None:
     wire.network.unblock("a", None, Direction.BOTH)
     wire.run_to(2_000)
     assert [request for _, request in wire.broker.seen] == [0, 1, 2]
-    assert wire.broker.seen[0][0] == 1_005
+    assert wire.broker.seen[0][0] == 105 + 200 + 400 + 800 + 5  # with the third retransmission
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "again_ms"), [(0, 200), (200, 200), (201, 600), (6_300, 12_600), (900_000, 924_600)]
+)
+def test_a_lost_packet_is_sent_again_ever_less_often(now_ms: int, again_ms: int) -> None:
+    assert retransmission_at_ms(0, now_ms, 200) == again_ms
 
 
 def test_a_partition_towards_the_client_lets_requests_through(wire: Wire) -> None:
@@ -242,7 +250,8 @@ def test_a_connection_comes_about_if_the_partition_ends_in_time(wire: Wire) -> N
     wire.run_to(3_000)
     wire.network.unblock("a", None, Direction.BOTH)
     wire.run_to(20_000)
-    assert wire.owner.events[1:] == [(3_010, "connected")]
+    # A handshake of 110 ms is repeated a second, 3 s and 7 s after that.
+    assert wire.owner.events[1:] == [(110 + 3_000 + 10, "connected")]
 
 
 def test_a_dead_broker_refuses_a_connection(wire: Wire) -> None:
