@@ -63,11 +63,9 @@ class AdminTasks:
         self.name = ADMIN
         self.request_timeout_ms = REQUEST_TIMEOUT_MS
         self.tie_break = streams.get("schedule/admin-tasks").random
-        self._network = network
         self._clock = network.clock
         self._results = results
         self._lines = ClientConnections(network, self)
-        self._pick_broker = streams.get("bootstrap/admin").random
         self._jitter = streams.get("retry/admin").random
         self._in_flight: dict[int, _Task] = {}
         self._next_id = 0
@@ -84,9 +82,8 @@ class AdminTasks:
         self._next_id += 1
         self._in_flight[correlation_id] = task
         if task.coordinator_id is None:
-            node_id = int(self._pick_broker() * len(self._network.servers))
             search = FindCoordinatorRequest(group_id=task.request.group_id)
-            self._lines.send(Purpose.BOOTSTRAP, node_id, correlation_id, search)
+            self._lines.send_to_any(correlation_id, search)
         else:
             self._lines.send(Purpose.COORDINATOR, task.coordinator_id, correlation_id, task.request)
 

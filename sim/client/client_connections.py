@@ -61,6 +61,7 @@ class _BrokerConnection:
         "fast_failures",
         "fast_failures_ms",
         "in_flight",
+        "opened_ms",
         "retry_at_ms",
         "waiting",
         "watchdog_ms",
@@ -72,6 +73,7 @@ class _BrokerConnection:
         self.failures = 0
         self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
         self.fast_failures_ms = -1
+        self.opened_ms = -1  # when it was last tried to open it
         self.retry_at_ms = 0
         self.waiting: list[tuple[int, Any, int]] = []  # with the time that it may take
         self.in_flight: deque[tuple[int, int]] = deque()  # with the time when it must be answered
@@ -89,6 +91,7 @@ class ClientConnections:
         self._to_any: dict[int, _BrokerConnection] = {}
         self._by_connection: dict[Connection, _BrokerConnection] = {}
         self._draw = network.streams.get(f"reconnect/{process.name}").random
+        self._pick = network.streams.get(f"bootstrap/{process.name}").random
         self._tie_break = process.tie_break
         self._timeout_ms = process.request_timeout_ms
 
@@ -120,6 +123,43 @@ class ClientConnections:
                 return
             self._open(line, purpose, node_id)
         line.waiting.append((correlation_id, request, timeout_ms))
+
+    def send_to_any(self, correlation_id: int, request: Any) -> None:
+        """Send a request to a broker that is likely to answer; if all are in backoff, wait for the
+        first that is not."""
+        node_id = self._least_loaded()
+        now_ms = self._clock.now_ms
+        retry_at_ms = self._to_any[node_id].retry_at_ms
+        if self._to_any[node_id].connection is None and retry_at_ms > now_ms:
+            waiting = (correlation_id, request)
+            self._clock.call_at(retry_at_ms, self._tie_break(), self._on_backoff_over, waiting)
+        else:
+            self.send(Purpose.BOOTSTRAP, node_id, correlation_id, request)
+
+    def _on_backoff_over(self, call: Call) -> None:
+        if not self._process.defers(self._on_backoff_over, call):
+            self.send_to_any(*call.argument)
+
+    def _least_loaded(self) -> int:
+        """The open connection with the fewest requests in flight, else one that is being set up,
+        else the broker that may be tried again and was tried longest ago (client §2.4)."""
+        count = len(self._network.servers)
+        first = int(self._pick() * count)
+        order = [(first + i) % count for i in range(count)]
+        return min(order, key=self._load)
+
+    def _load(self, node_id: int) -> tuple[int, int]:
+        line = self._to_any.get(node_id)
+        if line is None:
+            line = self._to_any[node_id] = _BrokerConnection()
+        connection = line.connection
+        if connection is None:
+            if line.retry_at_ms > self._clock.now_ms:
+                return 3, line.retry_at_ms
+            return 2, line.opened_ms
+        if connection.state is ConnectionState.OPEN:
+            return 0, len(line.in_flight)
+        return 1, 0
 
     def connect(self, node_id: int) -> None:
         """Open the connection to the coordinator ahead of requests; the process is notified."""
@@ -160,6 +200,7 @@ class ClientConnections:
             purpose=purpose,
         )
         line.connection = connection
+        line.opened_ms = self._clock.now_ms
         self._by_connection[connection] = line
         connection.open()
 

@@ -93,7 +93,6 @@ class ClientProcess:
         streams = environment.streams
         self.tie_break = streams.get(f"schedule/client/{name}").random
         self._steps = environment.steps
-        self._network = environment.network
         self._supervisor = supervisor
         self._clock = environment.clock
         self._conditions = conditions
@@ -107,7 +106,6 @@ class ClientProcess:
             jitter=lambda: 2.0 * jitter() - 1.0,
             now_ms=self._clock.now_ms,
         )
-        self._pick_broker = streams.get(f"bootstrap/{name}").random
         self.application = Application(
             self,
             conditions,
@@ -275,14 +273,11 @@ class ClientProcess:
 
     # --- the host's own requests ------------------------------------------------------------------
 
-    def _any_broker(self) -> int:
-        return int(self._pick_broker() * len(self._network.servers))
-
     def _ask(self, request: Any) -> None:
         correlation_id = self._next_own_id
         self._next_own_id -= 1
         self._own_requests[correlation_id] = request
-        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), correlation_id, request)
+        self._lines.send_to_any(correlation_id, request)
 
     def _ask_again(self, request: Any) -> None:
         at_ms = self._clock.now_ms + _LOOKUP_RETRY_MS
@@ -357,7 +352,7 @@ class ClientProcess:
 
     def _find_coordinator(self, effect: FindCoordinator) -> None:
         request = FindCoordinatorRequest(group_id=self.member.config.group_id)
-        self._lines.send(Purpose.BOOTSTRAP, self._any_broker(), effect.correlation_id, request)
+        self._lines.send_to_any(effect.correlation_id, request)
 
     def _connect_coordinator(self, effect: ConnectCoordinator) -> None:
         self._lines.connect(effect.node_id)
