@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.backoff import BACKOFF_JITTER
+from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.clients.common.effects import (
     CloseConnection,
     ConnectCoordinator,
@@ -58,6 +59,7 @@ class CoordinatorLink:
         self._node_id: int | None = None
         self._is_connected = False
         self._is_connecting = False
+        self._cut_ms: int | None = None  # when the member closed the connection, and opened another
         self._lost_searches = 0
         self._lost_search_ms: int | None = None
         self._last_query_ms: int | None = None  # None: the next search is due at once
@@ -84,6 +86,10 @@ class CoordinatorLink:
             return
         if state is _S.INIT:
             self._set_state(_S.QUERY_COORD)
+        if self._cut_ms is not None and core.now_ms > self._cut_ms:
+            self._cut_ms = None
+            if self.is_up:
+                self._set_state(_S.QUERY_COORD)
         if core.coordinator_state is _S.WAIT_BROKER_TRANSPORT and self._is_connected:
             self._set_state(_S.UP)
             self.on_up()
@@ -95,10 +101,11 @@ class CoordinatorLink:
     @property
     def deadline_ms(self) -> int | None:
         """When ``run`` has something to do."""
-        due_ms = self._search_deadline_ms
-        if self._must_connect and (due_ms is None or self._reconnect_due_ms < due_ms):
-            return self._reconnect_due_ms
-        return due_ms
+        return earliest(
+            None if self._cut_ms is None else self._cut_ms + 1,
+            self._search_deadline_ms,
+            self._reconnect_due_ms if self._must_connect else None,
+        )
 
     @property
     def _search_deadline_ms(self) -> int | None:
@@ -200,6 +207,7 @@ class CoordinatorLink:
 
     def on_connected(self) -> None:
         """The connection has come about."""
+        self._cut_ms = None
         self._is_connecting = False
         self._is_connected = True
 
@@ -226,9 +234,11 @@ class CoordinatorLink:
         self.search()
 
     def cut(self) -> None:
-        """Close the connection, and open another at once."""
+        """Close the connection, and open another at once. If that takes any time, the coordinator
+        counts as lost until it is there: it may be another one by now."""
         if self._node_id is None:
             return
+        self._cut_ms = self._core.now_ms
         self._core.effects.append(CloseConnection(node_id=self._node_id))
         self._is_connected = False
         self._connect()
