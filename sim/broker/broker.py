@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -58,9 +59,9 @@ class Broker:
 
     ``is_isolated``: no replication traffic passes. ``is_cut_off``: it receives nothing from the
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
-    and may neither lead nor be in sync. ``append_errors``: why nothing can be written to its logs
-    where it leads, if something is wrong. ``meters`` are those of its group coordinator, None where
-    nobody reads them.
+    and may neither lead nor be in sync. ``pause_count``: by how many faults its process stands
+    still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
+    wrong. ``meters`` are those of its group coordinator, None where nobody reads them.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Broker:
         self.isolation_count = 0
         self.cut_off_count = 0
         self.append_errors: list[WriteError] = []
+        self.pause_count = 0
+        self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.image: MetadataImage = EMPTY_IMAGE
         self.configs = ConfigsInForce(broker=environment.config)
         self.connections: dict[Connection, None] = {}
@@ -109,10 +112,17 @@ class Broker:
         """Why a write fails now; None: it does not."""
         return self.append_errors[0] if self.append_errors else None
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process does not run."""
+        return self.pause_count > 0
+
     # --- requests ---------------------------------------------------------------------------------
 
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Answer now, or let the shard of the group answer when it may."""
+        if self.defers(self.on_request, connection, correlation_id, request):
+            return
         answer = self._answers.get(type(request))
         if answer is not None:
             connection.answer(correlation_id, answer(request))
@@ -185,17 +195,34 @@ class Broker:
             for shard in self.shards:
                 shard.update_configs(self.configs)
 
+    # --- a process that does not run --------------------------------------------------------------
+
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Keep a call for later if the process stands still now."""
+        if not self.pause_count:
+            return False
+        self._deferred.append((function, arguments))
+        return True
+
+    def wake_up(self) -> None:
+        """After a pause: everything that was kept happens now, in its order."""
+        while self._deferred and not self.pause_count:
+            function, arguments = self._deferred.popleft()
+            function(*arguments)
+
     # --- life and death ---------------------------------------------------------------------------
 
-    def crash(self) -> None:
-        """The process ends; its connections break."""
+    def crash(self, *, is_silent: bool = False) -> None:
+        """The process ends; its connections break, silently if its host is lost with it."""
         self.is_alive = False
+        self.pause_count = 0
+        self._deferred.clear()
         self.incarnation += 1
         for replica in self.replicas:
             replica.on_crash()
         self.meters = self._environment.new_meters()
         for connection in list(self.connections):
-            connection.abandon()
+            connection.abandon(is_silent=is_silent)
         self._controller.on_broker_down(self)
 
     def restart(self) -> None:

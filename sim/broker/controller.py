@@ -6,6 +6,7 @@ that is dead or cut off learns nothing until it is back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce, CoordinatorConfig
@@ -56,6 +57,7 @@ class Controller:
             for node_id in range(spec.count)
         ]
         self._last_arrival_ms = [0] * spec.count
+        self._fenced: set[int] = set()
         self.brokers = brokers
         self.partitions = [
             PartitionRegistration(brokers, partition, spec.count)
@@ -84,16 +86,25 @@ class Controller:
         """A broker died; its session runs out later, unless it is back by then."""
         incarnation = broker.incarnation
 
+        def is_still_down() -> bool:
+            return not broker.is_alive and broker.incarnation == incarnation
+
+        self.fence_later(broker, if_silent=is_still_down)
+        self.watcher.on_brokers_changed()
+
+    def fence_later(self, broker: Broker, *, if_silent: Callable[[], bool]) -> None:
+        """Fence a broker when its session runs out, if it has been silent until then."""
+
         def on_session_end(call: Call) -> None:
-            if not broker.is_alive and broker.incarnation == incarnation:
+            if if_silent():
                 self.fence(broker)
 
         at_ms = self._clock.now_ms + self._spec.broker_session_timeout_ms
         self._clock.call_at(at_ms, self._tie_break(), on_session_end)
-        self.watcher.on_brokers_changed()
 
     def fence(self, broker: Broker) -> None:
         """Take a broker out of the in-sync sets, and elect others where it led."""
+        self._fenced.add(broker.node_id)
         self.watcher.on_fenced(broker)
         has_moved = [partition.fence(broker) for partition in self.partitions]
         if any(has_moved):
@@ -101,11 +112,20 @@ class Controller:
 
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back, maybe before its session ran out: then it is fenced first."""
+        self._fenced.discard(broker.node_id)
         self.watcher.on_broker_up(broker)
         has_moved = [partition.take_back(broker) for partition in self.partitions]
         if any(has_moved):
             self._publish()
         self.notify(broker)
+
+    def on_broker_in_touch(self, broker: Broker) -> None:
+        """A broker that was silent is heard of again: it is told what it has missed, and is taken
+        back if its session has run out."""
+        if broker.node_id in self._fenced:
+            self.on_broker_up(broker)
+        else:
+            self.notify(broker)
 
     @property
     def image(self) -> MetadataImage:

@@ -24,8 +24,8 @@ class Connection(Protocol):
     def answer(self, correlation_id: int, response: Any) -> None:
         """Send an answer, and take the next request."""
 
-    def abandon(self) -> None:
-        """The broker is gone."""
+    def abandon(self, *, is_silent: bool) -> None:
+        """The broker is gone; ``is_silent``: with its host, so that nobody notifies the client."""
 
 
 class Steps(Protocol):

@@ -7,8 +7,8 @@ lead one, follow in another, and still be loading a third (coordinator §9.4, §
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
@@ -30,6 +30,7 @@ class ReplicatingBroker(BrokerState, Protocol):
 
     @property
     def append_error(self) -> WriteError | None: ...
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
 class Replica:

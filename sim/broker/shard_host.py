@@ -4,7 +4,7 @@ and the connections of clients."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.ports import ShardListener, Wake, describe_escape
@@ -35,6 +35,7 @@ class _Broker(Protocol):
     def meters(self) -> Meters | None: ...
     @property
     def append_error(self) -> WriteError | None: ...
+    def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
 class _Replication(Protocol):
@@ -161,7 +162,7 @@ class ShardHost(Shard):
         self.crash(self._clock.now_ms)
 
     def _on_late_unload(self, call: Call) -> None:
-        if self.is_active:
+        if self.is_active and not self._replica.broker.defers(self._on_late_unload, call):
             self.resign(self._clock.now_ms)
             self._replica.pump_both_ways()
 
@@ -188,6 +189,8 @@ class ShardHost(Shard):
         self._clock.call_at(at_ms, self._tie_break(), self._on_call, wake)
 
     def _on_call(self, call: Call) -> None:
+        if self._replica.broker.defers(self._on_call, call):
+            return
         self.on_wake(call.argument, self._clock.now_ms)
 
 
@@ -209,6 +212,7 @@ class _LogReading:
         self._clock = environment.clock
         self._tie_break = replica.tie_break
         self._log = replica.log
+        self._replica = replica
         streams = environment.streams
         self._load_ms = delay_sampler(environment.spec.load, streams.get(f"load/{replica.actor}"))
         self._split_draw = streams.get(f"load-split/{replica.actor}").random
@@ -239,6 +243,8 @@ class _LogReading:
         self._is_under_way = False
 
     def _on_end(self, call: Call) -> None:
+        if self._replica.broker.defers(self._on_end, call):
+            return
         count, first = call.argument
         if count == self._count:
             self._is_under_way = False

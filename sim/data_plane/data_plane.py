@@ -129,6 +129,7 @@ class DataPlane:
         return (
             leader is not None
             and leader.is_alive
+            and not leader.is_paused
             and not self.network.is_blocked(client_name, leader.node_id)
         )
 

@@ -78,8 +78,14 @@ class Controller(Protocol):
     def fence(self, broker: Broker) -> None:
         """Elect others where a broker led."""
 
+    def fence_later(self, broker: Broker, *, if_silent: Callable[[], bool]) -> None:
+        """Fence a broker when its session runs out, if it has been silent until then."""
+
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back."""
+
+    def on_broker_in_touch(self, broker: Broker) -> None:
+        """A broker that was silent is heard of again."""
 
 
 class DataPlane(Protocol):

@@ -355,13 +355,14 @@ class Connection:
     # --- the broker's side ------------------------------------------------------------------------
 
     def _on_request(self, message: Any) -> None:
+        if not self.is_served:
+            self._refuse()
+            return
         if isinstance(message, _Packet):
             self._on_end(message)
             return
         if self._may_be_cut() and self._link.is_cut_at_request(*message):
             self.reset()
-            return
-        if not self.is_served:
             return
         if self.is_busy:
             self.inbox.append(message)
@@ -384,6 +385,13 @@ class Connection:
         if self.is_at_end:
             self._drop_broker_side()
 
+    def _refuse(self) -> None:
+        """A packet for a process that is gone; a host that is there says so."""
+        if self.state is ConnectionState.CLOSED:
+            self._network.remove(self)
+        elif self.broker.is_alive:
+            self._down.send(_Packet.RESET)
+
     def _on_end(self, packet: _Packet) -> None:
         """A broker that has a request in hand does not read: it notices afterwards."""
         if not self.is_busy:
@@ -393,10 +401,14 @@ class Connection:
         else:
             self.is_broken = True
 
-    def abandon(self) -> None:
-        """The broker dies; its kernel, or the next packet, notifies the client."""
+    def abandon(self, *, is_silent: bool = False) -> None:
+        """The broker dies; its kernel notifies the client, or, if its host is lost as well, only
+        the next packet that arrives there when it is back."""
         self._drop_broker_side()
-        self._down.send(_Packet.RESET)
+        if is_silent:
+            self._down.clear()
+        else:
+            self._down.send(_Packet.RESET)
 
     def _drop_broker_side(self) -> None:
         self.is_served = False
