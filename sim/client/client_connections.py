@@ -61,6 +61,7 @@ class _BrokerConnection:
         "fast_failures",
         "fast_failures_ms",
         "in_flight",
+        "is_silent",
         "opened_ms",
         "retry_at_ms",
         "waiting",
@@ -73,6 +74,7 @@ class _BrokerConnection:
         self.failures = 0
         self.fast_failures = 0  # within the millisecond ``fast_failures_ms``
         self.fast_failures_ms = -1
+        self.is_silent = False  # the last one ended with a request that was not answered
         self.opened_ms = -1  # when it was last tried to open it
         self.retry_at_ms = 0
         self.waiting: list[tuple[int, Any, int]] = []  # with the time that it may take
@@ -142,7 +144,11 @@ class ClientConnections:
 
     def _least_loaded(self) -> int:
         """The open connection with the fewest requests in flight, else one that is being set up,
-        else the broker that may be tried again and was tried longest ago (client §2.4)."""
+        else the broker that may be tried again and was tried longest ago (client §2.4).
+
+        Fetches are not sent over these connections, but tell: where the coordinator's connection
+        has ended without an answer, a fetch has waited in vain as well.
+        """
         count = len(self._network.servers)
         first = int(self._pick() * count)
         order = [(first + i) % count for i in range(count)]
@@ -155,11 +161,14 @@ class ClientConnections:
         connection = line.connection
         if connection is None:
             if line.retry_at_ms > self._clock.now_ms:
-                return 3, line.retry_at_ms
+                return 4, line.retry_at_ms
             return 2, line.opened_ms
-        if connection.state is ConnectionState.OPEN:
-            return 0, len(line.in_flight)
-        return 1, 0
+        if connection.state is ConnectionState.CONNECTING:
+            return 1, 0
+        beside = self._to_coordinator.get(node_id)
+        if beside is not None and beside.is_silent:
+            return 3, 0
+        return 0, len(line.in_flight)
 
     def connect(self, node_id: int) -> None:
         """Open the connection to the coordinator ahead of requests; the process is notified."""
@@ -182,6 +191,7 @@ class ClientConnections:
         del self._by_connection[line.connection]
         line.connection.close()
         line.connection = None
+        line.is_silent = bool(line.in_flight)
         line.in_flight.clear()
         line.waiting.clear()
 
@@ -214,6 +224,7 @@ class ClientConnections:
         if line is None:  # closed while the process was paused
             return
         line.failures = 0
+        line.is_silent = False
         waiting, line.waiting = line.waiting, []
         for correlation_id, request, timeout_ms in waiting:
             self._transmit(line, connection, correlation_id, request, timeout_ms)
@@ -240,6 +251,7 @@ class ClientConnections:
         if line is None:  # closed by the client itself while this waited
             return
         line.connection = None
+        line.is_silent = bool(line.in_flight)
         line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
         line.failures += 1
         lost = (*(sent[0] for sent in line.in_flight), *(item[0] for item in line.waiting))

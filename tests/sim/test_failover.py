@@ -6,9 +6,12 @@ import pytest
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
@@ -172,6 +175,43 @@ def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:
     watched.run()
     assert not zombie.is_active
     assert watched.fetchable("a") == set(range(12))
+
+
+@pytest.mark.parametrize("fault", [BrokerPause, BrokerHostLoss])
+@pytest.mark.parametrize(("kind", "found_after_ms"), [("java", 30_000), ("librdkafka", 10_000)])
+def test_a_silent_coordinator_is_found_elsewhere_before_the_session_ends(
+    fault: type[BrokerPause | BrokerHostLoss], kind: str, found_after_ms: int
+) -> None:
+    """Kafka's defaults. librdkafka gives a heartbeat up after its interval, Java's client after
+    ``request.timeout.ms`` (client §2.4, §10.1)."""
+    config = CoordinatorConfig()
+    silent = fault(at_ms=30_000, duration_ms=60_000)
+    watched = Watched(spec(client("a", kind=kind), config=config, faults=(silent,)))
+    watched.advance_to(89_000)
+    at_new_one = [
+        step["at_ms"]
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["shard"] == "broker-1"
+    ]
+    assert 30_000 + found_after_ms - 5_000 < at_new_one[0] < 30_000 + found_after_ms + 5_500
+    watched.run()
+    assert watched.group().group_epoch == 2  # the join and nothing else
+
+
+def test_a_broker_that_stood_still_serves_what_has_waited_before_it_hears_of_its_successor() -> (
+    None
+):
+    pause = BrokerPause(at_ms=30_000, duration_ms=15_000)
+    watched = Watched(spec(client("a", request_timeout_ms=40_000), faults=(pause,)))
+    watched.run()
+    by_zombie = [
+        step["at_ms"]
+        for step in watched.steps(StepKind.COORDINATOR_REQUEST)
+        if step["shard"] == "broker-0" and step["at_ms"] > 30_000
+    ]
+    assert by_zombie == [45_000]
+    elected = [step["at_ms"] for step in watched.steps(StepKind.COORDINATOR_LOADED)]
+    assert 39_000 < elected[1] < 39_100  # the controller has fenced it after its session
 
 
 def test_a_rolling_restart_of_brokers_moves_no_partition() -> None:

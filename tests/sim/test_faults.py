@@ -13,7 +13,9 @@ from rebalance_sim.sim.faults.append_failure import AppendFailure
 from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
+from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.faults.callback_failure import CallbackFailure
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
@@ -57,6 +59,8 @@ EXAMPLES: dict[type, Fault] = {
         ReplicationSlowdown(at_ms=20_000, duration_ms=7_000, factor=10),
         BrokerCrash(at_ms=20_000, duration_ms=7_000),
         BrokerBounce(at_ms=20_000, down_ms=1_000),
+        BrokerPause(at_ms=20_000, duration_ms=7_000),
+        BrokerHostLoss(at_ms=20_000, duration_ms=7_000),
         CoordinatorMove(at_ms=20_000),
         LogCompaction(at_ms=20_000),
         AppendFailure(at_ms=20_000, duration_ms=7_000),
