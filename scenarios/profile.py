@@ -29,9 +29,10 @@ PROFILES = (
     "cooperative",
     "migration",
     "librdkafka_classic",
+    "production",
 )
-"""The profiles that come with the simulator: three from quiet to wild, the others of their own
-kind."""
+"""The profiles that come with the simulator: three from quiet to wild, others of their own kind, and
+one with the times of a real cluster."""
 
 Range = tuple[int, int]
 
@@ -65,7 +66,11 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Values from which each scenario picks one; all in milliseconds."""
+    """Values from which each scenario picks one, of the last three each client; in milliseconds.
+
+    ``latency_tail_ms`` and ``callback_tail_ms`` are the means of exponential tails. Callbacks take
+    time in scenarios with ``slow_callbacks``.
+    """
 
     duration_ms: Range
     session_timeout_ms: tuple[int, ...]
@@ -76,6 +81,10 @@ class Timings:
     poll_interval_ms: tuple[int, ...]
     latency_max_ms: tuple[int, ...]
     replication_max_ms: tuple[int, ...]
+    latency_tail_ms: tuple[int, ...] = (0,)
+    auto_commit_interval_ms: tuple[int, ...] = (1_000, 5_000)
+    callback_max_ms: tuple[int, ...] = (50, 500, 2_000)
+    callback_tail_ms: tuple[int, ...] = (0, 0, 200)
 
     def __post_init__(self) -> None:
         _check_range("duration_ms", self.duration_ms, least=1)

@@ -264,7 +264,9 @@ class _Drawing:
     def network(self) -> NetworkSpec:
         """How far away the clients are."""
         max_ms = self.timing.pick(self._timings.latency_max_ms)
-        return NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=max_ms))
+        tail = Draw(self.streams.get("generate/latency-tail"))
+        tail_ms = tail.pick(self._timings.latency_tail_ms)
+        return NetworkSpec(latency=DelaySpec(min_ms=1, max_ms=max_ms, tail_ms=tail_ms))
 
     def clients(self, topics: tuple[TopicSpec, ...], duration_ms: int) -> tuple[ClientSpec, ...]:
         """Clients of one application: alike in their timings, different in the rest."""
@@ -346,7 +348,7 @@ class _Drawing:
             server_assignor=draw.pick(("uniform", "range")) if votes else None,
             callback=self._callback(draw),
             enable_auto_commit=not is_manual,
-            auto_commit_interval_ms=draw.pick((1_000, 5_000)),
+            auto_commit_interval_ms=draw.pick(self._timings.auto_commit_interval_ms),
             auto_offset_reset=draw.pick(tuple(OffsetReset)),
             uses_topic_ids=self._naming(index, kind),
             kind=kind,
@@ -368,7 +370,8 @@ class _Drawing:
     def _callback(self, draw: Draw) -> DelaySpec:
         if not self._has("slow_callbacks", draw, _SLOW_CALLBACK_SHARE):
             return DelaySpec(min_ms=0)
-        max_ms, tail_ms = draw.pick((50, 500, 2_000)), draw.pick((0, 0, 200))
+        timings = self._timings
+        max_ms, tail_ms = draw.pick(timings.callback_max_ms), draw.pick(timings.callback_tail_ms)
         return DelaySpec(min_ms=0, max_ms=max_ms, tail_ms=tail_ms)
 
     def _has(self, feature: str, draw: Draw, share: float) -> bool:
