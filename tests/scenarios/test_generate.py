@@ -212,7 +212,9 @@ def test_faults_name_partitions_where_there_are_several() -> None:
             assert partition is None or world.brokers.offsets_partition_count > 1
     hit_leaders = {
         "broker_crash",
+        "broker_host_loss",
         "broker_isolation",
+        "broker_pause",
         "coordinator_move",
         "log_compaction",
         "zombie_leader",
