@@ -164,7 +164,8 @@ class FaultRule:
 
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
-    of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart.
+    of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart, ``load_ms``
+    the time of a slow load, ``lag_ms`` how late a broker hears of the controller's decisions.
     ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
     that one which is deployed anew closes its consumer before. ``to_kinds`` are the kinds
     of client that a rolling migration, or a deployment, may lead to.
@@ -177,6 +178,8 @@ class FaultRule:
     factor: Range = (2, 10)
     callback_ms: Range = (100, 2_000)
     gap_ms: Range = (0, 1_000)
+    load_ms: Range = (2_000, 60_000)
+    lag_ms: Range = (500, 5_000)
     forever_probability: float = 0.0
     graceful_probability: float = 0.7
     to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
@@ -189,7 +192,7 @@ class FaultRule:
         for name in ("count", "duration_ms"):
             _check_range(name, getattr(self, name), least=1)
         _check_range("factor", self.factor, least=2)
-        for name in ("callback_ms", "gap_ms"):
+        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms"):
             _check_range(name, getattr(self, name), least=0)
 
 

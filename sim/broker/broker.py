@@ -61,7 +61,9 @@ class Broker:
     controller and may not ask it for anything. ``is_stopping``: it shuts down in a controlled way,
     and may neither lead nor be in sync. ``pause_count``: by how many faults its process stands
     still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
-    wrong. ``meters`` are those of its group coordinator, None where nobody reads them.
+    wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
+    ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
+    ``meters`` are those of its group coordinator, None where nobody reads them.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class Broker:
         self.isolation_count = 0
         self.cut_off_count = 0
         self.append_errors: list[WriteError] = []
+        self.slow_loads_ms: list[int] = []
+        self.metadata_lags_ms: list[int] = []
         self.pause_count = 0
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self.image: MetadataImage = EMPTY_IMAGE

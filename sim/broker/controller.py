@@ -127,6 +127,11 @@ class Controller:
         else:
             self.notify(broker)
 
+    def catch_up(self, broker: Broker) -> None:
+        """A broker lags no longer: it learns what it has missed, ahead of what is on its way."""
+        self._last_arrival_ms[broker.node_id] = 0
+        self.notify(broker)
+
     @property
     def image(self) -> MetadataImage:
         """The topics that were published last."""
@@ -156,7 +161,8 @@ class Controller:
             if broker.is_alive and not broker.is_cut_off:
                 broker.learn(metadata)
 
-        at_ms = max(self._clock.now_ms + self._delays[node_id](), self._last_arrival_ms[node_id])
+        delay_ms = self._delays[node_id]() + max(broker.metadata_lags_ms, default=0)
+        at_ms = max(self._clock.now_ms + delay_ms, self._last_arrival_ms[node_id])
         self._last_arrival_ms[node_id] = at_ms
         self._clock.call_at(at_ms, self._tie_break(), on_arrival)
 

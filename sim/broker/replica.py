@@ -27,6 +27,7 @@ class ReplicatingBroker(BrokerState, Protocol):
     image: MetadataImage
     configs: ConfigsInForce
     meters: Meters | None
+    slow_loads_ms: list[int]
 
     @property
     def append_error(self) -> WriteError | None: ...

@@ -10,7 +10,7 @@ from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
 from rebalance_sim.sim.faults.fault import End
-from rebalance_sim.sim.faults.ports import FaultWorld
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 
 _ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
 
@@ -41,5 +41,5 @@ class AppendFailure(BrokerWindow):
         return lambda: broker.append_errors.remove(self.error)
 
     @classmethod
-    def drawn_further(cls, draw: Draw) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: DrawRule) -> Mapping[str, Any]:
         return {"error": draw.pick(_ERRORS)}

@@ -84,6 +84,9 @@ class Controller(Protocol):
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back."""
 
+    def catch_up(self, broker: Broker) -> None:
+        """Let a broker that lagged behind learn what it has missed."""
+
     def on_broker_in_touch(self, broker: Broker) -> None:
         """A broker that was silent is heard of again."""
 
@@ -225,6 +228,14 @@ class DrawRule(Protocol):
     @property
     def gap_ms(self) -> tuple[int, int]:
         """The pause between two processes of a rolling restart."""
+
+    @property
+    def load_ms(self) -> tuple[int, int]:
+        """How long a slow load takes."""
+
+    @property
+    def lag_ms(self) -> tuple[int, int]:
+        """How late a broker hears of the controller's decisions."""
 
     @property
     def forever_probability(self) -> float:

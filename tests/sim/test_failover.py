@@ -11,9 +11,11 @@ from rebalance_sim.sim.faults.broker_bounce import BrokerBounce
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.broker_metadata_lag import BrokerMetadataLag
 from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
@@ -151,6 +153,68 @@ def test_requests_are_told_that_a_new_leader_is_loading() -> None:
     result = watched.run()
     assert result.coverage["error.COORDINATOR_LOAD_IN_PROGRESS"] >= 1
     assert result.metrics["fences"] == 0
+
+
+def test_a_slow_load_keeps_everybody_waiting_and_no_session_ends() -> None:
+    faults = (
+        SlowLoad(at_ms=29_000, duration_ms=25_000, load_ms=15_000),
+        CoordinatorMove(at_ms=30_000, to_broker=1),
+    )
+    watched = Watched(spec(client("a"), client("b", start_ms=32_000), faults=faults))
+    watched.advance_to(44_000)
+    assert watched.world.acting_shard() is None
+    assert watched.state("b") == "JOINING"
+    watched.advance_to(46_000)
+    assert watched.world.acting_shard() is not None
+    result = watched.run()
+    assert result.coverage["error.COORDINATOR_LOAD_IN_PROGRESS"] >= 10
+    assert result.metrics["fences"] == 0
+    assert watched.fetchable("b")
+
+
+def test_a_load_goes_on_at_its_usual_pace_when_loads_are_slow_no_more() -> None:
+    faults = (
+        SlowLoad(at_ms=29_000, duration_ms=5_000, load_ms=600_000),
+        CoordinatorMove(at_ms=30_000, to_broker=1),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(34_000)
+    assert watched.world.acting_shard() is None
+    watched.advance_to(34_100)
+    assert watched.world.acting_shard() is watched.world.brokers[1].shards[0]
+    watched.run()
+
+
+def test_a_broker_with_lagging_metadata_is_a_coordinator_that_commits_nothing() -> None:
+    faults = (
+        BrokerMetadataLag(at_ms=20_000, duration_ms=25_000, broker=0, lag_ms=10_000),
+        CoordinatorMove(at_ms=30_000, to_broker=1),
+    )
+    watched = Watched(spec(client("a"), client("b", start_ms=33_000), faults=faults))
+    watched.advance_to(39_900)
+    old, new = (broker.shards[0] for broker in watched.world.brokers[:2])
+    assert old.is_active and new.is_active
+    assert watched.world.controller.partitions[0].in_sync == [0, 1, 2]
+    committed = watched.steps(StepKind.LOG_COMMITTED, shard="broker-0")
+    assert all(step["at_ms"] < 30_000 for step in committed)
+    watched.advance_to(40_100)
+    assert not old.is_active
+    watched.run()
+    assert watched.fetchable("a") | watched.fetchable("b") == set(range(6))
+
+
+def test_a_broker_with_lagging_metadata_catches_up_at_the_end() -> None:
+    faults = (
+        BrokerMetadataLag(at_ms=20_000, duration_ms=12_000, broker=0, lag_ms=500_000),
+        CoordinatorMove(at_ms=30_000, to_broker=1),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(32_000)
+    old = watched.world.brokers[0].shards[0]
+    assert old.is_active
+    watched.advance_to(32_010)
+    assert not old.is_active
+    watched.run()
 
 
 def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:

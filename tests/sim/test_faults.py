@@ -15,6 +15,7 @@ from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
 from rebalance_sim.sim.faults.broker_crash import BrokerCrash
 from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
+from rebalance_sim.sim.faults.broker_metadata_lag import BrokerMetadataLag
 from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.faults.callback_failure import CallbackFailure
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
@@ -40,6 +41,7 @@ from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
@@ -61,6 +63,8 @@ EXAMPLES: dict[type, Fault] = {
         BrokerBounce(at_ms=20_000, down_ms=1_000),
         BrokerPause(at_ms=20_000, duration_ms=7_000),
         BrokerHostLoss(at_ms=20_000, duration_ms=7_000),
+        BrokerMetadataLag(at_ms=20_000, duration_ms=7_000, lag_ms=3_000),
+        SlowLoad(at_ms=20_000, duration_ms=7_000, load_ms=5_000),
         CoordinatorMove(at_ms=20_000),
         LogCompaction(at_ms=20_000),
         AppendFailure(at_ms=20_000, duration_ms=7_000),
