@@ -17,6 +17,11 @@ class BrokerSpec:
     append until a follower has it and the leader knows. ``load`` is the time a new leader takes to
     read a partition. ``metadata`` is the time from a decision of the controller until a broker has
     heard of it.
+
+    ``min_insync_replicas`` is Kafka's ``min.insync.replicas``, at most ``count`` in effect. While
+    fewer are in sync, the high watermark stands still. The coordinator writes with ``acks=1``, so
+    that nothing is refused: it appends, and what waits for the commit fails after
+    ``offsets.commit.timeout.ms`` (4.3.1, ``CoordinatorPartitionWriter``, ``Partition``).
     """
 
     count: int = 3
@@ -26,6 +31,7 @@ class BrokerSpec:
     metadata: DelaySpec = field(default_factory=lambda: DelaySpec(min_ms=1, max_ms=20))
     broker_session_timeout_ms: int = 9_000
     replica_lag_time_max_ms: int = 30_000
+    min_insync_replicas: int = 1
 
     def __post_init__(self) -> None:
         at_least(
@@ -35,4 +41,5 @@ class BrokerSpec:
             "offsets_partition_count",
             "broker_session_timeout_ms",
             "replica_lag_time_max_ms",
+            "min_insync_replicas",
         )

@@ -2,8 +2,8 @@
 
 Each replica has one ``Replication``, which is at work while its broker believes that it leads. A
 follower that knows of the leader's epoch cuts off what the leader does not have, and fetches
-from then on. The high watermark is the least offset that all in-sync replicas have reached
-(coordinator §9.4).
+from then on. The high watermark is the least offset that all in-sync replicas have reached, and
+stands still while they are fewer than ``min.insync.replicas`` (coordinator §9.4).
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class Replication:
         self._environment = environment
         self._clock = environment.clock
         self._delay_ms = delay_ms
+        spec = environment.spec
+        self._least_in_sync = min(spec.min_insync_replicas, spec.count)
         self._tie_break = replica.tie_break
         self._in_sync: list[int] = []
         self._reached: dict[int, int] = {}
@@ -164,6 +166,8 @@ class Replication:
             return
         if self._may_alter_in_sync():
             self._in_sync = replica.registration.in_sync
+        if len(self._in_sync) < self._least_in_sync:
+            return
         offset = replica.log.end_offset
         for node_id in self._in_sync:
             if node_id != replica.node_id:

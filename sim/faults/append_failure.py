@@ -17,12 +17,14 @@ _ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailure(BrokerWindow):
-    """A broker refuses to write where it leads: its disk is full, or too few replicas are in sync
-    (``min.insync.replicas``).
+    """A broker refuses to write where it leads: its disk is full, or it wants more replicas in
+    sync.
 
     A batch fails as a whole, and with it all requests that it was written for; what needs no write
     goes on. ``error`` says which of the two it is: clients look for another coordinator, or wait
-    for this one. What a broker gets from another leader it writes.
+    for this one. A coordinator of 4.3.1 writes with ``acks=1``, which too few replicas do not
+    refuse (``BrokerSpec.min_insync_replicas`` is how it really goes); that error is what one would
+    report that is configured or patched to. What a broker gets from another leader it writes.
     """
 
     error: WriteError = WriteError.STORAGE

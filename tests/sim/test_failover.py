@@ -92,6 +92,36 @@ def test_a_follower_that_lags_too_long_no_longer_holds_commits_back() -> None:
     assert watched.world.controller.partitions[0].in_sync == [0, 1, 2]
 
 
+@pytest.mark.parametrize("minimum", [1, 2, 5])
+def test_below_the_minimum_of_in_sync_replicas_records_are_written_but_not_committed(
+    minimum: int,
+) -> None:
+    brokers = BrokerSpec(
+        replication=DelaySpec(min_ms=2),
+        load=DelaySpec(min_ms=20),
+        metadata=DelaySpec(min_ms=5),
+        replica_lag_time_max_ms=2_000,
+        min_insync_replicas=minimum,
+    )
+    faults = (
+        BrokerIsolation(at_ms=10_000, duration_ms=40_000, broker=0),
+        TopicGrow(at_ms=20_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults, brokers=brokers))
+    watched.advance_to(40_000)
+    assert watched.world.controller.partitions[0].in_sync == [0]
+    shard = watched.world.brokers[0].shards[0]
+    assert shard.is_active
+    is_committed = shard.high_watermark == shard.log_end_offset
+    late = watched.steps(StepKind.RESPONSE_RELEASED)
+    has_timed_out = any(s["response"]["error_code"] == "COORDINATOR_NOT_AVAILABLE" for s in late)
+    assert (is_committed, has_timed_out) == ((True, False) if minimum == 1 else (False, True))
+    result = watched.run()
+    assert shard.high_watermark == shard.log_end_offset
+    assert result.metrics["fences"] == 0
+    assert watched.fetchable("a") == set(range(12))
+
+
 def test_a_dead_leader_is_replaced_when_its_session_has_run_out() -> None:
     faults = (BrokerCrash(at_ms=20_000, duration_ms=30_000),)
     watched = Watched(spec(client("a"), client("b"), faults=faults))
