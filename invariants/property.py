@@ -202,7 +202,9 @@ class Property:
     which judges the world as it stands and must agree with the triggers; ``relies_on`` names what
     ``full`` takes from the shadow model nevertheless, for its verdict or its evidence. With
     ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
-    consumer group with classic members too, and when a group is converted.
+    consumer group with classic members too, and when a group is converted. Without
+    ``outlives_lost_commits`` it is judged no more once a new leader lacked committed records: what
+    clients and answers know is then ahead of the group, which goes back in time.
 
     A liveness property (``EVENTUALLY``) defines ``late``; a reachability goal (``SOMETIMES``) has
     ``counters``, one of which must be above 0 (``goal`` makes one).
@@ -221,6 +223,7 @@ class Property:
     interest: ClassVar[Interest] = Interest()
     needs_data_plane: ClassVar[bool] = False
     judges_mixed: ClassVar[bool] = False
+    outlives_lost_commits: ClassVar[bool] = True
     relies_on: ClassVar[tuple[str, ...]] = ()
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()

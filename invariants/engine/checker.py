@@ -144,7 +144,7 @@ class Checker:
             StepKind.CLIENT_STARTED: clients.on_started,
             StepKind.CLIENT_CRASHED: clients.on_crashed,
             StepKind.METADATA_CHANGED: self._metadata,
-            StepKind.FAULT: _ignore,
+            StepKind.FAULT: self._fault,
             StepKind.CONFIG_CHANGED: self._configs,
             StepKind.ADMIN_RETURNED: _ignore,
             StepKind.COORDINATOR_WRITTEN: self._written,
@@ -380,6 +380,10 @@ class Checker:
         if self.model.contested:
             self._ask(self._on["on_ownership"], step)
 
+    def _fault(self, step: Step) -> None:
+        if getattr(step.fault, "may_lose_committed", False):
+            self.model.may_lose_committed = True
+
     def _unloaded(self, step: Step) -> None:
         self._ask(self._on["on_unloaded"], step)
         self.model.note_unloaded(shard_of(step))
@@ -442,6 +446,8 @@ class Checker:
 
     def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
         if self.is_stopped:
+            return
+        if self.model.went_back_at_step is not None and not invariant.outlives_lost_commits:
             return
         violation = Violation(
             property=type(invariant),

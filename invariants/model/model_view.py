@@ -63,6 +63,9 @@ class ModelView:
     """Partition -> names of the clients that may fetch it."""
     contested: Mapping[TopicPartition, None]
     """Partitions that more than one client may fetch."""
+    went_back_at_step: int | None
+    """The last step at which a new leader lacked what had been committed, and might: a fault that
+    loses such records had begun. None: never."""
     has_lost_topics: bool
     """Whether some topic was deleted, or created anew: commits may name what is gone."""
     topics_changed_ms: int

@@ -79,6 +79,10 @@ class ShadowModel(ModelView):
         self.former_instances: dict[str, Seen] = {}
         self._forgotten: dict[str, tuple[frozenset[TopicPartition], Seen]] = {}
         self._leader_epoch = -1
+        self.may_lose_committed = False
+        """A fault has begun that may lose what was committed."""
+        self.went_back_at_step: int | None = None
+        self._committed_to = 0
         self._lost_unrevoked: dict[str, dict[TopicPartition, Seen]] = {}
         """Member -> what it lost straight from its assigned partitions, without a revocation."""
         self._topic_ids: dict[str, str] = {}
@@ -206,6 +210,7 @@ class ShadowModel(ModelView):
 
     def note_committed(self, shard: ShardView) -> None:
         """The high watermark of a leader advanced."""
+        self._committed_to = max(self._committed_to, shard.high_watermark)
         offset_model = self.offset_models.get(shard.name)
         if offset_model is not None:
             offset_model.prune(shard.high_watermark)
@@ -229,6 +234,10 @@ class ShadowModel(ModelView):
     def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
         """A shard became active: it knows what its log has, and all clocks start anew."""
         self._leader_epoch = max(self._leader_epoch, shard.leader_epoch)
+        if shard.log_end_offset < self._committed_to and self.may_lose_committed:
+            self._committed_to = shard.log_end_offset
+            self.went_back_at_step = self.step_index
+        self._committed_to = max(self._committed_to, shard.high_watermark)
         self.note_topics(shard)
         self.computations.forget(shard.name)
         self.failed_writes.forget(shard.name)

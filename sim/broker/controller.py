@@ -82,6 +82,11 @@ class Controller:
         self.partitions[partition].elect(broker)
         self._publish()
 
+    def elect_uncleanly(self, partition: int, broker: Broker) -> None:
+        """Make a broker the leader of one partition, in sync or not."""
+        self.partitions[partition].elect_uncleanly(broker)
+        self._publish()
+
     def on_broker_down(self, broker: Broker) -> None:
         """A broker died; its session runs out later, unless it is back by then."""
         incarnation = broker.incarnation
@@ -111,7 +116,14 @@ class Controller:
             self._publish()
 
     def on_broker_up(self, broker: Broker) -> None:
-        """A broker is back, maybe before its session ran out: then it is fenced first."""
+        """A broker is back, maybe before its session ran out: then it is fenced first.
+
+        One that did not shut down cleanly says so as it registers, and is in sync nowhere before it
+        has caught up, but where it was the last one (KIP-966).
+        """
+        if broker.has_lost_tail:
+            broker.has_lost_tail = False
+            self.fence(broker)
         self._fenced.discard(broker.node_id)
         self.watcher.on_broker_up(broker)
         has_moved = [partition.take_back(broker) for partition in self.partitions]

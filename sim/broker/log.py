@@ -7,6 +7,7 @@ holes, in each replica by itself.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -17,14 +18,18 @@ from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
 class ReplicaLog:
     """A replica. ``high_watermark`` is what this replica knows to be committed.
 
-    ``records`` has one entry for each offset, None where a record was compacted away.
+    ``records`` has one entry for each offset, None where a record was compacted away, and
+    ``batches`` the first offset of each batch. Below ``compacted_to`` compaction may have removed
+    what a later record there replaced.
     """
 
-    __slots__ = ("epochs", "high_watermark", "records")
+    __slots__ = ("batches", "compacted_to", "epochs", "high_watermark", "records")
 
     def __init__(self) -> None:
         self.records: list[Record | None] = []
         self.epochs: list[int] = []
+        self.batches: list[int] = []
+        self.compacted_to = 0
         self.high_watermark = 0
 
     @property
@@ -37,7 +42,9 @@ class ReplicaLog:
         return [record for record in self.records[start:end] if record is not None]
 
     def append(self, records: Sequence[Record], leader_epoch: int) -> None:
-        """The leader writes."""
+        """The leader writes a batch."""
+        if records:
+            self.batches.append(len(self.records))
         self.records.extend(records)
         self.epochs.extend([leader_epoch] * len(records))
 
@@ -50,6 +57,10 @@ class ReplicaLog:
         if up_to > start:
             self.records.extend(leader.records[start:up_to])
             self.epochs.extend(leader.epochs[start:up_to])
+            first, last = (bisect_left(leader.batches, offset) for offset in (start, up_to))
+            self.batches.extend(leader.batches[first:last])
+            if start < leader.compacted_to:
+                self.compacted_to = max(self.compacted_to, min(leader.compacted_to, up_to))
         known = min(leader.high_watermark, len(self.records))
         if known > self.high_watermark:
             self.high_watermark = known
@@ -67,21 +78,34 @@ class ReplicaLog:
         if lost > 0:
             del self.records[offset:]
             del self.epochs[offset:]
+            del self.batches[bisect_left(self.batches, offset) :]
             self.high_watermark = min(self.high_watermark, offset)
         return max(lost, 0)
 
+    def start_of_last(self, batch_count: int) -> int:
+        """Where the last batches begin."""
+        batches = self.batches
+        return batches[-batch_count] if batch_count <= len(batches) else 0
+
     def compact(
-        self, cleaned_to: int, *, drops_tombstones: bool, everybody_has_to: int | None = None
+        self,
+        cleaned_to: int,
+        *,
+        drops_tombstones: bool,
+        everybody_has_to: int | None = None,
+        lasts_to: int | None = None,
     ) -> int:
         """Drop records whose key comes again; how many are gone.
 
         The cleaner has come as far as ``cleaned_to``. What is not committed is not looked at.
         Tombstones go only below ``everybody_has_to`` (None: anywhere), or a replica that was away
-        would never see them.
+        would never see them. ``lasts_to``: where the log ends to agree with those in sync, after
+        an unclean election; None: nowhere.
         """
         if everybody_has_to is None:
             everybody_has_to = cleaned_to
-        committed = self.high_watermark
+        committed = self.high_watermark if lasts_to is None else min(lasts_to, self.high_watermark)
+        self.compacted_to = max(self.compacted_to, committed)
         last: dict[object, int] = {}
         for offset, record in enumerate(self.records[:committed]):
             if record is not None:

@@ -1,6 +1,6 @@
 """What the controller has on record about one partition: leader, epoch, in-sync replicas.
 
-No unclean elections: only an in-sync replica may lead.
+Only an in-sync replica may lead, but for an unclean election.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class PartitionRegistration:
         """Make a broker the leader at the next epoch; brokers learn of it from the controller."""
         self.leader_id = None if broker is None else broker.node_id
         self.leader_epoch += 1
+
+    def elect_uncleanly(self, broker: Broker) -> None:
+        """Make any replica the leader, and the only one in sync."""
+        self.in_sync = [broker.node_id]
+        self.elect(broker)
 
     def fence(self, broker: Broker) -> bool:
         """Take a broker out of the in-sync set, and elect another if it led; whether it did.

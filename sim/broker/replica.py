@@ -135,6 +135,26 @@ class Replica:
         if self.log.truncate_to(offset):
             self._steps.truncated(self.shard)
 
+    @property
+    def compacted_to(self) -> int:
+        """How far compaction has come, in whichever replica."""
+        return max(replica.log.compacted_to for replica in self._all)
+
+    def lose_tail(self, batch_count: int) -> None:
+        """The last batches are gone from the disk, whether they were committed or not."""
+        self.forget_from(self.log.start_of_last(batch_count))
+
+    def forget_from(self, offset: int) -> None:
+        """Everything from an offset on is gone, and no leader takes it for fetched.
+
+        What anybody has compacted stays: the cleaner leaves the segment that is written to alone,
+        and older ones have been flushed.
+        """
+        offset = min(max(offset, self.compacted_to), self.log.end_offset)
+        for replica in self._all:
+            replica.replication.forget_beyond(self, offset)
+        self.truncate_to(offset)
+
     def pump_both_ways(self) -> None:
         """Replication to and from this replica may be possible again."""
         for replica in self._all:

@@ -51,11 +51,13 @@ class Fault(ABC):
     """Something that happens to a world at ``at_ms``.
 
     ``kind`` is its name in traces, coverage, files and profiles: ``client_crash``.
-    ``reaches_admin``: the administrators' client may be its ``client``.
+    ``reaches_admin``: the administrators' client may be its ``client``. ``may_lose_committed``:
+    what was committed may be lost.
     """
 
     kind: ClassVar[str]
     reaches_admin: ClassVar[bool] = False
+    may_lose_committed: ClassVar[bool] = False
 
     at_ms: int = field(metadata=bound(0))
 

@@ -41,6 +41,7 @@ class LogCompaction(Fault):
         dropped = 0
         for partition in partitions:
             logs = [broker.replicas[partition].log for broker in brokers]
+            in_sync = [logs[node_id] for node_id in world.controller.partitions[partition].in_sync]
             for broker in chosen:
                 log = logs[broker.node_id]
                 everybody_has_to = min(other.divergence_from(log) for other in logs)
@@ -51,6 +52,7 @@ class LogCompaction(Fault):
                     log.high_watermark * self.cleaned_percent // 100,
                     drops_tombstones=self.drops_tombstones,
                     everybody_has_to=everybody_has_to,
+                    lasts_to=min(log.divergence_from(other) for other in in_sync),
                 )
         return dropped > 0
 

@@ -75,6 +75,9 @@ class Controller(Protocol):
     def move(self, partition: int, broker: Broker) -> None:
         """Make a broker the leader of a partition."""
 
+    def elect_uncleanly(self, partition: int, broker: Broker) -> None:
+        """Make a broker the leader of a partition, in sync or not."""
+
     def fence(self, broker: Broker) -> None:
         """Elect others where a broker led."""
 

@@ -52,7 +52,7 @@ class Router:
             StepKind.CLIENT_STARTED: self._of_client,
             StepKind.CLIENT_CRASHED: self._of_client,
             StepKind.METADATA_CHANGED: self._of_shard,
-            StepKind.FAULT: self._of_nobody,
+            StepKind.FAULT: self._of_fault,
             StepKind.CONFIG_CHANGED: self._of_shard,
             StepKind.ADMIN_RETURNED: self._of_admin,
             StepKind.COORDINATOR_WRITTEN: self._of_timer,
@@ -152,8 +152,9 @@ class Router:
     def _of_admin(self, step: Step) -> Collection[Checker]:
         return self._only(step.request.group_id)
 
-    def _of_nobody(self, step: Step) -> Collection[Checker]:
-        return ()
+    def _of_fault(self, step: Step) -> Collection[Checker]:
+        """Only what may take back committed records concerns the properties."""
+        return self._of_group.values() if step.fault.may_lose_committed else ()
 
     def _only(self, group_id: str) -> Collection[Checker]:
         checker = self._of_group.get(group_id)

@@ -31,6 +31,7 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.group_delete import GroupDelete
 from rebalance_sim.sim.faults.log_compaction import LogCompaction
+from rebalance_sim.sim.faults.log_tail_loss import LogTailLoss
 from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.metadata_lag import MetadataLag
 from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
@@ -47,6 +48,7 @@ from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
+from rebalance_sim.sim.faults.unclean_election import UncleanElection
 from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
 from rebalance_sim.sim.network.network import Direction, Moment
 from rebalance_sim.sim.spec import BrokerSpec
@@ -65,6 +67,8 @@ EXAMPLES: dict[type, Fault] = {
         BrokerHostLoss(at_ms=20_000, duration_ms=7_000),
         BrokerMetadataLag(at_ms=20_000, duration_ms=7_000, lag_ms=3_000),
         SlowLoad(at_ms=20_000, duration_ms=7_000, load_ms=5_000),
+        LogTailLoss(at_ms=20_000, duration_ms=7_000, lost_batches=3),
+        UncleanElection(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         CoordinatorMove(at_ms=20_000),
         LogCompaction(at_ms=20_000),
         AppendFailure(at_ms=20_000, duration_ms=7_000),

@@ -278,6 +278,7 @@ class StartCommitted(_WithCommits):
     """
 
     id = "client.start.committed"
+    outlives_lost_commits = False
     sentence = "A record is handed out again only if no commit that covers it was acknowledged."
     clauses = ("defects S4", "defects S5", "client C25")
     violated_by = ("test:forgets-commit",)

@@ -133,6 +133,7 @@ class AssignedIsHeld(Property):
     """client O4."""
 
     id = "cross.assigned_is_held"
+    outlives_lost_commits = False
     sentence = (
         "What a registered client at the coordinator's epoch is assigned is held for it by the "
         "coordinator."
@@ -211,6 +212,7 @@ class CurrentFitsTarget(Property):
     """ValidMemberEpoch of the TLA+ model, at the moment the client adopts epoch or assignment."""
 
     id = "cross.current_fits_target"
+    outlives_lost_commits = False
     sentence = (
         "A client that adopts the target epoch has reconciled nothing that the target gives to "
         "another member."

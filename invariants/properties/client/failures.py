@@ -226,6 +226,7 @@ class FatalCause(Property):
     def is_gone(self, step: Step, entry: AnyClientEntry) -> bool:
         return (
             self._was_deleted
+            or self.model.went_back_at_step is not None
             or not self._kinds.isdisjoint(CLASSIC_KINDS)
             or entry.member.member_id in self._strangers_to_deposed
         )

@@ -116,14 +116,17 @@ class CommittedKept(Property):
         return None
 
     def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
-        """A new leader must have everything that was ever committed; one that does not know that
-        its term is over may not have what was committed since."""
+        """A new leader must have everything that was ever committed, but what a fault may lose; one
+        that does not know that its term is over may not have what was committed since."""
         shard = shard_of(step)
         records = self._read_tail(shard)
         if shard.leader_epoch < self._leader_epoch:
             return None
         self._leader_epoch = shard.leader_epoch
         committed = self._committed
+        if self.model.went_back_at_step == step.index:
+            self._go_back(shard, records)
+            return None
         if shard.log_end_offset < len(committed):
             return Finding(
                 f"{shard.name} became leader with a log that ends at {shard.log_end_offset}; "
@@ -161,6 +164,15 @@ class CommittedKept(Property):
                 f"{shard.name} dropped its log from {shard.log_end_offset}; committed was {first}"
             )
         return None
+
+    def _go_back(self, shard: ShardView, records: Sequence[Record]) -> None:
+        """The log of a leader that lacks committed records is what counts from now on."""
+        del self._committed[shard.log_end_offset :]
+        self._entered = shard.log_end_offset
+        self._latest = _Compacted()
+        for record in records:
+            if record.group_id == self.model.group_id:
+                self._latest.enter(record)
 
     def _read_tail(self, shard: ShardView) -> Sequence[Record]:
         records = shard.log_records()

@@ -57,6 +57,7 @@ class CommitOfOwner(Property):
     the partition (``CommitFenced``): this rests on the clients, and says nothing of others."""
 
     id = "offsets.commit_of_owner"
+    outlives_lost_commits = False
     sentence = "No commit of a client is stored for a partition that another member holds by then."
     clauses = ("coordinator E4", "defects S4")
     violated_by = (
