@@ -21,6 +21,10 @@ _FAILURES_PER_MS = 8
 takes a turn of the network thread. Matters to a client that tries again at once, without end."""
 
 
+NEVER_MS = 1 << 60
+"""Timeout of a request whose answer the process itself waits for."""
+
+
 class ConnectionsOwner(Protocol):
     """The process whose connections these are."""
 
@@ -107,7 +111,8 @@ class ClientConnections:
     ) -> None:
         """Send a request to a broker, over a connection that is opened if need be.
 
-        ``timeout_ms``: how long it may go without an answer; None: as long as any other.
+        ``timeout_ms``: how long it may go without an answer; None: as long as any other;
+        ``NEVER_MS``: until the process closes the connection.
         """
         if timeout_ms is None:
             timeout_ms = self._timeout_ms
@@ -299,6 +304,8 @@ class ClientConnections:
         if not line.in_flight:
             return
         at_ms = min(due_ms for _, due_ms in line.in_flight)
+        if at_ms >= NEVER_MS:
+            return
         if line.watchdog_ms is None or at_ms < line.watchdog_ms:
             line.watchdog_ms = at_ms
             self._clock.call_at(at_ms, self._tie_break(), self._on_watchdog, (line, at_ms))

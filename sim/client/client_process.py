@@ -48,7 +48,7 @@ from rebalance_sim.sim.client.application import Application
 from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
 from rebalance_sim.sim.client.client_conditions import ClientConditions
-from rebalance_sim.sim.client.client_connections import ClientConnections
+from rebalance_sim.sim.client.client_connections import NEVER_MS, ClientConnections
 from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
 from rebalance_sim.sim.client.environment import ClientEnvironment
@@ -337,6 +337,8 @@ class ClientProcess:
             raise RuntimeError(f"{self.name} sends {type(effect).__name__}, but to nobody")
         request = effect.request
         purpose = Purpose.COORDINATOR
+        if effect.late_ms is not None:
+            timeout_ms = NEVER_MS
         self._lines.send(purpose, node_id, effect.correlation_id, request, timeout_ms)
 
     def _send_join(self, effect: SendJoinGroup) -> None:

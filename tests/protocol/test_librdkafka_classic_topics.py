@@ -203,7 +203,7 @@ def test_a_cooperative_member_asks_for_another_id_with_all_that_it_has() -> None
     driver = steady(COOPERATIVE)
     driver.member_rejoins()
     driver.answer_join(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    driver.wait(1_000)
+    driver.wait(2_000)
     request = driver.last(SendJoinGroup).request
     assert request.member_id == ""
     assert request.protocols[0].metadata.owned_partitions == (FOO,)

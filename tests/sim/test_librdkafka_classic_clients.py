@@ -374,7 +374,7 @@ def test_a_cooperative_group_refuses_to_be_upgraded_while_it_runs() -> None:
     assert refused == {EAGER: False, COOPERATIVE: True}
 
 
-def test_a_client_that_a_consumer_group_refuses_asks_again_every_second() -> None:
+def test_a_client_that_a_consumer_group_refuses_asks_again_every_two_seconds() -> None:
     """Java's gives up; here the application is told of each refusal, and nothing else happens."""
     members = (replace(librdkafka(name), kind="librdkafka") for name in "ab")
     disabled = CoordinatorConfig(group_consumer_migration_policy="disabled")
@@ -388,7 +388,7 @@ def test_a_client_that_a_consumer_group_refuses_asks_again_every_second() -> Non
     ]
     assert {code for _, code in answers} == {"INCONSISTENT_GROUP_PROTOCOL"}
     gaps = [later - earlier for (earlier, _), (later, _) in itertools.pairwise(answers)]
-    assert min(gaps) >= 1_000 and len(answers) > 100
+    assert min(gaps) >= 2_000 and len(answers) > 70
     assert watched.state("c") == "JOINING"
 
 

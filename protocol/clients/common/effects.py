@@ -34,10 +34,15 @@ _Request = TypeVar("_Request")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendRequest(Generic[_Request]):
-    """Send it; the answer is the event that each kind names, or that of a lost request."""
+    """Send it; the answer is the event that each kind names, or that of a lost request.
+
+    ``late_ms``: from when on the member itself takes an answer for too late, and closes the
+    connection; None: the host does, after ``request.timeout.ms``.
+    """
 
     correlation_id: int
     request: _Request
+    late_ms: int | None = None
 
 
 class SendHeartbeat(SendRequest[ConsumerGroupHeartbeatRequest]):

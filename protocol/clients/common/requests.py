@@ -81,6 +81,8 @@ class Requests:
         self.last_correlation_id += 1
         number = self.last_correlation_id
         self._open[number] = _Open(kind, on_answered, on_lost, late_ms)
+        if late_ms is not None:
+            fields["late_ms"] = late_ms
         self._effects.append(kind(correlation_id=number, **fields))
         return number
 

@@ -76,6 +76,11 @@ class CoordinatorLink:
         """Whether requests can be sent to the coordinator."""
         return self._core.coordinator_state is _S.UP
 
+    @property
+    def is_reconnecting(self) -> bool:
+        """Whether the member has just closed the connection, and another has not come about."""
+        return self._cut_ms is not None
+
     # --- the manager ------------------------------------------------------------------------------
 
     def run(self) -> None:

@@ -50,8 +50,10 @@ _J = JoinState
 
 _JOIN_VERSION = 5
 _JOIN_INTERVAL_MS = 1_000
-"""A JoinGroup follows on one that was in vain at the earliest after so long, unless it was refused
-for the lack of an id."""
+"""A JoinGroup follows on another at the earliest after so long."""
+
+_JOIN_BACKOFF_MS = 1_000
+"""What comes on top if the coordinator has refused it, unless for the lack of an id."""
 
 _GRACE_MS = 3_000
 """What JoinGroup and SyncGroup get on top of the time that the coordinator may keep them
@@ -103,6 +105,7 @@ class Joining:
             core.join_state is _J.INIT
             and self._rebalance.has_subscription
             and self._link.is_up
+            and not self._link.is_reconnecting
             and not core.is_fatal
             and not core.is_terminating
             and not core.will_leave
@@ -252,14 +255,16 @@ class Joining:
         if error_code is ErrorCode.MEMBER_ID_REQUIRED:
             core.adopt_generation(member_id, NO_GENERATION)
             core.join_due_ms = core.now_ms
-        elif error_code in _LOST:
+        else:
+            core.join_due_ms += _JOIN_BACKOFF_MS
+        if error_code in _LOST:
             core.forget_identity(error_code)
         elif error_code in COORDINATOR_LOST:
             self._link.search()
         elif error_code is ErrorCode.FENCED_INSTANCE_ID:
             self._rebalance.fail(error_code, "JoinGroup failed")
             return
-        elif error_code not in _PASSING:
+        elif error_code not in _PASSING and error_code is not ErrorCode.MEMBER_ID_REQUIRED:
             self._application.queue_error(error_code, "JoinGroup failed")
         is_lost = error_code in _GENERATION_LOST or (
             error_code is ErrorCode.UNKNOWN_MEMBER_ID
