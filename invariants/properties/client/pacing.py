@@ -64,8 +64,9 @@ def longest_backoff_ms(member: GroupMember) -> int:
 
 
 class HeartbeatBackoff(Property):
-    """client §2.2, §2.3. A member that joins or acknowledges waits for nothing; after an error that
-    says where the coordinator is not, the searches set the pace."""
+    """client §2.2, §2.3. A member that joins or acknowledges waits for nothing, which costs a
+    coordinator that loads a heartbeat per round trip (``docs/findings.md#sim-unpaced-join``); after
+    an error that says where the coordinator is not, the searches set the pace."""
 
     id = "client.hb.backoff"
     sentence = (
