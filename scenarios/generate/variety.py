@@ -25,6 +25,7 @@ _METADATA_AGES_MS = (2_000, 5_000, 10_000)
 _RACKS = ("", "rack-a", "rack-b")
 _MANUAL_COMMIT_INTERVALS_MS = (1_000, 4_000, 10_000)
 _MANUAL_COMMIT_SHARE = 0.5
+_REVOKED_COMMIT_SHARE = 0.4
 
 
 def vary(
@@ -75,4 +76,5 @@ def _commits(draw: Draw) -> dict[str, Any]:
         "manual_commit_interval_ms": draw.pick(_MANUAL_COMMIT_INTERVALS_MS),
         "commits_synchronously": draw.chance(0.5),
         "enable_auto_commit": draw.chance(0.3),
+        "commits_when_revoked": draw.chance(_REVOKED_COMMIT_SHARE),
     }

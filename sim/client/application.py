@@ -59,6 +59,7 @@ class Application:
         self._commit_count = 0
         self._commit_at_ms = 0
         self._is_committing = False
+        self._callback_commit_id: int | None = None
         self.is_blocked = False
         self.is_exiting = False
         self.intake = data_plane.new_intake(process, poll_phase_ms=self._phase_ms)
@@ -191,9 +192,19 @@ class Application:
                 )
             )
 
-    def on_commit_returned(self) -> None:
-        """``commitSync`` has returned, or the callback of ``commitAsync`` has run. A call that took
-        an interval, because it timed out, is not followed by the next before a ``poll``."""
+    def commit_in_callback(self) -> None:
+        """``commitSync`` at the end of a callback, which returns after that."""
+        self._commit_count += 1
+        self._callback_commit_id = self._commit_count
+        self._process.take(CommitOffsets(commit_id=self._commit_count, is_sync=True))
+
+    def on_commit_returned(self, commit_id: int) -> bool:
+        """``commitSync`` has returned, or the callback of ``commitAsync`` has run. Whether it was
+        that of a rebalance callback. A call that took an interval, because it timed out, is not
+        followed by the next before a ``poll``."""
+        if commit_id == self._callback_commit_id:
+            self._callback_commit_id = None
+            return True
         if self._is_committing:
             self._is_committing = self.is_blocked = False
             now_ms = self._clock.now_ms
@@ -201,6 +212,7 @@ class Application:
             if interval_ms is not None and self._commit_at_ms <= now_ms:
                 self._plan_commit(interval_ms)
             self._clock.call_at(now_ms, self._process.tie_break(), self._on_commit_over)
+        return False
 
     def _on_commit_over(self, call: Call) -> None:
         if not self._process.defers(self._on_commit_over, call):

@@ -124,6 +124,7 @@ class ClientProcess:
         self._topic_watch = TopicWatch(self, environment.clock) if looks_at_topics(spec) else None
         self._matches: Callable[[str], bool] | None = None
         self._effects: tuple[Any, ...] = ()
+        self._committing_callback: tuple[RunCallback, int] | None = None
 
     @property
     def request_timeout_ms(self) -> int:
@@ -374,15 +375,30 @@ class ClientProcess:
         self._ask(ListOffsetsRequest(positions={}, partitions=effect.partitions, at_end=at_end))
 
     def _run_callback(self, effect: RunCallback) -> None:
-        duration_ms = self._conditions.callback_ms(effect.kind)
-        at_ms = self._clock.now_ms + duration_ms
-        self._clock.call_at(at_ms, self.tie_break(), self._on_callback_done, (effect, duration_ms))
+        now_ms = self._clock.now_ms
+        at_ms = now_ms + self._conditions.callback_ms(effect.kind)
+        call = self._end_callback
+        if effect.kind is CallbackKind.REVOKED and self.spec.commits_when_revoked:
+            call = self._commit_in_callback
+        self._clock.call_at(at_ms, self.tie_break(), call, (effect, now_ms))
 
-    def _on_callback_done(self, call: Call) -> None:
-        if self.defers(self._on_callback_done, call):
+    def _commit_in_callback(self, call: Call) -> None:
+        """The callback is done but for its commit; it makes none if it throws before."""
+        if self.defers(self._commit_in_callback, call):
             return
-        effect, duration_ms = call.argument
+        effect, _ = call.argument
+        if self._conditions.callback_fails(effect.kind):
+            self._end_callback(call)
+            return
+        self._committing_callback = call.argument
+        self.application.commit_in_callback()
+
+    def _end_callback(self, call: Call) -> None:
+        if self.defers(self._end_callback, call):
+            return
+        effect, began_ms = call.argument
         kind: CallbackKind = effect.kind
+        duration_ms = self._clock.now_ms - began_ms
         self.take(
             CallbackCompleted(
                 failed=self._conditions.callback_fails(kind),
@@ -405,7 +421,10 @@ class ClientProcess:
             self._supervisor.on_process_end(self)
 
     def _on_commit_returned(self, effect: CommitReturned) -> None:
-        self.application.on_commit_returned()
+        if self.application.on_commit_returned(effect.commit_id):
+            now_ms = self._clock.now_ms
+            argument = self._committing_callback
+            self._clock.call_at(now_ms, self.tie_break(), self._end_callback, argument)
 
 
 def _new_member_id(stream: Random, name: str, incarnation: int) -> str:

@@ -43,6 +43,8 @@ class ClientSpec:
 
     ``manual_commit_interval_ms``: how often the application itself commits what it was handed, with
     ``commitSync`` if it ``commits_synchronously``, else with ``commitAsync``; None: never.
+    ``commits_when_revoked``: onPartitionsRevoked ends with a ``commitSync``, which may keep the
+    application for ``default.api.timeout.ms``; should it fail, the callback returns all the same.
 
     For worlds with a data plane: a ``poll`` hands out at most ``max_poll_records``, and the
     application processes ``processing_records_per_second`` (None: whatever comes).
@@ -74,6 +76,7 @@ class ClientSpec:
     auto_commit_interval_ms: int = 5_000
     manual_commit_interval_ms: int | None = None
     commits_synchronously: bool = False
+    commits_when_revoked: bool = False
     request_timeout_ms: int = 30_000
     close_timeout_ms: int = 30_000
     restart_after_fatal_ms: int | None = 10_000

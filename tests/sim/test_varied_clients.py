@@ -12,7 +12,9 @@ from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import CLASSIC, EVERY_KIND, JAVA
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.sim.client.client_processes import redeployed
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_crash import ClientCrash
+from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss, RequestKind
 from rebalance_sim.sim.faults.fault import Fault
@@ -136,6 +138,54 @@ def test_an_application_commits_by_itself(kind: str, is_sync: bool) -> None:
     assert {number for _, number in stored} == {0, 1}
     assert all(value.offset > 500 for value in stored.values())
     assert watched.world.clients()["a"].member.is_polling
+
+
+def revoking(*faults: Fault, kind: str, **settings: Any) -> Watched:
+    """A client that commits when it gives partitions up, which a second one makes it do."""
+    return Watched(
+        spec(
+            client("a", kind=kind, **_LISTS, commits_when_revoked=True, **settings),
+            client("b", kind=kind, **_LISTS, start_ms=20_000),
+            faults=faults,
+            topics=(TopicSpec(name="orders", partition_count=2, records_per_second=10),),
+            data_plane=True,
+            duration_ms=100_000,
+        )
+    )
+
+
+def times_of(watched: Watched, event: str) -> list[int]:
+    """When client a took an event of this type."""
+    return [
+        step["at_ms"]
+        for step in watched.steps(StepKind.CLIENT_EVENT, client="a")
+        if step["event"]["type"] == event
+    ]
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_application_commits_inside_of_a_callback(kind: str) -> None:
+    watched = revoking(kind=kind)
+    watched.run()
+    (asked,) = times_of(watched, "CommitOffsets")
+    ends = [at_ms for at_ms in times_of(watched, "CallbackCompleted") if at_ms > asked]
+    assert ends[0] >= asked + 4  # a round trip
+    shard = watched.world.acting_shard()
+    assert shard is not None
+    stored = shard.coordinator.offsets.of_group("group")
+    assert any(value.offset > 50 for value in stored.values())
+
+
+def test_a_callback_hangs_on_a_coordinator_that_nobody_reaches() -> None:
+    """Until the commit in it runs out of time; by then somebody else has the partitions."""
+    slow = CallbackSlowdown(at_ms=19_000, duration_ms=20_000, client="a", callback_ms=5_000)
+    partition = ClientPartition(at_ms=22_000, duration_ms=100_000, client="a")
+    watched = revoking(slow, partition, kind=JAVA, max_poll_interval_ms=600_000)
+    watched.advance_to(90_000)
+    (asked,) = times_of(watched, "CommitOffsets")
+    ends = [at_ms for at_ms in times_of(watched, "CallbackCompleted") if at_ms > asked]
+    assert ends[0] == asked + 60_000  # default.api.timeout.ms
+    assert watched.fetchable("b") == {0, 1}
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
