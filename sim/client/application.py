@@ -113,6 +113,12 @@ class Application:
             self._process.take(PollingResumed())
         self._go_on()
 
+    def stop_polling(self) -> None:
+        """The process is about to stand still."""
+        if self._member.is_polling and self._is_free:
+            self.return_records()
+            self._process.take(PollingStopped())
+
     # --- polling ----------------------------------------------------------------------------------
 
     @property

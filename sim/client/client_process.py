@@ -66,6 +66,9 @@ from rebalance_sim.sim.network.network import Purpose
 
 _TICK = Tick()
 
+_APPLICATION_FIRST_SHARE = 0.5
+"""How often the application is the first to run after a pause, where that matters."""
+
 _LOOKUP_RETRY_MS = 100
 """``retry.backoff.ms``, for the host's own requests."""
 
@@ -116,6 +119,7 @@ class ClientProcess:
         self.intake = self.application.intake
         assignors = spec.client_assignors
         self._assignors = None if assignors is None else AssignorHost(environment, self, assignors)
+        self._race = streams.get(f"resume/{name}").random
         self._deadline_ms: int | None = None
         self._tick_at_ms: int | None = None
         self._deferred: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -182,17 +186,29 @@ class ClientProcess:
         return True
 
     def fall_asleep(self) -> None:
-        """A pause begins."""
+        """A pause begins: the last ``poll`` was just now."""
+        self.application.stop_polling()
         if self.intake is not None:
             self.intake.freeze()
 
     def wake_up(self) -> None:
-        """After a pause: everything that was kept happens now, in its order."""
+        """After a pause: everything that was kept happens now, in its order.
+
+        The application comes back to ``poll`` before that; but if the poll timer has run out
+        meanwhile, its thread and the one that looks at the timer race.
+        """
         if self.intake is not None:
             self.intake.thaw()
+        member = self.member
+        away_ms = self._clock.now_ms - member.last_poll_at_ms
+        is_overdue = not member.is_polling and away_ms >= self.spec.max_poll_interval_ms
+        if not is_overdue or self._race() < _APPLICATION_FIRST_SHARE:
+            self.application.look_at_conditions()
         while self._deferred and self.is_alive:
             function, arguments = self._deferred.popleft()
             function(*arguments)
+        if is_overdue and self.is_alive:
+            self.take(_TICK)
         self.application.look_at_conditions()
 
     # --- events in, effects out -------------------------------------------------------------------

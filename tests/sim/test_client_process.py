@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from worlds import Recorder, Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients import CallbackKind, MembershipOperation
+from rebalance_sim.protocol.clients.kinds import EVERY_KIND
 from rebalance_sim.sim.faults.callback_failure import CallbackFailure
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
@@ -114,10 +116,47 @@ def test_a_paused_process_does_nothing_and_then_catches_up() -> None:
         for step in watched.steps(StepKind.CLIENT_EVENT, client="a")
         if 20_001 <= step["at_ms"] < 32_001
     ]
-    assert during == []
+    assert [step["event"]["type"] for step in during] == ["PollingStopped"]
     sent = heartbeats_sent(watched, "a")
     assert 32_001 in sent
     assert watched.state("a") == "STABLE"
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_after_a_long_pause_either_thread_may_be_the_first(kind: str) -> None:
+    """The application polls in time, or the other thread finds that it has not."""
+    settings = {"kind": kind, "assignors": ("range",), "max_poll_interval_ms": 6_000}
+    given_up = []
+    for seed in range(1, 9):
+        faults = (ClientPause(at_ms=20_001, duration_ms=12_000, client="a"),)
+        watched = Watched(spec(client("a", **settings), client("b"), faults=faults, seed=seed))
+        watched.advance_to(32_000)
+        before = len(watched.steps(StepKind.CLIENT_EVENT, client="a"))
+        watched.advance_to(60_000)
+        after = watched.steps(StepKind.CLIENT_EVENT, client="a")[before:]
+        lost = [
+            effect
+            for step in after
+            for effect in step.get("effects", ())
+            if effect["type"] == "RunCallback" and effect["kind"] == "onPartitionsLost"
+        ]
+        given_up.append(bool(lost))
+    assert set(given_up) == {True, False}
+
+
+def test_a_short_pause_leaves_the_poll_timer_alone() -> None:
+    for seed in range(1, 9):
+        faults = (ClientPause(at_ms=20_001, duration_ms=5_000, client="a"),)
+        clients = (client("a", max_poll_interval_ms=6_000), client("b"))
+        watched = Watched(spec(*clients, faults=faults, seed=seed))
+        watched.advance_to(60_000)
+        assert watched.state("a") == "STABLE"
+        assert not [
+            effect
+            for step in watched.steps(StepKind.CLIENT_EVENT, client="a")
+            for effect in step.get("effects", ())
+            if effect["type"] == "StateChanged" and effect["to_state"] == "LEAVING"
+        ]
 
 
 def test_a_pause_longer_than_the_session_costs_the_membership() -> None:
