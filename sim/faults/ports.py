@@ -64,6 +64,9 @@ class Clients(Protocol):
     def migrate(self, name: str, kind: str, assignors: tuple[str, ...]) -> None:
         """Let the processes to come be of another kind."""
 
+    def restart_later(self, name: str, delay_ms: int) -> None:
+        """Start a new process of a client after a while, or when the old one has ended."""
+
 
 class Controller(Protocol):
     """Decides who leads which partition of ``__consumer_offsets``."""

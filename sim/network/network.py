@@ -249,6 +249,7 @@ class Connection:
         "is_broken",
         "is_busy",
         "is_served",
+        "is_swallowed",
         "owner",
         "purpose",
         "state",
@@ -278,6 +279,7 @@ class Connection:
         self.is_served = False
         self.is_at_end = False  # nothing comes behind what is in the inbox
         self.is_broken = False  # the next answer cannot be written
+        self.is_swallowed = False  # nothing passes on it any more, whatever others do
 
     # --- the client's side ------------------------------------------------------------------------
 
@@ -433,8 +435,24 @@ class Connection:
         self._drop_broker_side()
         self.owner.on_closed(self)
 
+    def swallow(self) -> None:
+        """Nothing passes on this connection any more, and nobody is told."""
+        self.set_blocked(up=True, down=True)
+        self.is_swallowed = True
+
+    def discard(self) -> None:
+        """Both ends forget the connection; the client learns of it if it still uses it."""
+        if self.state is not ConnectionState.CLOSED:
+            self.reset()
+        elif self.is_served:
+            self._up.clear()
+            self._down.clear()
+            self._drop_broker_side()
+
     def set_blocked(self, *, up: bool, down: bool) -> None:
         """Say in which directions packets pass."""
+        if self.is_swallowed:
+            return
         if up != self._up.blocked:
             self._up.set_blocked(up)
         if down != self._down.blocked:
@@ -502,6 +520,18 @@ class Network:
     def is_blocked(self, client_name: str, broker_id: int) -> bool:
         """Whether no request of a client to a broker can be answered."""
         return any(self._blocked_ways(client_name, broker_id))
+
+    def swallow_coordinator_connections(self, client_name: str) -> list[Connection]:
+        """Let the open connections of a client to its coordinator die silently: which these are."""
+        found = [
+            connection
+            for connection in self.connections_of(client_name)
+            if connection.purpose is Purpose.COORDINATOR
+            and connection.state is ConnectionState.OPEN
+        ]
+        for connection in found:
+            connection.swallow()
+        return found
 
     def break_coordinator_connection(self, client_name: str) -> bool:
         """Reset the open connections of a client to its coordinator; False if there is none."""

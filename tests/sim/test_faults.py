@@ -25,9 +25,12 @@ from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.crash_loop import CrashLoop
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.fleet_restart import FleetRestart
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.group_delete import GroupDelete
 from rebalance_sim.sim.faults.log_compaction import LogCompaction
@@ -44,6 +47,7 @@ from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
+from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
@@ -96,6 +100,10 @@ EXAMPLES: dict[type, Fault] = {
         MembersRemove(at_ms=20_000),
         RebalanceEnforce(at_ms=20_000, client="a"),
         BrokerConfigChange(at_ms=20_000, group_consumer_assignment_interval_ms=2_000),
+        ConnectionBlackhole(at_ms=20_000, duration_ms=7_000, client="a"),
+        FleetRestart(at_ms=20_000, down_ms=1_000),
+        CrashLoop(at_ms=20_000, client="a"),
+        SurgeDeploy(at_ms=20_000, clients=("a",), successors=("b",)),
     )
 }
 
