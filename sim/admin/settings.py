@@ -6,6 +6,7 @@ it has decided; each broker applies it from when it has received it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
@@ -23,6 +24,9 @@ class SettingsPublisher(Protocol):
     def set_configs(self, configs: ConfigsInForce) -> None:
         """Let every broker learn settings."""
 
+    def postpones(self, decision: Callable[[], object]) -> bool:
+        """Keep a decision for later if there is no controller to take it."""
+
 
 class SettingsAdmin:
     """Alters settings through the controller."""
@@ -33,6 +37,8 @@ class SettingsAdmin:
 
     def apply(self, change: SettingsChange) -> bool:
         """Publish altered settings; False if the controller refuses them."""
+        if self._controller.postpones(lambda: self.apply(change)):
+            return True
         try:
             configs = change.altered(self._controller.configs, self._context)
         except GroupError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rebalance_sim.protocol.wire.topics import MetadataImage, Topic
@@ -18,6 +18,9 @@ class TopicPublisher(Protocol):
 
     def set_image(self, image: MetadataImage) -> None:
         """Let every broker learn topics."""
+
+    def postpones(self, decision: Callable[[], object]) -> bool:
+        """Keep a decision for later if there is no controller to take it."""
 
 
 class TopicWatcher(Protocol):
@@ -50,6 +53,8 @@ class TopicAdmin:
 
     def create(self, name: str, partition_count: int) -> bool:
         """Create a topic; False if the name exists."""
+        if self._publisher.postpones(lambda: self.create(name, partition_count)):
+            return True
         image = self._image
         if name in image.by_name:
             return False
@@ -58,6 +63,8 @@ class TopicAdmin:
 
     def grow(self, name: str, partition_count: int) -> bool:
         """Add partitions; False if there is nothing to add."""
+        if self._publisher.postpones(lambda: self.grow(name, partition_count)):
+            return True
         image = self._image
         topic = image.by_name.get(name)
         if topic is None or topic.partition_count >= partition_count:
@@ -69,6 +76,8 @@ class TopicAdmin:
 
     def delete(self, name: str) -> bool:
         """Delete a topic; False if there is none."""
+        if self._publisher.postpones(lambda: self.delete(name)):
+            return True
         image = self._image
         topic = image.by_name.get(name)
         if topic is None:

@@ -63,8 +63,9 @@ class Broker:
     still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
     wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
     ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
-    ``has_lost_tail``: its disk lacks what it had before it died. ``meters`` are those of its group
-    coordinator, None where nobody reads them.
+    ``lost_peers``: brokers that it cannot reach, one entry for each fault. ``has_lost_tail``: its
+    disk lacks what it had before it died. ``meters`` are those of its group coordinator, None where
+    nobody reads them.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Broker:
         self.isolation_count = 0
         self.cut_off_count = 0
         self.append_errors: list[WriteError] = []
+        self.lost_peers: list[int] = []
         self.has_lost_tail = False
         self.slow_loads_ms: list[int] = []
         self.metadata_lags_ms: list[int] = []

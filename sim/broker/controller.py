@@ -35,8 +35,9 @@ class ClusterWatcher(Protocol):
 class Controller:
     """Elections and in-sync sets of the partitions of ``__consumer_offsets``, topics, settings.
 
-    What befalls a broker is decided for all its partitions in one version. ``brokers``: by node id;
-    filled later. ``watcher`` is set before anything happens.
+    What befalls a broker is decided for all its partitions in one version. During an outage nothing
+    is decided and nobody hears anything; what was asked for is decided afterwards, in order.
+    ``brokers``: by node id; filled later. ``watcher`` is set before anything happens.
     """
 
     watcher: ClusterWatcher
@@ -58,6 +59,9 @@ class Controller:
         ]
         self._last_arrival_ms = [0] * spec.count
         self._fenced: set[int] = set()
+        self._outage_count = 0
+        self._back_ms = -spec.broker_session_timeout_ms
+        self._postponed: list[Callable[[], object]] = []
         self.brokers = brokers
         self.partitions = [
             PartitionRegistration(brokers, partition, spec.count)
@@ -79,11 +83,15 @@ class Controller:
 
     def move(self, partition: int, broker: Broker) -> None:
         """Make a broker the leader of one partition."""
+        if self.postpones(lambda: self.move(partition, broker)):
+            return
         self.partitions[partition].elect(broker)
         self._publish()
 
     def elect_uncleanly(self, partition: int, broker: Broker) -> None:
         """Make a broker the leader of one partition, in sync or not."""
+        if self.postpones(lambda: self.elect_uncleanly(partition, broker)):
+            return
         self.partitions[partition].elect_uncleanly(broker)
         self._publish()
 
@@ -98,17 +106,30 @@ class Controller:
         self.watcher.on_brokers_changed()
 
     def fence_later(self, broker: Broker, *, if_silent: Callable[[], bool]) -> None:
-        """Fence a broker when its session runs out, if it has been silent until then."""
+        """Fence a broker when its session runs out, if it has been silent until then.
+
+        A new controller begins all sessions anew.
+        """
 
         def on_session_end(call: Call) -> None:
-            if if_silent():
+            if not if_silent() or self.postpones(wait):
+                return
+            if self._clock.now_ms < self._back_ms + self._spec.broker_session_timeout_ms:
+                wait(self._back_ms)
+            else:
                 self.fence(broker)
 
-        at_ms = self._clock.now_ms + self._spec.broker_session_timeout_ms
-        self._clock.call_at(at_ms, self._tie_break(), on_session_end)
+        def wait(since_ms: int | None = None) -> None:
+            began_ms = self._clock.now_ms if since_ms is None else since_ms
+            at_ms = began_ms + self._spec.broker_session_timeout_ms
+            self._clock.call_at(at_ms, self._tie_break(), on_session_end)
+
+        wait()
 
     def fence(self, broker: Broker) -> None:
         """Take a broker out of the in-sync sets, and elect others where it led."""
+        if self.postpones(lambda: self.fence(broker)):
+            return
         self._fenced.add(broker.node_id)
         self.watcher.on_fenced(broker)
         has_moved = [partition.fence(broker) for partition in self.partitions]
@@ -121,6 +142,8 @@ class Controller:
         One that did not shut down cleanly says so as it registers, and is in sync nowhere before it
         has caught up, but where it was the last one (KIP-966).
         """
+        if self.postpones(lambda: self.on_broker_up(broker)) or not broker.is_alive:
+            return
         if broker.has_lost_tail:
             broker.has_lost_tail = False
             self.fence(broker)
@@ -144,6 +167,35 @@ class Controller:
         self._last_arrival_ms[broker.node_id] = 0
         self.notify(broker)
 
+    # --- outages ----------------------------------------------------------------------------------
+
+    def go_down(self) -> None:
+        """Nobody is the controller from now on."""
+        self._outage_count += 1
+        for broker in self.brokers:
+            broker.cut_off_count += 1
+
+    def come_back(self) -> None:
+        """There is a controller again: it decides what has waited, and everybody catches up."""
+        self._outage_count -= 1
+        for broker in self.brokers:
+            broker.cut_off_count -= 1
+        if self._outage_count:
+            return
+        self._back_ms = self._clock.now_ms
+        postponed, self._postponed = self._postponed, []
+        for decide in postponed:
+            decide()
+        for broker in self.brokers:
+            self.notify(broker)
+            broker.pump_both_ways()
+
+    def postpones(self, decision: Callable[[], object]) -> bool:
+        """Keep a decision for later if nobody is there to take it."""
+        if self._outage_count:
+            self._postponed.append(decision)
+        return self._outage_count > 0
+
     @property
     def image(self) -> MetadataImage:
         """The topics that were published last."""
@@ -157,7 +209,7 @@ class Controller:
     # --- topics, settings, and telling ------------------------------------------------------------
 
     def set_image(self, image: MetadataImage) -> None:
-        """Topics were created, grown or deleted."""
+        """Topics were created, grown or deleted. Not to be called during an outage."""
         self._publish(image=image)
 
     def set_configs(self, configs: ConfigsInForce) -> None:

@@ -22,6 +22,7 @@ class BrokerState(Protocol):
     node_id: int
     is_alive: bool
     is_stopping: bool
+    lost_peers: list[int]
 
     @property
     def is_isolated(self) -> bool: ...
@@ -207,6 +208,7 @@ class Replication:
             and following.is_alive
             and not leading.is_isolated
             and not following.is_isolated
+            and following.node_id not in leading.lost_peers
             and follower.follows(self.epoch)
         )
 

@@ -87,6 +87,12 @@ class Controller(Protocol):
     def fence_later(self, broker: Broker, *, if_silent: Callable[[], bool]) -> None:
         """Fence a broker when its session runs out, if it has been silent until then."""
 
+    def go_down(self) -> None:
+        """Nobody is the controller from now on."""
+
+    def come_back(self) -> None:
+        """There is a controller again."""
+
     def on_broker_up(self, broker: Broker) -> None:
         """A broker is back."""
 

@@ -13,7 +13,9 @@ from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
 from rebalance_sim.sim.faults.broker_metadata_lag import BrokerMetadataLag
 from rebalance_sim.sim.faults.broker_pause import BrokerPause
+from rebalance_sim.sim.faults.controller_outage import ControllerOutage
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
@@ -245,6 +247,57 @@ def test_a_broker_with_lagging_metadata_catches_up_at_the_end() -> None:
     watched.advance_to(32_010)
     assert not old.is_active
     watched.run()
+
+
+def test_without_a_controller_nobody_replaces_a_dead_leader_and_no_topic_is_created() -> None:
+    faults = (
+        ControllerOutage(at_ms=20_000, duration_ms=20_000),
+        BrokerCrash(at_ms=25_000, duration_ms=34_000, broker=0),
+        TopicGrow(at_ms=30_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(39_999)
+    partition = watched.world.controller.partitions[0]
+    assert partition.leader is watched.world.brokers[0]
+    assert watched.world.topics.partition_count("orders") == 6
+    watched.advance_to(40_001)
+    assert watched.world.topics.partition_count("orders") == 12
+    watched.advance_to(48_999)
+    assert partition.leader is watched.world.brokers[0]
+    watched.advance_to(49_001)
+    assert partition.leader is watched.world.brokers[1]
+    result = watched.run()
+    assert result.metrics["fences"] == 0
+    assert watched.fetchable("a") == set(range(12))
+
+
+def test_a_follower_that_the_leader_alone_cannot_reach_falls_out_of_the_in_sync_set() -> None:
+    faults = (
+        PartialPartition(at_ms=10_000, duration_ms=49_000, broker=0, to_broker=2),
+        TopicGrow(at_ms=12_000, topic="orders", partition_count=12),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(58_000)
+    partition = watched.world.controller.partitions[0]
+    assert partition.leader is watched.world.brokers[0]
+    assert partition.in_sync == [0, 1]
+    watched.run()
+    assert partition.in_sync == [0, 1, 2]
+
+
+def test_a_leader_that_cannot_reach_the_controller_is_fenced_and_does_not_know() -> None:
+    faults = (PartialPartition(at_ms=20_000, duration_ms=20_000, broker=0),)
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(28_999)
+    old, new = (broker.shards[0] for broker in watched.world.brokers[:2])
+    assert watched.world.acting_shard() is old
+    watched.advance_to(29_100)
+    assert old.is_active
+    assert watched.world.acting_shard() is new
+    watched.advance_to(40_100)
+    assert not old.is_active
+    watched.run()
+    assert watched.world.controller.partitions[0].in_sync == [0, 1, 2]
 
 
 def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:

@@ -27,6 +27,7 @@ from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
+from rebalance_sim.sim.faults.controller_outage import ControllerOutage
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.crash_loop import CrashLoop
 from rebalance_sim.sim.faults.fault import Fault
@@ -41,6 +42,7 @@ from rebalance_sim.sim.faults.network_slowdown import NetworkSlowdown
 from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.offsets_list import OffsetsList
+from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
@@ -71,6 +73,8 @@ EXAMPLES: dict[type, Fault] = {
         BrokerHostLoss(at_ms=20_000, duration_ms=7_000),
         BrokerMetadataLag(at_ms=20_000, duration_ms=7_000, lag_ms=3_000),
         SlowLoad(at_ms=20_000, duration_ms=7_000, load_ms=5_000),
+        ControllerOutage(at_ms=20_000, duration_ms=7_000),
+        PartialPartition(at_ms=20_000, duration_ms=7_000, to_broker=1),
         LogTailLoss(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         UncleanElection(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         CoordinatorMove(at_ms=20_000),

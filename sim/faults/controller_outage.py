@@ -1,0 +1,31 @@
+"""The cluster has no controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rebalance_sim.sim.draw import Draw
+from rebalance_sim.sim.faults.fault import End, Fault, Window
+from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.targets import FaultTargets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerOutage(Window):
+    """No controller is active: the quorum has lost its majority, or cannot agree on a leader.
+
+    Nobody is elected, fenced or let into an in-sync set, no topic or setting changes, and no broker
+    hears anything new; coordinators and clients go on with what they know. The controller that
+    comes afterwards begins the sessions of all brokers anew, and decides what has waited.
+    """
+
+    def begin(self, world: FaultWorld) -> End | bool:
+        world.controller.go_down()
+        return world.controller.come_back
+
+    @classmethod
+    def drawn(
+        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
+    ) -> Iterator[Fault]:
+        yield cls(at_ms=at_ms, duration_ms=draw.between(rule.duration_ms))
