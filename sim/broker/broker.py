@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
-from rebalance_sim.protocol.hosting.routing import GroupRequests
+from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
 from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
@@ -21,6 +21,7 @@ from rebalance_sim.sim.broker.environment import BrokerEnvironment
 from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
 from rebalance_sim.sim.broker.replication import InSyncSet
+from rebalance_sim.sim.broker.shard_host import ShardHost
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -63,9 +64,9 @@ class Broker:
     still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
     wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
     ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
-    ``lost_peers``: brokers that it cannot reach, one entry for each fault. ``has_lost_tail``: its
-    disk lacks what it had before it died. ``meters`` are those of its group coordinator, None where
-    nobody reads them.
+    ``stalled_shards``: those whose thread handles nothing now. ``lost_peers``: brokers that it
+    cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
+    died. ``meters`` are those of its group coordinator, None where nobody reads them.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Broker:
         self.append_errors: list[WriteError] = []
         self.lost_peers: list[int] = []
         self.has_lost_tail = False
+        self.stalled_shards: dict[ShardHost, None] = {}
         self.slow_loads_ms: list[int] = []
         self.metadata_lags_ms: list[int] = []
         self.pause_count = 0
@@ -135,6 +137,8 @@ class Broker:
         if answer is not None:
             connection.answer(correlation_id, answer(request))
             return
+        if self.stalled_shards and self._must_queue(connection, correlation_id, request):
+            return
         client_name = connection.client_name
         self._group_requests.on_request(
             request,
@@ -143,6 +147,16 @@ class Broker:
             client_host=f"/{client_name}",
             now_ms=self._clock.now_ms,
         )
+
+    def _must_queue(self, connection: Connection, correlation_id: int, request: Any) -> bool:
+        """Let a request wait for the thread of its shard, if that handles nothing now; a list or a
+        description waits for all of them."""
+        group_ids = group_ids_of(request)
+        partitions = {self._environment.partition_of(name) for name in group_ids or ()}
+        for shard in self.stalled_shards:
+            if group_ids is None or shard.partition in partitions:
+                return shard.queues(self.on_request, connection, correlation_id, request)
+        return False
 
     def _find_coordinator(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
         partition = self._environment.partition_of(request.group_id)
@@ -198,7 +212,7 @@ class Broker:
             replica.learn(*leader)
         if has_new_image:
             for shard in self.shards:
-                shard.update_image(self.image, now_ms=self._clock.now_ms)
+                shard.learn_image()
         if has_new_configs:
             for shard in self.shards:
                 shard.update_configs(self.configs)

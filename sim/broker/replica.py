@@ -28,6 +28,7 @@ class ReplicatingBroker(BrokerState, Protocol):
     configs: ConfigsInForce
     meters: Meters | None
     slow_loads_ms: list[int]
+    stalled_shards: dict[ShardHost, None]
 
     @property
     def append_error(self) -> WriteError | None: ...
@@ -86,7 +87,7 @@ class Replica:
     def on_high_watermark(self) -> None:
         """What the followers have reached has moved the high watermark."""
         self._steps.committed(self.shard)
-        self.shard.on_high_watermark(self._clock.now_ms)
+        self.shard.learn_high_watermark()
 
     def follows(self, epoch: int) -> bool:
         """Whether this replica would fetch from the leader of this epoch."""

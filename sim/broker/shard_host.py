@@ -3,6 +3,7 @@ and the connections of clients."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -37,6 +38,8 @@ class _Broker(Protocol):
     def append_error(self) -> WriteError | None: ...
     @property
     def slow_loads_ms(self) -> Sequence[int]: ...
+    @property
+    def stalled_shards(self) -> dict[ShardHost, None]: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
 
@@ -63,6 +66,8 @@ class _Replica(Protocol):
     def broker(self) -> _Broker: ...
     @property
     def replication(self) -> _Replication: ...
+    @property
+    def shard(self) -> ShardHost: ...
     def new_member_id(self) -> str: ...
     def pump_both_ways(self) -> None: ...
 
@@ -114,6 +119,9 @@ class ShardHost(Shard):
         self._clock = environment.clock
         self._tie_break = replica.tie_break
         self._log = replica.log
+        self._stall_count = 0
+        self._queue: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._has_missed_commits = False
         self._own_journal = _ReplicaJournal(replica)
         self._reading = _LogReading(replica, environment, on_read=self._on_read)
         super().__init__(
@@ -165,6 +173,10 @@ class ShardHost(Shard):
     def on_crash(self) -> None:
         """The broker dies."""
         self._reading.cancel()
+        self._stall_count = 0
+        self._queue.clear()
+        self._has_missed_commits = False
+        self._replica.broker.stalled_shards.pop(self, None)
         self.crash(self._clock.now_ms)
 
     def _on_late_unload(self, call: Call) -> None:
@@ -188,6 +200,50 @@ class ShardHost(Shard):
             term=self.leader_epoch,
         )
 
+    # --- a thread that handles nothing ------------------------------------------------------------
+
+    def stall(self) -> None:
+        """Everything that this shard is to handle queues up from now on."""
+        self._stall_count += 1
+        self._replica.broker.stalled_shards[self] = None
+
+    def resume(self) -> None:
+        """It handles what has queued up: the high watermark first, the rest in order."""
+        self._stall_count -= 1
+        if not self._stall_count:
+            self._replica.broker.stalled_shards.pop(self, None)
+            self._catch_up()
+
+    def queues(self, function: Callable[..., None], *arguments: Any) -> bool:
+        """Keep a call for later if the thread handles nothing now."""
+        if not self._stall_count:
+            return False
+        self._queue.append((function, arguments))
+        return True
+
+    def _catch_up(self) -> None:
+        if self._replica.broker.defers(self._catch_up):
+            return
+        if self._has_missed_commits:
+            self._has_missed_commits = False
+            if self.is_active:
+                self.on_high_watermark(self._clock.now_ms)
+        while self._queue and not self._stall_count:
+            function, arguments = self._queue.popleft()
+            function(*arguments)
+
+    def learn_high_watermark(self) -> None:
+        """The high watermark has moved."""
+        if self._stall_count:
+            self._has_missed_commits = True
+        else:
+            self.on_high_watermark(self._clock.now_ms)
+
+    def learn_image(self) -> None:
+        """The broker has a new metadata image."""
+        if not self.queues(self.learn_image):
+            self.update_image(self._replica.broker.image, now_ms=self._clock.now_ms)
+
     # --- time -------------------------------------------------------------------------------------
 
     def wake_at(self, at_ms: int, wake: Wake) -> None:
@@ -195,7 +251,7 @@ class ShardHost(Shard):
         self._clock.call_at(at_ms, self._tie_break(), self._on_call, wake)
 
     def _on_call(self, call: Call) -> None:
-        if self._replica.broker.defers(self._on_call, call):
+        if self._replica.broker.defers(self._on_call, call) or self.queues(self._on_call, call):
             return
         self.on_wake(call.argument, self._clock.now_ms)
 
@@ -262,7 +318,8 @@ class _LogReading:
         self._is_under_way = False
 
     def _on_end(self, call: Call) -> None:
-        if self._replica.broker.defers(self._on_end, call):
+        shard = self._replica.shard
+        if self._replica.broker.defers(self._on_end, call) or shard.queues(self._on_end, call):
             return
         if call.argument == self._count:
             self._is_under_way = False

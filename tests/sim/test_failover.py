@@ -13,8 +13,10 @@ from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_isolation import BrokerIsolation
 from rebalance_sim.sim.faults.broker_metadata_lag import BrokerMetadataLag
 from rebalance_sim.sim.faults.broker_pause import BrokerPause
+from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.controller_outage import ControllerOutage
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
 from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.slow_load import SlowLoad
@@ -298,6 +300,38 @@ def test_a_leader_that_cannot_reach_the_controller_is_fenced_and_does_not_know()
     assert not old.is_active
     watched.run()
     assert watched.world.controller.partitions[0].in_sync == [0, 1, 2]
+
+
+def test_heartbeats_that_waited_for_a_stalled_coordinator_still_count() -> None:
+    stall = CoordinatorStall(at_ms=20_000, duration_ms=28_000)
+    config = CoordinatorConfig(
+        group_consumer_assignment_interval_ms=0,
+        group_consumer_session_timeout_ms=30_000,
+        group_consumer_min_session_timeout_ms=30_000,
+    )
+    watched = Watched(spec(client("a"), client("b"), faults=(stall,), config=config))
+    watched.advance_to(47_999)
+    handled = watched.steps(StepKind.COORDINATOR_REQUEST)
+    assert all(step["at_ms"] < 20_000 for step in handled)
+    watched.advance_to(48_001)
+    assert len(watched.steps(StepKind.COORDINATOR_REQUEST)) == len(handled) + 2
+    result = watched.run()
+    assert result.metrics["fences"] == 0
+    assert len(watched.fetchable("a")) == len(watched.fetchable("b")) == 3
+
+
+def test_a_session_that_runs_out_while_the_coordinator_is_stalled_ends_afterwards() -> None:
+    faults = (
+        ClientCrash(at_ms=10_000, client="b"),
+        CoordinatorStall(at_ms=48_000, duration_ms=10_000),
+    )
+    watched = Watched(spec(client("a"), client("b"), faults=faults))
+    watched.advance_to(57_999)
+    assert len(watched.group().members) == 2
+    watched.advance_to(58_001)
+    assert len(watched.group().members) == 1
+    watched.run()
+    assert watched.fetchable("a") == set(range(6))
 
 
 def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:

@@ -29,6 +29,7 @@ from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.controller_outage import ControllerOutage
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
+from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
 from rebalance_sim.sim.faults.crash_loop import CrashLoop
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fleet_restart import FleetRestart
@@ -75,6 +76,7 @@ EXAMPLES: dict[type, Fault] = {
         SlowLoad(at_ms=20_000, duration_ms=7_000, load_ms=5_000),
         ControllerOutage(at_ms=20_000, duration_ms=7_000),
         PartialPartition(at_ms=20_000, duration_ms=7_000, to_broker=1),
+        CoordinatorStall(at_ms=20_000, duration_ms=7_000),
         LogTailLoss(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         UncleanElection(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         CoordinatorMove(at_ms=20_000),
