@@ -165,7 +165,8 @@ class FaultRule:
     A scenario has it with ``probability``, then ``count`` times. ``duration_ms`` is the length of
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
     of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart, ``load_ms``
-    the time of a slow load, ``lag_ms`` how late a broker hears of the controller's decisions.
+    the time of a slow load, ``lag_ms`` how late a broker hears of the controller's decisions,
+    ``throttle_ms`` for how long a connection is muted after a request.
     ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
     that one which is deployed anew closes its consumer before. ``to_kinds`` are the kinds
     of client that a rolling migration, or a deployment, may lead to.
@@ -180,6 +181,7 @@ class FaultRule:
     gap_ms: Range = (0, 1_000)
     load_ms: Range = (2_000, 60_000)
     lag_ms: Range = (500, 5_000)
+    throttle_ms: Range = (100, 3_000)
     forever_probability: float = 0.0
     graceful_probability: float = 0.7
     to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
@@ -192,7 +194,7 @@ class FaultRule:
         for name in ("count", "duration_ms"):
             _check_range(name, getattr(self, name), least=1)
         _check_range("factor", self.factor, least=2)
-        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms"):
+        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms", "throttle_ms"):
             _check_range(name, getattr(self, name), least=0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rebalance_sim.protocol.hosting.error_answers import WriteError
 from rebalance_sim.protocol.hosting.routing import GroupRequests, group_ids_of
@@ -22,6 +22,7 @@ from rebalance_sim.sim.broker.ports import Connection, Meters
 from rebalance_sim.sim.broker.replica import Replica
 from rebalance_sim.sim.broker.replication import InSyncSet
 from rebalance_sim.sim.broker.shard_host import ShardHost
+from rebalance_sim.sim.clock import Call
 from rebalance_sim.sim.network.cluster_requests import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -55,6 +56,14 @@ class ClusterController(Protocol):
         """Publish altered settings."""
 
 
+class Throttle(NamedTuple):
+    """Clients, all if there are none, that are over a quota, and for how long each request mutes
+    its connection."""
+
+    clients: tuple[str, ...]
+    throttle_ms: int
+
+
 class Broker:
     """One broker, with a replica of every partition of ``__consumer_offsets``.
 
@@ -64,6 +73,7 @@ class Broker:
     still. ``append_errors``: why nothing can be written to its logs where it leads, if something is
     wrong. ``slow_loads_ms``: how long a load takes at least, as faults have it, and
     ``metadata_lags_ms`` how much later it hears of the controller's decisions; the greatest counts.
+    ``throttles``: whose connections it does not read for a while after each request.
     ``stalled_shards``: those whose thread handles nothing now. ``lost_peers``: brokers that it
     cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
     died. ``meters`` are those of its group coordinator, None where nobody reads them.
@@ -84,6 +94,9 @@ class Broker:
         self.append_errors: list[WriteError] = []
         self.lost_peers: list[int] = []
         self.has_lost_tail = False
+        self.throttles: list[Throttle] = []
+        self._muted_until_ms: dict[Connection, int] = {}
+        self._tie_break = environment.streams.get(f"schedule/throttle/{node_id}").random
         self.stalled_shards: dict[ShardHost, None] = {}
         self.slow_loads_ms: list[int] = []
         self.metadata_lags_ms: list[int] = []
@@ -133,6 +146,8 @@ class Broker:
         """Answer now, or let the shard of the group answer when it may."""
         if self.defers(self.on_request, connection, correlation_id, request):
             return
+        if self.throttles and self._is_muted(connection, correlation_id, request):
+            return
         answer = self._answers.get(type(request))
         if answer is not None:
             connection.answer(correlation_id, answer(request))
@@ -147,6 +162,34 @@ class Broker:
             client_host=f"/{client_name}",
             now_ms=self._clock.now_ms,
         )
+
+    def _is_muted(self, connection: Connection, correlation_id: int, request: Any) -> bool:
+        """Let a request wait until its connection is read again; each one that is handled mutes it
+        anew."""
+        now_ms = self._clock.now_ms
+        until_ms = self._muted_until_ms.get(connection, now_ms)
+        if now_ms < until_ms:
+            self._clock.call_at(
+                until_ms, self._tie_break(), self._on_unmuted, (connection, correlation_id, request)
+            )
+            return True
+        throttles = (
+            t for t in self.throttles if not t.clients or connection.client_name in t.clients
+        )
+        throttle_ms = max((throttle.throttle_ms for throttle in throttles), default=0)
+        self._muted_until_ms[connection] = now_ms + throttle_ms
+        return False
+
+    def end_throttle(self, throttle: Throttle) -> None:
+        """Clients are over a quota no more. What waits already is handled in its time."""
+        self.throttles.remove(throttle)
+        if not self.throttles:
+            self._muted_until_ms.clear()
+
+    def _on_unmuted(self, call: Call) -> None:
+        connection, correlation_id, request = call.argument
+        if connection in self.connections:
+            self.on_request(connection, correlation_id, request)
 
     def _must_queue(self, connection: Connection, correlation_id: int, request: Any) -> bool:
         """Let a request wait for the thread of its shard, if that handles nothing now; a list or a

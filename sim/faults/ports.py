@@ -246,6 +246,10 @@ class DrawRule(Protocol):
         """How long a slow load takes."""
 
     @property
+    def throttle_ms(self) -> tuple[int, int]:
+        """For how long a connection is muted after a request."""
+
+    @property
     def lag_ms(self) -> tuple[int, int]:
         """How late a broker hears of the controller's decisions."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from worlds import Watched, client, spec
 
@@ -19,6 +21,7 @@ from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.coordinator_stall import CoordinatorStall
 from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.request_quota import RequestQuota
 from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.zombie_leader import ZombieLeader
@@ -332,6 +335,22 @@ def test_a_session_that_runs_out_while_the_coordinator_is_stalled_ends_afterward
     assert len(watched.group().members) == 1
     watched.run()
     assert watched.fetchable("a") == set(range(6))
+
+
+def test_a_client_over_its_quota_is_answered_late_and_nobody_else_is() -> None:
+    quota = RequestQuota(at_ms=20_000, duration_ms=30_000, throttle_ms=8_000, clients=("b",))
+    watched = Watched(spec(client("a"), client("b"), faults=(quota,)))
+    watched.advance_to(49_999)
+    handled: dict[str, list[int]] = {"a": [], "b": []}
+    for step in watched.steps(StepKind.COORDINATOR_REQUEST):
+        if step["at_ms"] > 20_000:
+            name = step["request"]["member_id"].split("-")[-2]
+            handled[name].append(step["at_ms"])
+    between = {name: [n - m for m, n in itertools.pairwise(at)] for name, at in handled.items()}
+    assert max(between["a"]) <= 5_100
+    assert min(between["b"]) >= 8_000
+    result = watched.run()
+    assert result.metrics["fences"] == 0
 
 
 def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:

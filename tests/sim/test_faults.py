@@ -47,6 +47,7 @@ from rebalance_sim.sim.faults.partial_partition import PartialPartition
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
+from rebalance_sim.sim.faults.request_quota import RequestQuota
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
 from rebalance_sim.sim.faults.slow_load import SlowLoad
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
@@ -77,6 +78,7 @@ EXAMPLES: dict[type, Fault] = {
         ControllerOutage(at_ms=20_000, duration_ms=7_000),
         PartialPartition(at_ms=20_000, duration_ms=7_000, to_broker=1),
         CoordinatorStall(at_ms=20_000, duration_ms=7_000),
+        RequestQuota(at_ms=20_000, duration_ms=7_000, throttle_ms=1_000),
         LogTailLoss(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         UncleanElection(at_ms=20_000, duration_ms=7_000, lost_batches=3),
         CoordinatorMove(at_ms=20_000),
