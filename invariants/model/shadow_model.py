@@ -234,7 +234,9 @@ class ShadowModel(ModelView):
     def note_loaded(self, shard: ShardView, at_ms: int) -> GroupLedger:
         """A shard became active: it knows what its log has, and all clocks start anew."""
         self._leader_epoch = max(self._leader_epoch, shard.leader_epoch)
-        if shard.log_end_offset < self._committed_to and self.may_lose_committed:
+        is_newest = shard.leader_epoch == self._leader_epoch
+        lacks_some = shard.log_end_offset < self._committed_to
+        if is_newest and lacks_some and self.may_lose_committed:
             self._committed_to = shard.log_end_offset
             self.went_back_at_step = self.step_index
         self._committed_to = max(self._committed_to, shard.high_watermark)

@@ -156,6 +156,8 @@ class ShardHost(Shard):
         self.leader_epoch = self._own_journal.leader_epoch = epoch
         if self.begin_load():
             self._reading.begin()
+        elif self.is_active:  # It never heard that another one led meanwhile.
+            self._environment.on_shards_changed(self.partition)
 
     def hurry_load(self) -> None:
         """Loads are not slow any more: the rest of one that is under way is not either."""

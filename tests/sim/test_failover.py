@@ -353,6 +353,20 @@ def test_a_client_over_its_quota_is_answered_late_and_nobody_else_is() -> None:
     assert result.metrics["fences"] == 0
 
 
+def test_a_leader_that_never_heard_of_its_successor_is_the_coordinator_again() -> None:
+    faults = (
+        BrokerMetadataLag(at_ms=20_000, duration_ms=20_000, broker=0, lag_ms=500_000),
+        CoordinatorMove(at_ms=25_000, to_broker=1),
+        CoordinatorMove(at_ms=30_000, to_broker=0),
+    )
+    watched = Watched(spec(client("a"), faults=faults))
+    watched.advance_to(40_100)
+    shard = watched.world.brokers[0].shards[0]
+    assert shard.leader_epoch == 2
+    assert watched.world.acting_shard() is shard
+    watched.run()
+
+
 def test_a_zombie_answers_idle_heartbeats_but_commits_nothing() -> None:
     faults = (
         ZombieLeader(at_ms=20_000, duration_ms=20_000),
