@@ -57,6 +57,7 @@ RIGHT = {
     ("client_assignors@kip-848-clean", 600057): "a heartbeat is sent before close takes effect",
     ("chaos@kafka-4.3-clean", 600050): "who subscribes anew waits for the answer to its leave",
     ("calm@kafka-4.3-clean", 2002): "who is left polls in time, when others are closed",
+    ("whole@kafka-4.3-clean", 73004): "a commitAsync that fails is not tried again",
     ("classic@kafka-4.3-clean", 72019): "a client that closes reads the answer to its first join",
     ("classic@kafka-4.3-clean", 600011): "without a topic librdkafka joins nothing",
     ("operations@kafka-4.3-clean", 600081): "a leave is over before the callback of close is",

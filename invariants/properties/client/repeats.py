@@ -43,6 +43,7 @@ ORDER = 246
 
 _NEVER_MS = -1 << 40
 _NOBODY: set[int] = set()
+_NOTHING: dict[int, int] = {}
 
 _Partitions = frozenset[TopicPartition]
 
@@ -301,8 +302,9 @@ class CommitRepeated(Property):
         self._in_flight: dict[str, set[int]] = self.of_process({})
         self._idle_since_ms: dict[str, int] = self.of_process({})
         """Client -> since when it has known its coordinator, and no commit has failed or left."""
-        self._is_over_ms: dict[str, int] = self.of_process({})
-        """Client -> when the time of its last commitSync is over: who looks later was paused."""
+        self._is_over_ms: dict[str, dict[int, int]] = self.of_process({})
+        """Client -> commitSync -> when its time is over: who looks later was paused. What is not
+        in it is a commitAsync, which is tried once."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Commits are asked for, or over, or a coordinator is found."""
@@ -312,7 +314,8 @@ class CommitRepeated(Property):
                 timeout_ms = event.timeout_ms
                 if timeout_ms is None:
                     timeout_ms = entry.member.config.default_api_timeout_ms
-                self._is_over_ms[entry.name] = step.at_ms + timeout_ms
+                is_over_ms = self._is_over_ms.setdefault(entry.name, {})
+                is_over_ms[event.commit_id] = step.at_ms + timeout_ms
             return None
         self._idle_since_ms[entry.name] = step.at_ms
         if type(event) is CommitAnswered:
@@ -336,7 +339,7 @@ class CommitRepeated(Property):
                 and effect.error_code is ErrorCode.REQUEST_TIMED_OUT
                 and member.coordinator_id is not None
                 and not self._in_flight.get(name)
-                and step.at_ms == self._is_over_ms.get(name)
+                and step.at_ms == self._is_over_ms.get(name, _NOTHING).get(effect.commit_id)
             ):
                 idle_ms = step.at_ms - self._idle_since_ms.get(name, step.at_ms)
                 if idle_ms > longest_backoff_ms(member):
