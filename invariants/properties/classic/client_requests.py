@@ -92,18 +92,13 @@ class RequestIdentity(Property):
                     continue
             elif type(effect) in _SIGNED:
                 request = effect.request
-                is_fine = request.member_id in ids and request.group_instance_id == instance_id
+                is_fine = request.member_id in ids
                 if type(effect) is not SendJoinGroup:
-                    is_fine = is_fine and (
-                        request.generation_id in epochs
-                        or (
-                            type(step.event) in _READS_JOIN
-                            and type(effect) is SendSyncGroup
-                            and (request.member_id, request.generation_id)
-                            == self._given.get(entry.name)
-                        )
-                    )
-                if is_fine:
+                    is_fine = is_fine and request.generation_id in epochs
+                if type(step.event) in _READS_JOIN and type(effect) is SendSyncGroup:
+                    signature = request.member_id, request.generation_id
+                    is_fine = is_fine or signature == self._given.get(entry.name)
+                if is_fine and request.group_instance_id == instance_id:
                     continue
             else:
                 continue
