@@ -31,8 +31,8 @@ PROFILES = (
     "librdkafka_classic",
     "production",
 )
-"""The profiles that come with the simulator: three from quiet to wild, others of their own kind, and
-one with the times of a real cluster."""
+"""The profiles that come with the simulator: three from quiet to wild, others of their own kind,
+and one with the times of a real cluster."""
 
 Range = tuple[int, int]
 
