@@ -139,7 +139,7 @@ def _raise_again(self: Any) -> None:
 run_mutant(
     "fails-for-nothing",
     "faulty",
-    2,
+    7,
     (heartbeats, "classify_error", lambda code: heartbeats.ErrorClass.FATAL),
 )
 _validate = syncing._validate
@@ -374,13 +374,13 @@ run_mutant(
 run_mutant(
     "repeats-lookups-at-once",
     "faulty",
-    7,
+    5,
     (offset_lookup.OffsetLookup, "_retry", _tries_at_once),
 )
 run_mutant(
     "repeats-no-lookup",
     "faulty",
-    7,
+    24,
     (offset_lookup.OffsetLookup, "_retry", _never_tries_again),
 )
 _after_commit = prepare.Prepare._after_commit
@@ -447,5 +447,5 @@ def _raises_stale_epoch(self: Any, lookup: Any, error_code: ErrorCode) -> None:
 
 
 run_mutant(
-    "raises-stale-epoch", "faulty", 3, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
+    "raises-stale-epoch", "faulty", 24, (offset_lookup.OffsetLookup, "_fail", _raises_stale_epoch)
 )

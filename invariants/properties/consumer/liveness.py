@@ -151,7 +151,6 @@ class Converges(_OfMembers):
     violated_by = (
         "KAFKA-16215",
         "mut-expire-keeps-ownership",
-        "KAFKA-19274",
         "KafScale-121",
         "sim-lost-pattern-withdrawal",
     )
