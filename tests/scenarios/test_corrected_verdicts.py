@@ -83,7 +83,6 @@ RIGHT = {
 }
 
 PROVEN = {
-    ("faulty", 161): "sim-late-answer",
     ("faulty", 552): "KAFKA-20601",
 }
 """Runs whose known issue could not be proven, because the repaired run was called wrong."""
