@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
+
+_JOIN_GRACE_MS = 3_000
+"""What librdkafka waits for the answer to a JoinGroup, on top of max.poll.interval.ms."""
 
 
 def wanted_classic(model: ModelView) -> Iterator[tuple[str, GroupMember]]:
@@ -44,3 +48,23 @@ def has_rivals(model: ModelView) -> bool:
     ]
     taken = [seat for seat in seats if seat is not None]
     return len(set(taken)) < len(taken)
+
+
+def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
+    """Whether join phases may go on for ever: a static member that is gone lets each last for the
+    longest rebalance timeout, and one of librdkafka's that waits no longer than that begins the
+    next one, as the session of the former starts anew (classic §1.5, §4.6)."""
+    members = [
+        entry.member
+        for entry in model.classic_clients.values()
+        if entry.member.has_subscription and not entry.member.is_closed
+    ]
+    seats = {member.config.group_instance_id for member in members}
+    return any(
+        member.group_instance_id is not None and member.group_instance_id not in seats
+        for member in group.members.values()
+    ) and any(
+        member.kind == LIBRDKAFKA_CLASSIC
+        and member.config.max_poll_interval_ms + _JOIN_GRACE_MS <= group.max_rebalance_timeout_ms
+        for member in members
+    )

@@ -10,7 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
-from rebalance_sim.invariants.model.wanted_clients import has_rivals, wanted_classic
+from rebalance_sim.invariants.model.wanted_clients import (
+    has_rivals,
+    outlasts_a_join,
+    wanted_classic,
+)
 from rebalance_sim.invariants.property import Kind, Late, Property
 from rebalance_sim.invariants.step import ShardView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
@@ -32,7 +36,9 @@ class ClassicSettles(Property):
         "Stable with every subscribed, polling classic client in it that has an assignor in common "
         "with the others, but one of librdkafka for whose topics there are none; in a consumer "
         "group such a client reaches the target epoch, if the migration policy lets it in; join "
-        "phase and sync phase are bounded by the rebalance timeouts."
+        "phase and sync phase are bounded by the rebalance timeouts. But join phases follow on "
+        "each other as long as a static member is gone and the longest rebalance timeout is longer "
+        "than one of librdkafka's waits for an answer."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
     violated_by = (
@@ -49,6 +55,8 @@ class ClassicSettles(Property):
         if shard is None or has_rivals(model):
             return
         group, ledger = model.classic_group_in(shard), model.ledger_of(shard)
+        if group is not None and outlasts_a_join(model, group):
+            return
         wanted = [
             (name, member)
             for name, member in wanted_classic(model)
@@ -88,7 +96,8 @@ class ClassicPartitionsOwned(Property):
     sentence = (
         "Once faults stop, and if no two clients have one instance id, "
         "every partition that the members of a classic group subscribe to is "
-        "worked on by one of them."
+        "worked on by one of them, unless one join phase follows on another (see "
+        "liveness.classic_settles)."
     )
     clauses = ("classic C13", "classic §6", "defects L2")
     violated_by = (
@@ -104,6 +113,9 @@ class ClassicPartitionsOwned(Property):
         shard = model.acting_shard()
         if shard is None or model.ledger_of(shard).members or has_rivals(model):
             return  # Of consumer groups, the ledger knows.
+        group = model.classic_group_in(shard)
+        if group is not None and outlasts_a_join(model, group):
+            return
         names = {
             name for _, member in wanted_classic(model) for name in member.subscribed_topic_names
         }
