@@ -122,6 +122,8 @@ class Flows:
         self._is_serving = False
         self._is_frozen = False
         self._frozen_ms = 0
+        self._rest_ms = 0
+        """What a batch was still to take when the application was kept from it."""
         self._since_ms = now_ms
         self._until_ms = now_ms
         self._buffered = 0
@@ -292,11 +294,18 @@ class Flows:
             self._latency_ms = latency_ms
 
     def set_serving(self, is_serving: bool, now_ms: int) -> None:
-        """The application goes back to its records, inside a ``poll``, or is kept from them."""
+        """The application goes back to its records, inside a ``poll`` or to the rest of the batch
+        in hand, or is kept from them."""
+        if is_serving is self._is_serving:
+            return
         self._change(now_ms)
         self._is_serving = is_serving
-        if is_serving and self._polls is not None:
-            self._polls.next_ms = now_ms
+        if self._polls is None:
+            return
+        if is_serving:
+            self._polls.next_ms = now_ms + self._rest_ms
+        else:
+            self._rest_ms = max(0, self._polls.next_ms - now_ms)
 
     def freeze(self, now_ms: int) -> None:
         """The process does not run."""

@@ -52,6 +52,7 @@ class NaiveFlows:
         self.is_serving = False
         self.is_frozen = False
         self.next_poll_ms = 0
+        self.rest_ms = 0
         self.batches: list[tuple[int, int]] = []
 
     def run(self, until_ms: int) -> None:
@@ -124,6 +125,10 @@ class NaiveFlows:
 
     def set_serving(self, is_serving: bool) -> None:
         """As ``Flows.set_serving``."""
+        if is_serving is self.is_serving:
+            return
         self.is_serving = is_serving
         if is_serving:
-            self.next_poll_ms = self.now_ms
+            self.next_poll_ms = self.now_ms + self.rest_ms
+        else:
+            self.rest_ms = max(0, self.next_poll_ms - self.now_ms)

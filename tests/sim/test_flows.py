@@ -265,3 +265,30 @@ def test_a_fluid_goes_as_far_as_single_records_within_two_batches(
         if len(set(logs)) == 1:
             assert max(map(abs, ahead)) <= of_one + len(logs)
         assert abs(sum(ahead)) <= in_hand + 2 * len(logs) + 2
+
+
+def test_a_batch_in_hand_is_ended_before_the_next_poll() -> None:
+    """An application that was kept from its records, or did not run, goes on where it was."""
+    pair = Pair(
+        fetch_records=1_000,
+        latency_ms=1,
+        records_per_second=100,
+        max_poll_records=50,
+        has_clock=True,
+    )
+    pair.act(("serve", True))
+    pair.act(("add", 1_000, 5_000, 5_000))
+    pair.go(1_000)
+    back_ms = pair.fast.next_poll_ms(1_000)
+    assert 1_000 < back_ms < 1_500  # batches of half a second
+    pair.act(("serve", False))
+    pair.go(2_000)
+    pair.act(("serve", True))
+    assert pair.fast.next_poll_ms(3_000) == back_ms + 2_000
+    pair.act(("serve", False))
+    pair.act(("freeze",))
+    pair.go(5_000)
+    pair.act(("freeze",))
+    pair.act(("serve", True))
+    assert pair.fast.next_poll_ms(8_000) == back_ms + 7_000
+    pair.go(2_000)
