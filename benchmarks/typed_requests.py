@@ -88,7 +88,7 @@ class _Connection:
         name = type(request).__name__.removesuffix("Request")
         self._report.answers[f"{name} {'-' if code is None else code.name}"] += 1
 
-    def abandon(self) -> None:
+    def abandon(self, *, is_silent: bool = False) -> None:
         """The broker's process has ended."""
         self.is_open = False
         self.waiting.clear()

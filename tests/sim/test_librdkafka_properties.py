@@ -25,7 +25,6 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_partition import ClientPartition
-from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.poll_stall import PollStall
@@ -38,7 +37,7 @@ FAULTS: tuple[Fault, ...] = (
     CallbackSlowdown(at_ms=20_000, duration_ms=15_000, client="a", callback_ms=1_500),
     ClientPartition(at_ms=40_000, duration_ms=8_000, client="b"),
     PollStall(at_ms=60_000, duration_ms=20_000, client="a"),
-    ClientPause(at_ms=100_000, duration_ms=60_000, client="b"),
+    ClientPartition(at_ms=100_000, duration_ms=60_000, client="b"),
     ClientClose(at_ms=180_000, client="a", down_ms=2_000),
 )
 """A slow rebalance when b joins, an answer that does not come, a stall, a fence, a leave."""
