@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from worlds import HEARTBEAT_INTERVAL_MS, SESSION_TIMEOUT_MS, Watched, client, spec
@@ -230,10 +231,11 @@ def test_a_world_of_librdkafka_clients_goes_the_same_way_twice() -> None:
 
 
 def test_commits_that_are_repeated_may_take_the_committed_offset_back() -> None:
-    """The only coordinator cannot be reached for a while, and answers to commits are outstanding;
-    then each is repeated after a backoff of its own, and the client dies before the next one."""
+    """Nothing comes from the only coordinator for a while, and several commits are unanswered; then
+    each is repeated after a backoff of its own, and the client dies before the next one."""
+    silence = {"duration_ms": 5_000, "client": "a", "broker": 0}
     faults = (
-        ClientPartition(at_ms=20_100, duration_ms=5_000, client="a", broker=0),
+        ClientPartition(at_ms=20_100, direction=Direction.TO_CLIENT, **silence),
         ClientCrash(at_ms=26_200, client="a"),
     )
     clients = (
@@ -242,16 +244,41 @@ def test_commits_that_are_repeated_may_take_the_committed_offset_back() -> None:
     )
     watched = Watched(spec(*clients, topics=ORDERS, faults=faults, data_plane=True))
     watched.run()
+    assert went_back(watched, 25_000, 26_200)
+    (checker,) = watched.checkers.values()
+    assert ("client.start.committed", "sim-overtaken-commit") in checker.known_counts
+
+
+def test_commits_of_a_former_connection_may_take_the_committed_offset_back() -> None:
+    """The connection is given up, and its commits are repeated on another one. When packets pass
+    again, what lies in the kernel for the former one arrives as well, after the new one's. Nothing
+    in the protocol keeps the coordinator from storing that."""
+    faults = (
+        ClientPartition(at_ms=20_100, duration_ms=5_896, client="a", broker=0),
+        ClientCrash(at_ms=26_300, client="a"),
+    )
+    clients = (
+        librdkafka("a", enable_auto_commit=True, auto_commit_interval_ms=1_000),
+        librdkafka("b", enable_auto_commit=True),
+    )
+    settings: dict[str, Any] = {"topics": ORDERS, "faults": faults, "data_plane": True}
+    watched = Watched(spec(*clients, repairs=("sim-overtaken-commit",), **settings))
+    watched.run()
+    assert not went_back(watched, 25_000, 26_300)
+    assert went_back(watched, 25_000, 27_000)
+    (checker,) = watched.checkers.values()
+    assert not checker.known_counts
+
+
+def went_back(watched: Watched, from_ms: int, to_ms: int) -> bool:
+    """Whether some committed offset is lower in the end than it was in between."""
     stored: dict[str, list[int]] = {}
     for step in watched.steps(StepKind.COORDINATOR_REQUEST):
         request = step["request"]
-        if request["type"] == "OffsetCommitRequest" and 25_000 < step["at_ms"] < 26_200:
+        if request["type"] == "OffsetCommitRequest" and from_ms < step["at_ms"] < to_ms:
             for partition, offset in request["offsets"].items():
                 stored.setdefault(partition, []).append(offset)
-    went_back = [offsets for offsets in stored.values() if offsets[-1] < max(offsets)]
-    assert went_back
-    (checker,) = watched.checkers.values()
-    assert ("client.start.committed", "sim-overtaken-commit") in checker.known_counts
+    return any(offsets[-1] < max(offsets) for offsets in stored.values())
 
 
 def test_an_assignment_that_came_with_a_lost_answer_to_an_acknowledgement_is_lost() -> None:

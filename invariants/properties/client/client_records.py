@@ -22,8 +22,14 @@ from rebalance_sim.invariants.explanation import Seen, Subject
 from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
 from rebalance_sim.invariants.model.client_entry import ClientEntry, is_registered
 from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.properties.client.sent_commits import (
+    OrderOfCommits,
+    SentCommits,
+    is_of_member,
+    stored_by,
+)
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import IntakeView, Step, shard_of
+from rebalance_sim.invariants.step import IntakeView, Step
 from rebalance_sim.protocol.clients import (
     Call,
     CallbackKind,
@@ -39,9 +45,7 @@ from rebalance_sim.protocol.clients import (
     SendCommit,
 )
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA, LIBRDKAFKA_CLASSIC
-from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest
-from rebalance_sim.protocol.wire.records import OffsetCommit
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 250
@@ -141,50 +145,15 @@ class CommitProcessed(_WithRetries):
         return None
 
 
-class _Commits:
-    """The last commit of each partition by one client process, and what came of it."""
-
-    def __init__(self) -> None:
-        self._sent: dict[int, dict[TopicPartition, int]] = {}
-        self._last: dict[TopicPartition, int] = {}
-        self._acknowledged: dict[TopicPartition, int] = {}
-
-    def send(self, effect: SendCommit) -> None:
-        offsets = dict(effect.request.offsets)
-        self._sent[effect.correlation_id] = offsets
-        for partition in offsets:
-            self._last[partition] = effect.correlation_id
-            self._acknowledged.pop(partition, None)
-
-    def answer(self, event: CommitAnswered) -> dict[TopicPartition, int]:
-        """What this answer acknowledges."""
-        offsets = self._sent.pop(event.correlation_id, {})
-        errors = event.response.errors
-        stored = {p: o for p, o in offsets.items() if errors.get(p) is ErrorCode.NONE}
-        for partition, offset in stored.items():
-            if self._last.get(partition) == event.correlation_id:
-                self._acknowledged[partition] = offset
-        return stored
-
-    def forget(self, partition: TopicPartition) -> None:
-        """The client has it anew, and starts from what somebody else may have committed."""
-        self._last.pop(partition, None)
-        self._acknowledged.pop(partition, None)
-
-    def acknowledged(self, partition: TopicPartition) -> int | None:
-        """The offset of the last commit, if that one was acknowledged."""
-        return self._acknowledged.get(partition)
-
-
 class _WithCommits(Property):
-    """Keeps ``_Commits`` for each client process."""
+    """Keeps ``SentCommits`` for each client process."""
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
-        self._commits: dict[str, _Commits] = self.of_process({})
+        self._commits: dict[str, SentCommits] = self.of_process({})
 
-    def _of(self, entry: ClientEntry) -> _Commits:
-        return self._commits.setdefault(entry.name, _Commits())
+    def _of(self, entry: ClientEntry) -> SentCommits:
+        return self._commits.setdefault(entry.name, SentCommits())
 
 
 class RevocationCommitted(_WithCommits):
@@ -275,12 +244,19 @@ class StartCommitted(_WithCommits):
     somebody who is no member takes it away or sets it anew. Commits of the application may go back;
     and clients send an older commit after a newer one: ``sim-overtaken-commit`` in
     ``known/known_issues.py``.
+
+    A coordinator stores commits of a member in the order in which they arrive. That is the order of
+    sending on one connection alone: what was sent on a former one may come later, and takes back
+    what was committed since (client §2.4).
     """
 
     id = "client.start.committed"
     outlives_lost_commits = False
-    sentence = "A record is handed out again only if no commit that covers it was acknowledged."
-    clauses = ("defects S4", "defects S5", "client C25")
+    sentence = (
+        "A record is handed out again only if no commit that covers it was acknowledged, or an "
+        "older one of the same member arrived after that one."
+    )
+    clauses = ("defects S4", "defects S5", "client C25", "client §2.4")
     violated_by = ("test:forgets-commit",)
     interest = Interest(events=(CommitAnswered, PositionsKnown), effects=(SendCommit,))
     needs_data_plane = True
@@ -293,16 +269,12 @@ class StartCommitted(_WithCommits):
         """Client -> partition -> the highest offset that it has sent since it began there."""
         self._overtaken: dict[TopicPartition, Seen] = {}
         """Partitions of which a client has sent a lower offset after that."""
+        self._order = OrderOfCommits()
 
     def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
         """Enter an answer, or judge where a partition starts."""
         if type(step.event) is CommitAnswered:
-            for partition, offset in self._of(entry).answer(step.event).items():
-                known = self._committed.get(partition)
-                if known is None or offset >= known[0] or entry.commits_itself:
-                    self._committed[partition] = offset, entry.member.member_id
-                    if self._of(entry).acknowledged(partition) == offset:
-                        self._overtaken.pop(partition, None)  # nothing was sent after this one
+            self._answer(step.event, entry)
         elif type(step.event) is PositionsKnown:
             sent_up_to = self._sent_up_to.get(entry.name, {})
             for partition in step.event.positions:
@@ -321,10 +293,31 @@ class StartCommitted(_WithCommits):
                     )
         return None
 
+    def _answer(self, event: CommitAnswered, entry: ClientEntry) -> None:
+        commits = self._of(entry)
+        request = commits.request(event.correlation_id)
+        for partition, acknowledged in commits.answer(event).items():
+            offset = self._order.left_of(partition, acknowledged)
+            known = self._committed.get(partition)
+            if known is None or offset >= known[0] or entry.commits_itself:
+                self._committed[partition] = offset, entry.member.member_id
+                if commits.acknowledged(partition) == acknowledged:
+                    self._overtaken.pop(partition, None)  # nothing was sent after this one
+        if request is not None and not commits.awaits_answer(request):
+            self._order.forget(request)
+
     def on_append(self, step: Step) -> Finding | None:
-        """What others do to committed offsets is theirs to answer for."""
-        for partition in _altered(step):
-            self._committed.pop(partition, None)
+        """What others do to committed offsets is theirs to answer for; and an older commit takes a
+        younger one back."""
+        request = step.request
+        if type(request) is not OffsetCommitRequest or not is_of_member(request):
+            for partition, _ in stored_by(step):
+                self._committed.pop(partition, None)
+            return None
+        for partition, offset in self._order.set_back(request, stored_by(step)):
+            known = self._committed.get(partition)
+            if known is not None and offset < known[0]:
+                self._committed[partition] = offset, known[1]
         return None
 
     def _counts(self, entry: ClientEntry, partition: TopicPartition) -> bool:
@@ -342,6 +335,7 @@ class StartCommitted(_WithCommits):
         for effect in step.effects:
             if type(effect) is SendCommit:
                 self._of(entry).send(effect)
+                self._order.send(effect.request)
                 self._note_order(entry.name, effect)
         return None
 
@@ -387,7 +381,8 @@ class StartProcessed(_WithRetries):
 
     def on_append(self, step: Step) -> Finding | None:
         """Remember which committed offsets are no member's."""
-        self._altered.update(_altered(step))
+        if not is_of_member(step.request):
+            self._altered.update(partition for partition, _ in stored_by(step))
         return None
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
@@ -462,17 +457,6 @@ def _raised(
 ) -> Iterator[tuple[TopicPartition, int]]:
     for partition, offset in offsets.items():
         yield partition, max(offset, highest.get(partition, 0))
-
-
-def _altered(step: Step) -> Iterator[TopicPartition]:
-    """Partitions whose committed offset somebody has set, or removed, who is no member."""
-    request = step.request
-    if type(request) is OffsetCommitRequest and request.generation_id_or_member_epoch >= 0:
-        return
-    by_name = shard_of(step).coordinator.image.by_name
-    for record in step.records:
-        if type(record) is OffsetCommit and record.topic in by_name:
-            yield TopicPartition(by_name[record.topic].topic_id, record.partition)
 
 
 def _starts(step: Step, entry: ClientEntry) -> Iterator[tuple[TopicPartition, int]]:
