@@ -14,6 +14,7 @@ from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
+    CommitReturned,
     JoinGroupAnswered,
     Poll,
     Tick,
@@ -166,6 +167,9 @@ class ClassicWatch:
             self._ask_about(listeners.on_event[kind], step, entry)
         if step.effects:
             entry.note_effects(step)
+            for effect in step.effects:
+                if type(effect) is CommitReturned:
+                    model.note_commit_returned(entry, effect.commit_id)
             kinds = tuple(map(type, step.effects))
             self._ask_about(listeners.on_effects[kinds], step, entry)
         if member.ownership_version != entry.version:

@@ -142,7 +142,7 @@ class ClientWatch:
             elif type(effect) is RunCallback:
                 entry.callback_kind = effect.kind
             elif type(effect) is CommitReturned:
-                entry.open_commits.pop(effect.commit_id, None)
+                self._model.note_commit_returned(entry, effect.commit_id)
             elif type(effect) is CloseConnection:
                 entry.forget_all_requests()
         if len(step.effects) > 1 or type(step.effects[0]) is not SendHeartbeat:

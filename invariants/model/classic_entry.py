@@ -7,7 +7,7 @@ from typing import Any
 from rebalance_sim.invariants.explanation import Seen
 from rebalance_sim.invariants.model.client_entry import ClientEntry, OpenCommit
 from rebalance_sim.invariants.step import ClientView, Step
-from rebalance_sim.protocol.clients import CommitOffsets, CommitReturned, SendCommit, StateChanged
+from rebalance_sim.protocol.clients import CommitOffsets, SendCommit, StateChanged
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 
@@ -79,8 +79,6 @@ class ClassicClientEntry:
                 self.committed_ms = step.at_ms
             elif type(effect) is StateChanged and effect.from_state is not effect.to_state:
                 self.state_since_ms = step.at_ms
-            elif type(effect) is CommitReturned:
-                self.open_commits.pop(effect.commit_id, None)
 
 
 AnyClientEntry = ClientEntry | ClassicClientEntry

@@ -70,6 +70,9 @@ class ModelView:
     """Whether some topic was deleted, or created anew: commits may name what is gone."""
     topics_changed_ms: int
     """When some broker last had other topics, or partitions, than before; -1: never."""
+    released_ms: int
+    """When an application last came back from a ``commitSync`` that had taken longer than one
+    request may, as one inside of a callback can; -1: never."""
     step_index: int
     """The step that is looked at."""
     expelled_unreported: Seen | None

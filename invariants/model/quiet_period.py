@@ -86,6 +86,14 @@ class QuietPeriod:
         return changed_ms + max(ages) + self.slack_ms + self._settling_ms
 
     @property
+    def _rejoined_ms(self) -> int:
+        """When the last one is back, at the latest, whose application hung in ``commitSync``: that
+        lasts up to ``default.api.timeout.ms``, and a member that does not poll leaves meanwhile. -1
+        if nobody did."""
+        released_ms = self._model.released_ms
+        return -1 if released_ms < 0 else released_ms + self.slack_ms + self._settling_ms
+
+    @property
     def _settling_ms(self) -> int:
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
@@ -106,6 +114,7 @@ class QuietPeriod:
             self.since_ms is not None
             and at_ms - self.since_ms >= self.bound_ms
             and at_ms >= self._aware_ms
+            and at_ms >= self._rejoined_ms
             and not self._is_too_slow()
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rebalance_sim.invariants.explanation import THE_GROUP, Seen, Subject
-from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry, ClassicClientEntry
 from rebalance_sim.invariants.model.classic_model import ClassicLook, ClassicModel, lacks_session
 from rebalance_sim.invariants.model.client_entry import ClientEntry
 from rebalance_sim.invariants.model.computations import Computations
@@ -66,6 +66,7 @@ class ShadowModel(ModelView):
         self.contested: dict[TopicPartition, None] = {}
         self.has_lost_topics = False
         self.topics_changed_ms = -1
+        self.released_ms = -1
         self.step_index = 0
         self.expelled_unreported: Seen | None = None
         self.readmitted: dict[str, Seen] = {}
@@ -151,6 +152,14 @@ class ShadowModel(ModelView):
                 seen = self.seen(THE_GROUP, f"topic {topic.name} was created anew")
                 for topic_id in (former, topic.topic_id):
                     self._recreated.setdefault(topic_id, seen)
+
+    def note_commit_returned(self, entry: AnyClientEntry, commit_id: int) -> None:
+        """A commit of an application has come to its end."""
+        commit = entry.open_commits.pop(commit_id, None)
+        if commit is not None and commit.is_sync:
+            now_ms = self.view.now_ms
+            if now_ms - commit.since_ms > entry.member.config.request_timeout_ms:
+                self.released_ms = now_ms
 
     def note_releases(self, change: Change, *, by_full_request: bool = False) -> None:
         """Remember what an owned list gave away by not naming it (coordinator D12).
