@@ -16,12 +16,13 @@ SWEEP_PROFILE ?= faulty
 SWEEP_SEEDS ?= 0:2000
 SWEEP_OUT ?= results/$(SWEEP_PROFILE)-$(subst :,-,$(SWEEP_SEEDS))
 
-.PHONY: help test test-slow lint format sweep sweep-smoke picture failures ci clean
+.PHONY: help test test-slow lint format speed sweep sweep-smoke picture failures ci clean
 
 help:
 	@echo "make test    the test suite (without the tests marked slow)"
 	@echo "make sweep   $(SWEEP_SEEDS) of $(SWEEP_PROFILE) on local Spark, into $(SWEEP_OUT)"
 	@echo "make lint    format, lint, types, and which layer imports which"
+	@echo "make speed   the fixed workloads against the last release's result"
 	@echo "make ci      all of it, with the slow tests"
 
 # A process for each core; what a file's tests share (a Spark session, a sweep) is made once.
@@ -42,6 +43,9 @@ format: $(INSTALLED)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+speed: $(INSTALLED)
+	$(BIN)/python benchmarks/compare.py --released
+
 sweep: $(INSTALLED)
 	$(BIN)/rebalance-sim sweep --profile $(SWEEP_PROFILE) --seeds $(SWEEP_SEEDS) --out $(SWEEP_OUT)
 
@@ -58,7 +62,7 @@ picture: $(INSTALLED)
 failures: $(INSTALLED)
 	$(BIN)/python docs/draw_failures.py
 
-ci: test lint test-slow sweep-smoke
+ci: test lint test-slow sweep-smoke speed
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
