@@ -7,7 +7,7 @@ change?" is equality over all fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata, ClientAssignor
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
@@ -17,11 +17,12 @@ from rebalance_sim.protocol.wire.records import (
     MemberState,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 NO_PARTITIONS: Mapping[TopicPartition, int] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Member:
     """Metadata (record 5), epochs, state and both partition sets (record 8) of one member.
 

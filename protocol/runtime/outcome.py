@@ -14,7 +14,6 @@ commit is announced by ``on_commit`` instead, which the host hands back to ``com
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -23,6 +22,7 @@ from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.protocol.wire.consumer_messages import Response
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.records import Record
+from rebalance_sim.protocol.wire.value import value
 
 Token = Hashable
 """The host's name for a request whose answer may come later; unique among those that wait."""
@@ -94,7 +94,7 @@ class Completion(NamedTuple):
     response: Response
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Outcome:
     """Result of one operation.
 

@@ -7,16 +7,15 @@ of the wire.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import Topic, TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 CLASSIC_METADATA_VERSION = -1
 """Version that marks the user data of a classic member (coordinator §12.4)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClientAssignor:
     """One assignor that a member offers, with the member's metadata for it (coordinator §12.1).
 
@@ -40,7 +39,7 @@ class ClientAssignor:
         return self.minimum_version <= lowest_version and highest_version <= self.maximum_version
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssignmentMetadata:
     """What an assignor hands a member beside its partitions (coordinator §12.7).
 
@@ -57,7 +56,7 @@ class AssignmentMetadata:
         _check_width(self, 16, "metadata_version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupPrepareAssignmentRequest:
     """The chosen member asks for what its assignor needs (coordinator §12.5)."""
 
@@ -66,7 +65,7 @@ class ConsumerGroupPrepareAssignmentRequest:
     member_epoch: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PreparedMember:
     """One member as an assignor sees it; ``topic_partitions`` is its *target*, and ``reason``,
     ``metadata_version`` and ``metadata_bytes`` are what it says to the chosen assignor."""
@@ -82,7 +81,7 @@ class PreparedMember:
     metadata_bytes: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupPrepareAssignmentResponse:
     """The group at ``group_epoch``: its members in ascending id, its subscribed topics by name."""
 
@@ -95,7 +94,7 @@ class ConsumerGroupPrepareAssignmentResponse:
     throttle_time_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class InstalledMember:
     """One member's share of a computed assignment, with metadata in that member's version.
 
@@ -111,7 +110,7 @@ class InstalledMember:
         _check_width(self, 32, "metadata_version")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupInstallAssignmentRequest:
     """The chosen member hands in what it computed from the group at ``group_epoch``
     (coordinator §12.6).
@@ -130,7 +129,7 @@ class ConsumerGroupInstallAssignmentRequest:
         _check_width(self, 8, "error")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupInstallAssignmentResponse:
     """Answer to ConsumerGroupInstallAssignment."""
 

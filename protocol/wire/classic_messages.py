@@ -7,7 +7,7 @@ classic §2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.embedded import (
@@ -16,6 +16,7 @@ from rebalance_sim.protocol.wire.embedded import (
     EmbeddedMetadata,
 )
 from rebalance_sim.protocol.wire.errors import ErrorCode
+from rebalance_sim.protocol.wire.value import value
 
 NO_GENERATION = -1
 _FIRST_VERSION_WITH_REBALANCE_TIMEOUT = 1
@@ -33,7 +34,7 @@ def names_of(protocols: tuple[JoinGroupProtocol, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([protocol.name for protocol in protocols]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClassicMemberMetadata:
     """What a consumer group keeps of a member that speaks the classic protocol (record 5)."""
 
@@ -41,7 +42,7 @@ class ClassicMemberMetadata:
     supported_protocols: tuple[JoinGroupProtocol, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class JoinGroupRequest:
     """Api key 11. ``protocols`` are in the member's order of preference; ``reason`` is for people
     and metrics (``protocol.runtime.rebalance_causes``)."""
@@ -77,7 +78,7 @@ class JoinGroupResponseMember(NamedTuple):
     metadata: EmbeddedMetadata
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class JoinGroupResponse:
     """Answer to api key 11; an error carries nothing but the code and a member id."""
 
@@ -91,7 +92,7 @@ class JoinGroupResponse:
     members: tuple[JoinGroupResponseMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SyncGroupRequest:
     """Api key 14. ``assignments``: member id -> assignment, from the leader only."""
 
@@ -104,7 +105,7 @@ class SyncGroupRequest:
     assignments: Mapping[str, EmbeddedAssignment] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SyncGroupResponse:
     """Answer to api key 14."""
 
@@ -114,7 +115,7 @@ class SyncGroupResponse:
     assignment: EmbeddedAssignment = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HeartbeatRequest:
     """Api key 12, the heartbeat of the classic protocol."""
 
@@ -124,7 +125,7 @@ class HeartbeatRequest:
     group_instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class HeartbeatResponse:
     """Answer to api key 12."""
 
@@ -142,7 +143,7 @@ class MemberIdentity(NamedTuple):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LeaveGroupRequest:
     """Api key 13, in the form of a batch."""
 
@@ -158,7 +159,7 @@ class MemberResponse(NamedTuple):
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LeaveGroupResponse:
     """Answer to api key 13, entry by entry."""
 
@@ -166,7 +167,7 @@ class LeaveGroupResponse:
     members: tuple[MemberResponse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DescribeGroupsRequest:
     """Api key 15. Before version 6 a group that is not there is no error."""
 
@@ -174,7 +175,7 @@ class DescribeGroupsRequest:
     api_version: int = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DescribedGroupMember:
     """One member as DescribeGroups shows it; no metadata and no assignment are empty bytes."""
 
@@ -186,7 +187,7 @@ class DescribedGroupMember:
     member_assignment: EmbeddedAssignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DescribedGroup:
     """One group in the answer to DescribeGroups; ``protocol_data`` is the assignor's name."""
 

@@ -5,7 +5,6 @@ Source: classic §8.1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rebalance_sim.protocol.wire.embedded import (
@@ -15,9 +14,10 @@ from rebalance_sim.protocol.wire.embedded import (
     NamedPartitions,
     Subscription,
 )
+from rebalance_sim.protocol.wire.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClassicMemberValue:
     """One member; ``subscription`` is its metadata of the *selected* protocol only."""
 
@@ -31,7 +31,7 @@ class ClassicMemberValue:
     assignment: EmbeddedAssignment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ClassicGroupValue:
     """``protocol_type`` is "" for a group that nobody has joined yet; ``current_state_timestamp``
     (ms) is the time of the last change of state, None if it is not known."""

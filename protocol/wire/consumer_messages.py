@@ -8,7 +8,6 @@ can be expressed here, because a conforming coordinator answers it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rebalance_sim.protocol.wire.assignment_messages import (
     AssignmentMetadata,
@@ -40,6 +39,7 @@ from rebalance_sim.protocol.wire.offset_messages import (
     OffsetFetchResponse,
 )
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
@@ -47,7 +47,7 @@ STATIC_LEAVE_EPOCH = -2
 UNCHANGED_TIMEOUT_MS = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupHeartbeatRequest:
     """Api key 68. ``topic_partitions`` is the owned list: None means "not reported".
 
@@ -81,7 +81,7 @@ class ConsumerGroupHeartbeatRequest:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupHeartbeatResponse:
     """Answer to api key 68. An error answer carries nothing but code and message.
 
@@ -102,14 +102,14 @@ class ConsumerGroupHeartbeatResponse:
     assignment_metadata: AssignmentMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupDescribeRequest:
     """Api key 69."""
 
     group_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DescribedMember:
     """One member as ConsumerGroupDescribe shows it; ``member_type`` 1 = consumer, 0 = classic."""
 
@@ -126,7 +126,7 @@ class DescribedMember:
     member_type: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConsumerGroupDescribeResponse:
     """One described group; on an error all other fields are empty (coordinator §6.3)."""
 
@@ -140,7 +140,7 @@ class ConsumerGroupDescribeResponse:
     members: tuple[DescribedMember, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ListGroupsRequest:
     """Api key 16. Empty filters let everything pass (coordinator §6.2)."""
 
@@ -148,7 +148,7 @@ class ListGroupsRequest:
     types_filter: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ListedGroup:
     """A row of ListGroups."""
 
@@ -158,7 +158,7 @@ class ListedGroup:
     group_type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ListGroupsResponse:
     """Rows in ascending group id."""
 
@@ -166,14 +166,14 @@ class ListGroupsResponse:
     groups: tuple[ListedGroup, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DeleteGroupsRequest:
     """Api key 42, for one group."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DeleteGroupsResponse:
     """Answer to DeleteGroups for one group (coordinator §8.6)."""
 
@@ -182,7 +182,7 @@ class DeleteGroupsResponse:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AlterGroupConfigRequest:
     """IncrementalAlterConfigs for the resource GROUP: Kafka's dotted name -> value, None deletes
     the setting (coordinator §10.2). Values are text on the wire; numbers stand for their text."""
@@ -191,7 +191,7 @@ class AlterGroupConfigRequest:
     configs: Mapping[str, int | str | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AlterGroupConfigResponse:
     """NONE or INVALID_CONFIG (nothing changes then)."""
 
@@ -199,7 +199,7 @@ class AlterGroupConfigResponse:
     error_message: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ErrorResponse:
     """What a broker answers when no coordinator core handled the request (coordinator §2.1,
     §9.5)."""

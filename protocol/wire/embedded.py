@@ -8,10 +8,10 @@ topics and of owned partitions counts. Source: classic §3.4.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of consumers; other types (of connectors, for instance) are opaque bytes."""
@@ -27,7 +27,7 @@ class NamedPartitions(NamedTuple):
     partitions: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Subscription:
     """A member's metadata for one assignor. ``generation_id`` is the client's own, -1 for none.
 
@@ -50,7 +50,7 @@ class Subscription:
             raise ValueError(f"version {self.version} carries no rack_id")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Assignment:
     """What the leader gives to one member."""
 

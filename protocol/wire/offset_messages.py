@@ -12,10 +12,11 @@ not in it stands as it is. An administrator who knows names only takes the name 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 """Of OffsetCommit and OffsetFetch; not known to Kafka 4.1 (both as brokers were seen to do)."""
@@ -34,7 +35,7 @@ NO_OFFSET = -1
 """Answer of OffsetFetch for a partition for which nothing is committed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetCommitRequest:
     """Api key 8. ``offsets``: partition -> offset of the next record to read.
 
@@ -56,14 +57,14 @@ class OffsetCommitRequest:
     retention_time_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetCommitResponse:
     """Answer to api key 8: partition -> error code, NONE where the offset is committed."""
 
     errors: Mapping[TopicPartition, ErrorCode]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetFetchRequest:
     """Api key 9. ``member_id`` None and epoch -1: not signed, and therefore not checked.
 
@@ -79,7 +80,7 @@ class OffsetFetchRequest:
     wire_topics: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetFetchResponse:
     """Answer to api key 9. An error of the group leaves ``offsets`` empty.
 
@@ -96,7 +97,7 @@ class OffsetFetchResponse:
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetDeleteRequest:
     """Api key 47. Topics are named on the wire, in all its versions."""
 
@@ -105,7 +106,7 @@ class OffsetDeleteRequest:
     wire_topics: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OffsetDeleteResponse:
     """Answer to api key 47. An error of the group leaves ``errors`` empty."""
 

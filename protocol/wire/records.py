@@ -8,7 +8,6 @@ stay ids).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata, 
 from rebalance_sim.protocol.wire.classic_messages import ClassicMemberMetadata
 from rebalance_sim.protocol.wire.classic_records import ClassicGroupValue, classic_group_dict
 from rebalance_sim.protocol.wire.topics import TopicPartition, group_by_topic
+from rebalance_sim.protocol.wire.value import value
 
 _Value = TypeVar("_Value")
 
@@ -32,7 +32,7 @@ class MemberState(IntEnum):
     UNKNOWN = 127
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GroupMetadataValue:
     """``metadata_hash`` 0 means that no subscribed topic exists; it is then left out."""
 
@@ -40,7 +40,7 @@ class GroupMetadataValue:
     metadata_hash: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MemberMetadataValue:
     """What a member reported of itself: everything but epochs and assignments.
 
@@ -60,7 +60,7 @@ class MemberMetadataValue:
     client_assignors: tuple[ClientAssignor, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class TargetMetadataValue:
     """``assignment_timestamp`` (ms) is None where the simulated version does not write it."""
 
@@ -68,7 +68,7 @@ class TargetMetadataValue:
     assignment_timestamp: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CurrentAssignmentValue:
     """Epochs, state and both partition sets of a member; each partition with its assignment epoch.
 
@@ -85,7 +85,7 @@ class CurrentAssignmentValue:
     metadata: AssignmentMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RegularExpressionValue:
     """Topics that a pattern matched. ``timestamp`` (ms): when it was handed to the resolver;
     ``version``: the metadata image it was matched against."""
@@ -126,7 +126,7 @@ class OffsetCommit(_OffsetCommitFields):
     type_id: ClassVar[int] = 1
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class _GroupRecord(Generic[_Value]):
     """One record per group of the type; ``value`` None is a tombstone."""
 
@@ -135,7 +135,7 @@ class _GroupRecord(Generic[_Value]):
     value: _Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class _MemberRecord(Generic[_Value]):
     """One record per member of a group; ``value`` None is a tombstone."""
 
@@ -180,7 +180,7 @@ class ConsumerGroupTargetAssignmentMetadata(_GroupRecord[TargetMetadataValue]):
     type_id = 6
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ConsumerGroupTargetAssignmentMember(_MemberRecord[frozenset[TopicPartition]]):
     """Record 7: the target of one member, with what a client-side assignor says beside it."""
 
@@ -195,7 +195,7 @@ class ConsumerGroupCurrentMemberAssignment(_MemberRecord[CurrentAssignmentValue]
     type_id = 8
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class ConsumerGroupRegularExpression:
     """Record 16: what a pattern resolves to."""
 

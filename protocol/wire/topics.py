@@ -7,9 +7,10 @@ Members subscribe by name; assignments, owned lists and targets use topic ids
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
+
+from rebalance_sim.protocol.wire.value import value
 
 
 class TopicPartition(NamedTuple):
@@ -19,7 +20,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Topic:
     """A topic as it stands in one metadata image.
 

@@ -6,20 +6,20 @@ Kafka's FindCoordinator, Metadata and ListOffsets, reduced to what a consumer of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FindCoordinatorRequest:
     """Which broker coordinates the group?"""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FindCoordinatorResponse:
     """COORDINATOR_NOT_AVAILABLE while the broker knows no leader."""
 
@@ -27,12 +27,12 @@ class FindCoordinatorResponse:
     node_id: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MetadataRequest:
     """Which topics are there?"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MetadataResponse:
     """Topic id -> name, as the broker knows them; name -> number of partitions."""
 
@@ -40,7 +40,7 @@ class MetadataResponse:
     partition_counts: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ListOffsetsRequest:
     """Where do these partitions begin or end? Stands for the check of a committed offset, too.
 
@@ -53,7 +53,7 @@ class ListOffsetsRequest:
     at_end: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ListOffsetsResponse:
     """Partition -> position to start at. Those that there are not are left out: a client may have
     the name of one from its leader, and look it up among topics that are gone."""

@@ -7,7 +7,6 @@ other than searches go to ``member.coordinator_id``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rebalance_sim.protocol.clients.common.member_states import ClientState
@@ -28,11 +27,12 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 _Request = TypeVar("_Request")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SendRequest(Generic[_Request]):
     """Send it; the answer is the event that each kind names, or that of a lost request.
 
@@ -93,7 +93,7 @@ class SendLeaveGroup(SendRequest[LeaveGroupRequest]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class SendJoinGroup(SendRequest[JoinGroupRequest]):
     """Answer with ``JoinGroupAnswered``.
 
@@ -104,33 +104,33 @@ class SendJoinGroup(SendRequest[JoinGroupRequest]):
     timeout_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class FindCoordinator:
     """Ask any broker for the group's coordinator."""
 
     correlation_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ValidatePositions:
     """Committed offsets were found; check them with the leaders, then ``PositionsKnown``."""
 
     positions: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ResetPositions:
     """Nothing is committed; look the positions up by the reset policy, then ``PositionsKnown``."""
 
     partitions: frozenset[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class RequestMetadata:
     """Assigned topics have no name yet: fetch metadata, then ``MetadataKnown``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RunCallback:
     """The application runs the callback now; it is blocked until ``CallbackCompleted``.
 
@@ -144,7 +144,7 @@ class RunCallback:
     is_obsolete: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RaiseError:
     """The call in which the application is (``poll``, mostly) raises. None: a callback failed."""
 
@@ -152,7 +152,7 @@ class RaiseError:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CommitReturned:
     """A commit of the application is over; None means success.
 
@@ -163,14 +163,14 @@ class CommitReturned:
     error_code: ErrorCode | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallReturned:
     """``unsubscribe`` or ``close`` lets the application go on."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class StateChanged:
     """The state has changed; ``member_epoch`` is the epoch at that moment (client §13)."""
 
@@ -182,7 +182,7 @@ class StateChanged:
 # --- kinds of client that manage their connections, or have states of their own ----------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ConnectCoordinator:
     """Open a connection to this broker; answer with ``CoordinatorConnected``, or, if that fails,
     ``CoordinatorConnectionClosed``."""
@@ -190,7 +190,7 @@ class ConnectCoordinator:
     node_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CloseConnection:
     """Close the coordinator connection to this broker, if there is one.
 
@@ -200,7 +200,7 @@ class CloseConnection:
     node_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class OwnStateChanged:
     """A state that only this kind of client has, in the words of its log; ``what`` names it."""
 
@@ -209,7 +209,7 @@ class OwnStateChanged:
     to_state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ComputeAssignment:
     """Run the assignor ``prepared.assignor_name`` over this group, then ``AssignmentComputed``."""
 
@@ -217,7 +217,7 @@ class ComputeAssignment:
     prepared: ConsumerGroupPrepareAssignmentResponse
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssignmentReceived:
     """The assignor's callback of the KIP, ``onAssignment``: once per epoch, with the whole target.
 

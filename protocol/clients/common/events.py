@@ -8,7 +8,7 @@ what the application does, the second what comes from the network, the third the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
@@ -30,11 +30,12 @@ from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitResponse, OffsetFetchResponse
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.protocol.wire.value import value
 
 # --- the application -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Subscribe:
     """``subscribe``: a list of topics, or one of two kinds of pattern.
 
@@ -57,12 +58,12 @@ class Subscribe:
             )
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Unsubscribe:
     """``unsubscribe``; the application is blocked until ``CallReturned``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Close:
     """``close``; the application is blocked until ``CallReturned``, then the member is done with.
 
@@ -77,7 +78,7 @@ class Close:
             raise ValueError(f"timeout_ms must be >= 0, got {self.timeout_ms}")
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Poll:
     """One iteration inside ``poll``: callbacks, joining, reconciliation, commit, positions.
 
@@ -85,7 +86,7 @@ class Poll:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class PollingResumed:
     """From now on the application calls ``poll`` over and over, so the poll timer cannot run out.
 
@@ -94,12 +95,12 @@ class PollingResumed:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class PollingStopped:
     """The application has just left its last ``poll``, and stays away: the poll timer runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CallbackCompleted:
     """The callback of the last ``RunCallback`` has returned, or thrown.
 
@@ -111,7 +112,7 @@ class CallbackCompleted:
     poll_follows: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CommitOffsets:
     """``commitSync`` or ``commitAsync``; ``offsets`` None means all that has been consumed.
 
@@ -125,12 +126,12 @@ class CommitOffsets:
     timeout_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class EnforceRebalance:
     """``enforceRebalance``: join again with the next ``poll``. Only the classic protocol has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RecordsReturned:
     """``poll`` has handed records to the application: the positions stand behind them now.
 
@@ -147,7 +148,7 @@ class RecordsReturned:
 _Response = TypeVar("_Response")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Answered(Generic[_Response]):
     """The coordinator's answer to a request, good or bad."""
 
@@ -209,7 +210,7 @@ class LeaveGroupAnswered(Answered[LeaveGroupResponse]):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Disconnected:
     """These requests will never be answered: their connection was lost, or never came about.
 
@@ -220,14 +221,14 @@ class Disconnected:
     correlation_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class RequestExpired:
     """These requests ran out of time before they left the client: the coordinator stays known."""
 
     correlation_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CoordinatorFound:
     """A search was answered with the broker that coordinates the group."""
 
@@ -235,7 +236,7 @@ class CoordinatorFound:
     node_id: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CoordinatorSearchFailed:
     """A search was answered with an error."""
 
@@ -243,7 +244,7 @@ class CoordinatorSearchFailed:
     error_code: ErrorCode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class MetadataKnown:
     """The client's metadata as it now stands: topic id -> topic name, replacing what it knew.
 
@@ -256,26 +257,26 @@ class MetadataKnown:
     partition_counts: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PatternMatched:
     """The topics that a pattern of ``Subscribe(matches_locally=True)`` now matches."""
 
     topic_names: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class PositionsKnown:
     """Answer to ``ValidatePositions`` or ``ResetPositions``: these positions are valid now."""
 
     positions: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class CoordinatorConnected:
     """Answer to ``ConnectCoordinator``: requests can be sent now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class CoordinatorConnectionClosed:
     """The connection of ``ConnectCoordinator`` is gone, or has not come about.
 
@@ -289,7 +290,7 @@ class CoordinatorConnectionClosed:
 # --- client-side assignors (the text of KIP-848 only) ---------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssignorMetadataChanged:
     """The application says something new to one of its assignors, with its next heartbeat."""
 
@@ -297,7 +298,7 @@ class AssignorMetadataChanged:
     metadata: AssignorMetadata
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class AssignmentComputed:
     """The assignor that was run for ``ComputeAssignment`` has returned."""
 
@@ -308,7 +309,7 @@ class AssignmentComputed:
 # --- the clock -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@value(kw_only=False)
 class Tick:
     """Time has passed; due at ``next_deadline_ms`` at the latest, harmless at any time."""
 
