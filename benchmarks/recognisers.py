@@ -32,9 +32,11 @@ from rebalance_sim.invariants.known.catalogue import every_issue, page_of
 from rebalance_sim.invariants.known.known_issues import KNOWN_ISSUES
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS, semantics_named
-from rebalance_sim.scenarios import RunResult, Scenario, generate, run
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.result import NOT_REPAIRED, REPAIRED, UNPROVEN
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.result import NOT_REPAIRED, REPAIRED, UNPROVEN, RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.version import code_version
 
 PLAN = "own:1,faulty:2,whole:2"

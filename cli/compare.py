@@ -12,7 +12,7 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import say
 from rebalance_sim.cli.sweep import progress_bar
-from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
+from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
 from rebalance_sim.spark import Limits, SweepOptions
 
 if TYPE_CHECKING:

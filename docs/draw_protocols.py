@@ -9,10 +9,11 @@ from pathlib import Path
 
 import matplotlib
 
-from rebalance_sim.scenarios import Scenario, run
 from rebalance_sim.scenarios.compare import PROTOCOLS, with_protocol
 from rebalance_sim.scenarios.ownership import OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.sim.spec import ClientSpec, DelaySpec, TopicSpec, WorldSpec
 
 PICTURE = Path(__file__).parent / "protocols.svg"

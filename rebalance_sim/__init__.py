@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from rebalance_sim.protocol.hosting.offsets_topic import partition_for
     from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
     from rebalance_sim.scenarios.case_studies import replay as replay_case_study
-    from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, with_protocol
     from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED_PROTOCOLS
+    from rebalance_sim.scenarios.compare import with_protocol
     from rebalance_sim.scenarios.defects import defect_scenario
     from rebalance_sim.scenarios.errors import ScenarioError
     from rebalance_sim.scenarios.generate.generator import generate
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
-    from rebalance_sim.scenarios.variant import Variant
+    from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
     from rebalance_sim.sim.faults.fault import Fault
     from rebalance_sim.sim.trace import FullTrace
     from rebalance_sim.spark import SweepOptions, read_comparison, read_metrics, sweep
@@ -100,7 +100,7 @@ __all__ = [
 
 _PUBLIC = {
     "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
-    "scenarios.compare": ("DEFAULT_PROTOCOLS", "with_protocol"),
+    "scenarios.compare": ("with_protocol",),
     "scenarios.defects": ("defect_scenario",),
     "scenarios.errors": ("ScenarioError",),
     "scenarios.generate.generator": ("generate",),
@@ -116,7 +116,7 @@ _PUBLIC = {
     "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.fault": ("Fault",),
     "sim.trace": ("FullTrace",),
-    "scenarios.variant": ("Variant",),
+    "scenarios.variant": ("DEFAULT_PROTOCOLS", "Variant"),
     "spark": ("SweepOptions", "read_comparison", "read_metrics", "sweep"),
 }
 _HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in names} | {

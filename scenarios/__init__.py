@@ -9,28 +9,8 @@
 - ``case_studies/``: the walk-throughs of KIP-848, replayed.
 - ``defects/``: a scenario for each defect that can be switched on, in which it shows.
 - ``known_issues/``: what groups of classic members do by themselves, each with a small scenario.
-- ``ownership.py``, ``plots.py``: who owned what, and pictures of it; not imported from here, since
-  a worker of a sweep draws nothing.
+- ``ownership.py``, ``plots.py``: who owned what, and pictures of it.
+
+Nothing is imported from here: a command line that prints its help needs no world, and a worker of a
+sweep draws nothing. ``rebalance_sim`` itself has the names for researchers.
 """
-
-from __future__ import annotations
-
-from rebalance_sim.scenarios.errors import ScenarioError
-from rebalance_sim.scenarios.generate.generator import generate
-from rebalance_sim.scenarios.profile import PROFILES
-from rebalance_sim.scenarios.result import OUTCOMES, RunResult, ViolationRow
-from rebalance_sim.scenarios.runner import run
-from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, load_scenario
-
-__all__ = [
-    "OUTCOMES",
-    "PROFILES",
-    "RunResult",
-    "Scenario",
-    "ScenarioError",
-    "ViolationRow",
-    "dump_scenario",
-    "generate",
-    "load_scenario",
-    "run",
-]

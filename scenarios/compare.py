@@ -130,10 +130,6 @@ PROTOCOLS: Mapping[str, ComparedProtocol] = MappingProxyType(
 )
 """Protocols that can be compared, by name."""
 
-DEFAULT_PROTOCOLS = ("eager", "cooperative", "consumer-uniform", "consumer-range")
-"""What is compared unless something else is asked for; the first is what the others are held
-against."""
-
 
 def with_protocol(scenario: Scenario, protocol: str) -> Scenario:
     """The same scenario with clients that all speak this protocol.

@@ -12,6 +12,10 @@ _FORM = re.compile(
     r"(?P<repairs>(~[^@+~]+)*)(\+(?P<protocol>[^@+~]+))?"
 )
 
+DEFAULT_PROTOCOLS = ("eager", "cooperative", "consumer-uniform", "consumer-range")
+"""Of ``compare.PROTOCOLS``, what is compared unless something else is asked for; the first is what
+the others are held against."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variant:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS, PROTOCOLS
+from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
 from rebalance_sim.spark.driver import DEFAULTS, OnProgress, carry_out, ignore
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import SweepOptions

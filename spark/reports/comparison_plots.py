@@ -9,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 from matplotlib.figure import Figure
 
-from rebalance_sim.scenarios import generate, run
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
 from rebalance_sim.spark.reports.plots import PLOT_FOLDER
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
-from rebalance_sim.scenarios import dump_scenario
 from rebalance_sim.scenarios.defects import defect_scenario
+from rebalance_sim.scenarios.scenario import dump_scenario
 from rebalance_sim.spark import read_table
 
 Call = Callable[..., Outcome]

@@ -11,7 +11,8 @@ import pytest
 from command_line import Outcome
 
 from rebalance_sim.cli.shrink import DEFAULT_MAX_RUNS
-from rebalance_sim.scenarios import dump_scenario, generate, load_scenario
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.scenario import dump_scenario, load_scenario
 from rebalance_sim.scenarios.shrinking.shrink import MAX_RUNS
 
 Call = Callable[..., Outcome]

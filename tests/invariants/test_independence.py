@@ -22,9 +22,10 @@ from rebalance_sim.invariants.engine.discovery import INVARIANTS, LIVENESS
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.property import Property
 from rebalance_sim.invariants.step import Step, WorldView
-from rebalance_sim.scenarios import Scenario, generate, run
 from rebalance_sim.scenarios.defects import DEFECTS, defect_scenario
-from rebalance_sim.scenarios.scenario import load_scenario
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 
 KNOWN_ISSUES = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = {

@@ -10,11 +10,13 @@ import pytest
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
-from rebalance_sim.scenarios import Scenario, ScenarioError, generate, run
 from rebalance_sim.scenarios.compare import PROTOCOLS as COMPARED
 from rebalance_sim.scenarios.compare import with_protocol
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipTrace
-from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.faults.client_bounce import ClientBounce

@@ -10,10 +10,17 @@ import pytest
 from rebalance_sim.invariants.known import known_issues
 from rebalance_sim.invariants.properties.client.client_reconcile import DeliverOwned
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.scenarios import RunResult, ViolationRow, run
 from rebalance_sim.scenarios.counterfactual import prove_known
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.result import NOT_REPAIRED, REPAIRED, UNPROVEN, KnownRow
+from rebalance_sim.scenarios.result import (
+    NOT_REPAIRED,
+    REPAIRED,
+    UNPROVEN,
+    KnownRow,
+    RunResult,
+    ViolationRow,
+)
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario
 
 

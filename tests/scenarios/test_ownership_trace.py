@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rebalance_sim.scenarios import generate
-from rebalance_sim.scenarios.compare import DEFAULT_PROTOCOLS
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
+from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
 from rebalance_sim.sim.world import World

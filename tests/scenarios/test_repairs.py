@@ -8,9 +8,11 @@ import pytest
 
 from rebalance_sim.protocol.defects import DEFECTS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, simulated
-from rebalance_sim.scenarios import ScenarioError, dump_scenario, generate, run
 from rebalance_sim.scenarios.defects import defect_scenario
-from rebalance_sim.scenarios.scenario import Scenario, parse_scenario
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scenario
 
 SHIPPED = [
     (name, issue)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_sim.scenarios import ScenarioError, generate
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.variant import Variant
 
 NAMES = st.text("abcz-_.0123456789", min_size=1)

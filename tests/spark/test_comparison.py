@@ -10,7 +10,9 @@ import pytest
 from sample_plans import with_options
 
 import rebalance_sim
-from rebalance_sim.scenarios import ScenarioError, generate, run
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark import (
     ComparisonSummary,
     SweepError,

@@ -50,7 +50,8 @@ def test_every_module_comes_out_of_the_zip_whatever_is_installed(tmp_path: Path)
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from rebalance_sim.protocol.versions import semantics\n"
-        "from rebalance_sim.scenarios import generate, runner\n"
+        "from rebalance_sim.scenarios.generate import generator\n"
+        "from rebalance_sim.scenarios import runner\n"
         "from rebalance_sim.spark import runner\n"
         "for name, module in sorted(sys.modules.items()):\n"
         "    if name.split('.')[0] == 'rebalance_sim':\n"

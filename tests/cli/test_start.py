@@ -1,0 +1,36 @@
+"""The command line starts quickly: it imports only what a command needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("pandas", "matplotlib", "pyarrow", "pyspark", "numpy", "simpy")
+WORLD = ("rebalance_sim.sim.world", "rebalance_sim.invariants", "rebalance_sim.protocol.versions")
+
+
+def modules_after(*arguments: str) -> set[str]:
+    """The modules that a command has imported."""
+    program = (
+        "import sys\n"
+        "from rebalance_sim.cli.main import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print(*sys.modules, sep='\\n', file=sys.stderr)\n"
+    )
+    command = (sys.executable, "-c", program, *arguments)
+    finished = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(finished.stderr.split())
+
+
+def test_help_needs_neither_a_world_nor_a_table() -> None:
+    imported = modules_after("--help")
+    assert "rebalance_sim.cli.main" in imported
+    assert imported.isdisjoint((*HEAVY, *WORLD))
+
+
+def test_a_run_draws_and_tabulates_nothing() -> None:
+    imported = modules_after("run", "--profile", "calm", "--seed", "1")
+    assert "rebalance_sim.sim.world" in imported
+    assert imported.isdisjoint(set(HEAVY) - {"simpy"})
