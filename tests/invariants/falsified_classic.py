@@ -431,3 +431,33 @@ def classic_nobody_works() -> ClassicWorld:
     bench.join_group("A")
     bench.sync_group("A", {"A": (0, 1, 2, 3)})
     return quiet(bench, epoch=bench.generation)
+
+
+# -- always answered -------------------------------------------------------------------------
+
+
+def silent(outcome: Outcome) -> Outcome:
+    """Nobody who waits is answered."""
+    return replace(outcome, completions=())
+
+
+@mutant
+def classic_refuses_silently() -> ClassicWorld:
+    bench = world()
+    bench.sync_group("B", generation=bench.generation - 1, change=silent)
+    bench.advance_to(bench.now_ms + 1)
+    bench.sync_group("A")
+    return bench
+
+
+@mutant
+def classic_forgets_the_replaced() -> ClassicWorld:
+    bench = world()
+    bench.enter("C", instance="i")
+    bench.join_group("A")
+    bench.join_group("B")
+    bench.sync_group("C", instance="i")
+    bench.join_group("C", instance="i", member_id="", change=silent)
+    bench.advance_to(bench.now_ms + 1)
+    bench.sync_group("B")
+    return bench

@@ -164,7 +164,11 @@ class ClassicRefusalCause(Property):
             )
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
             return request.member_id not in classic_model.members
-        if code is not ErrorCode.REBALANCE_IN_PROGRESS or type(request) is not SyncGroupRequest:
+        if (
+            code is not ErrorCode.REBALANCE_IN_PROGRESS
+            or type(request) is not SyncGroupRequest
+            or request.member_id not in classic_model.members
+        ):
             return False
         return now.state not in _HAS_GENERATION or now.generation_id != request.generation_id
 
