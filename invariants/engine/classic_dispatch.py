@@ -148,11 +148,12 @@ class ClassicWatch:
         if entry is None or entry.incarnation != client.incarnation:
             entry = self.on_client_started(step, client)
         kind = type(step.event)
-        is_routine = (
-            kind is Tick
-            or kind is Poll
-            or (kind is ClassicHeartbeatAnswered and not step.event.response.error_code)
-        )
+        is_routine = kind is Tick or kind is Poll
+        if kind is ClassicHeartbeatAnswered:
+            error_code = step.event.response.error_code
+            is_routine = not error_code
+            if is_routine or error_code is ErrorCode.REBALANCE_IN_PROGRESS:
+                entry.heard_ms = step.at_ms
         if not is_routine or step.effects or entry.has_moved():
             self._client_moved(step, entry, is_routine=is_routine)
         if model.contested:

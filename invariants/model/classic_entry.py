@@ -16,12 +16,14 @@ class ClassicClientEntry:
     the coordinator told its JoinGroup that the group does not know it. ``commits_itself``: the
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
     ``open_commits``: what the application has committed, and has not heard of;
-    ``state_since_ms``: since when it is in its state."""
+    ``state_since_ms``: since when it is in its state; ``heard_ms``: when a Heartbeat was last
+    answered well, or with no more than that the group rebalances; -1: never."""
 
     __slots__ = (
         "commits_itself",
         "committed_ms",
         "fetchable",
+        "heard_ms",
         "incarnation",
         "kind",
         "member",
@@ -47,6 +49,7 @@ class ClassicClientEntry:
         self.committed_ms = -1
         self.open_commits: dict[int, OpenCommit] = {}
         self.state_since_ms = at_ms
+        self.heard_ms = -1
         self.version = -1
 
     def has_moved(self) -> bool:

@@ -74,6 +74,7 @@ class ClientEntry:
         "member_id",
         "name",
         "open_commits",
+        "reads_answer",
         "received_epochs",
         "sent",
         "started_ms",
@@ -103,6 +104,8 @@ class ClientEntry:
         """Correlation ids of all heartbeats without an end yet."""
         self.unhandled: set[int] = set()
         """Those of leaves after a poll expiry, at whose answers the client does not look."""
+        self.reads_answer = True
+        """It looks at the last answer to a heartbeat."""
         self.awaited_leave = 0
         """Correlation id of a leave that the client still takes to be in flight."""
         self.received_epochs: set[int] = set()
@@ -208,6 +211,7 @@ class ClientEntry:
         self, correlation_id: int, response: ConsumerGroupHeartbeatResponse, step: Step
     ) -> None:
         """A heartbeat was answered."""
+        self.reads_answer = correlation_id not in self.unhandled
         if self.ignores_former_answers and self._is_former(correlation_id):
             self.sent.discard(correlation_id)
             self.unhandled.discard(correlation_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
+from falsified_java import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.classic import classic_simple, sticky
 from rebalance_sim.protocol.assignors.classic.claims import Claim
