@@ -41,8 +41,8 @@ Range = tuple[int, int]
 class Sizes:
     """How large a world is. With ``large_probability`` a large range replaces the usual one.
 
-    From ``brokers`` and ``offsets_partitions`` each scenario picks one number, from
-    ``records_per_second`` each topic.
+    From ``brokers``, ``offsets_partitions`` and ``min_insync_replicas`` each scenario picks one
+    number, from ``records_per_second`` each topic.
     """
 
     clients: Range
@@ -51,6 +51,7 @@ class Sizes:
     brokers: tuple[int, ...]
     records_per_second: tuple[int, ...] = (0,)
     offsets_partitions: tuple[int, ...] = (1,)
+    min_insync_replicas: tuple[int, ...] = (1,)
     large_probability: float = 0.0
     large_clients: Range = (8, 12)
     large_partitions: Range = (12, 24)
@@ -59,7 +60,7 @@ class Sizes:
         for name in ("clients", "topics", "partitions", "large_clients", "large_partitions"):
             _check_range(name, getattr(self, name), least=1)
         _check_share("large_probability", self.large_probability)
-        for name in ("brokers", "records_per_second", "offsets_partitions"):
+        for name in ("brokers", "records_per_second", "offsets_partitions", "min_insync_replicas"):
             if not getattr(self, name):
                 raise ScenarioError("must name at least one number", place=name)
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from rebalance_sim.scenarios.generate.departures import gone_for_good
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec, StreamsSpec
 from rebalance_sim.sim.client.client_spec import ClientSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.streams import Streams
 
@@ -90,11 +89,7 @@ def keep_some_computing(
 ) -> tuple[ClientSpec, ...]:
     """Who is slow is quick, if nobody else stays: in a group that can compute nothing, nothing is
     left to judge."""
-    gone = {
-        fault.client
-        for fault in faults
-        if isinstance(fault, ClientClose | ClientCrash) and fault.down_ms is None
-    }
+    gone = gone_for_good(faults)
     if any(client.name not in gone and not _is_slow(client) for client in clients):
         return clients
     return tuple(

@@ -246,6 +246,7 @@ class _Drawing:
     def brokers(self) -> BrokerSpec:
         """How many, and how fast they replicate and load."""
         of_groups = Draw(self.streams.get("generate/offsets-partitions"))
+        in_sync = Draw(self.streams.get("generate/min-insync"))
         return BrokerSpec(
             count=self.shape.pick(self._sizes.brokers),
             offsets_partition_count=of_groups.pick(self._sizes.offsets_partitions),
@@ -253,6 +254,7 @@ class _Drawing:
                 min_ms=1, max_ms=self.timing.pick(self._timings.replication_max_ms)
             ),
             load=self._load(),
+            min_insync_replicas=in_sync.pick(self._sizes.min_insync_replicas),
         )
 
     def admin_interval_ms(self) -> int | None:

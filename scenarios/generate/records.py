@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from rebalance_sim.scenarios.generate.departures import gone_for_good
 from rebalance_sim.sim.draw import Draw
-from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
@@ -63,14 +63,13 @@ def keep_some_polling(
     when it is started again with another poll interval: where all are thrown out by each full
     batch, nobody is left to judge. So do all others, if those are closed for good."""
     shortest_ms = {client.name: client.max_poll_interval_ms for client in clients}
-    closed = set()
+    faults = tuple(faults)
     for fault in faults:
-        if isinstance(fault, ClientClose) and fault.down_ms is None:
-            closed.add(fault.client)
         if isinstance(fault, ClientRedeploy) and fault.max_poll_interval_ms:
             known_ms = shortest_ms.get(fault.client, fault.max_poll_interval_ms)
             shortest_ms[fault.client] = min(known_ms, fault.max_poll_interval_ms)
-    step = 1 if closed.issuperset(client.name for client in clients[::2]) else 2
+    gone = gone_for_good(faults)
+    step = 1 if gone.issuperset(client.name for client in clients[::2]) else 2
     return tuple(
         client
         if index % step

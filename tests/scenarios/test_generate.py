@@ -16,6 +16,7 @@ from rebalance_sim.protocol.hosting.offsets_topic import partition_for
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.coincidences import COINCIDENCES
+from rebalance_sim.scenarios.generate.departures import gone_for_good
 from rebalance_sim.scenarios.generate.generator import generate, generate_from
 from rebalance_sim.scenarios.profile import (
     PROFILES,
@@ -26,11 +27,10 @@ from rebalance_sim.scenarios.profile import (
     parse_profile,
 )
 from rebalance_sim.scenarios.runner import run
-from rebalance_sim.sim.faults.client_close import ClientClose
-from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
+from rebalance_sim.sim.faults.fleet_restart import FleetRestart
 
 SEEDS = range(200)
 
@@ -68,11 +68,7 @@ def test_every_seed_makes_a_legal_scenario(profile: str, seed: int) -> None:
 @given(st.sampled_from(PROFILES), st.integers(0, 2**63))
 def test_somebody_is_there_at_the_end(profile: str, seed: int) -> None:
     world = generate(profile, seed).world
-    gone = {
-        fault.client
-        for fault in world.faults
-        if isinstance(fault, ClientClose | ClientCrash) and fault.down_ms is None
-    }
+    gone = gone_for_good(world.faults)
     assert len(gone) < len(world.clients)
 
 
@@ -114,9 +110,9 @@ def test_chaos_has_more_faults_than_faulty_and_faulty_more_than_calm() -> None:
 def test_calm_scenarios_hold_planned_changes_only() -> None:
     kinds = {kind_of(type(f)) for seed in SEEDS for f in generate("calm", seed).world.faults}
     planned = {"client_close", "client_bounce", "subscription_change", "topic_grow", "topic_create"}
-    assert kinds == planned | {"client_redeploy"}
+    assert kinds == planned | {"client_redeploy", "fleet_restart", "surge_deploy"}
     found = [f for seed in SEEDS for f in generate("calm", seed).world.faults]
-    assert all(f.graceful for f in found if isinstance(f, ClientRedeploy))
+    assert all(f.graceful for f in found if isinstance(f, ClientRedeploy | FleetRestart))
 
 
 def test_librdkafka_clients_change_nothing_but_kinds() -> None:
@@ -154,6 +150,7 @@ _BRING_OTHERS = (
     "offsets_alter",
     "offsets_delete",
     "offsets_list",
+    "surge_deploy",
 )
 """Kinds that are drawn together with faults of other kinds."""
 
@@ -214,9 +211,14 @@ def test_faults_name_partitions_where_there_are_several() -> None:
         "broker_crash",
         "broker_host_loss",
         "broker_isolation",
+        "broker_metadata_lag",
         "broker_pause",
         "coordinator_move",
+        "coordinator_stall",
         "log_compaction",
+        "log_tail_loss",
+        "partial_partition",
+        "unclean_election",
         "zombie_leader",
     }
     assert {kind for kind, count in named.items() if count} == hit_leaders
