@@ -27,10 +27,13 @@ from rebalance_sim.scenarios.profile import (
     parse_profile,
 )
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.sim.faults.client_close import ClientClose
+from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fleet_restart import FleetRestart
+from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 
 SEEDS = range(200)
 
@@ -113,6 +116,37 @@ def test_calm_scenarios_hold_planned_changes_only() -> None:
     assert kinds == planned | {"client_redeploy", "fleet_restart", "surge_deploy"}
     found = [f for seed in SEEDS for f in generate("calm", seed).world.faults]
     assert all(f.graceful for f in found if isinstance(f, ClientRedeploy | FleetRestart))
+
+
+def test_who_replaces_others_is_not_gone() -> None:
+    replaced = SurgeDeploy(at_ms=5_000, clients=("a",), successors=("b",))
+    faults = (ClientClose(at_ms=1_000, client="b"), replaced)
+    assert gone_for_good(faults) == {"a"}
+    faults += (
+        ClientCrash(at_ms=9_000, client="b"),
+        ClientCrash(at_ms=9_000, client="c", down_ms=1),
+    )
+    assert gone_for_good(faults) == {"a", "b"}
+
+
+def test_half_of_a_group_is_left_after_a_surge() -> None:
+    found = 0
+    for seed in SEEDS:
+        world = generate("calm", seed).world
+        for fault in world.faults:
+            if isinstance(fault, SurgeDeploy):
+                found += 1
+                assert len(fault.clients) - len(fault.successors) in (0, 1)
+                assert set(fault.clients) <= gone_for_good(world.faults)
+    assert found > len(SEEDS) / 20
+
+
+def test_production_wants_two_replicas_in_sync_and_loses_no_committed_record_on_purpose() -> None:
+    worlds = [generate("production", seed).world for seed in SEEDS]
+    assert {world.brokers.min_insync_replicas for world in worlds} == {2}
+    assert "unclean_election" not in {kind_of(type(f)) for w in worlds for f in w.faults}
+    usual = Counter(generate("faulty", seed).world.brokers.min_insync_replicas for seed in SEEDS)
+    assert usual[1] > usual[2] > len(SEEDS) / 10
 
 
 def test_librdkafka_clients_change_nothing_but_kinds() -> None:
