@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,23 +30,25 @@ def choose(
     seed: int | None,
     semantics: str | None,
     repairs: list[str] | None = None,
+    settings: list[str] | None = None,
 ) -> Choice:
     """What was chosen. Raises BadInput unless it was either a file or a profile with a seed."""
     from rebalance_sim.scenarios.generate.generator import generate
     from rebalance_sim.scenarios.scenario import load_scenario
+    from rebalance_sim.scenarios.settings import Setting
 
     if path is not None and profile is None and seed is None:
         if semantics is not None:
             raise BadInput(
                 f"{command}: --semantics goes with --profile; a scenario file names its own"
             )
-        scenario = load_scenario(path).without(*(repairs or ()))
-        return Choice(scenario=scenario, words=" ".join((str(path), *_options_for(repairs))))
+        values = [Setting.parse(text) for text in settings or ()]
+        scenario = load_scenario(path, values).without(*(repairs or ()))
+        options = [f"--repair={issue}" for issue in repairs or ()]
+        options += [f"--set={value}" for value in values]
+        return Choice(scenario=scenario, words=shlex.join((str(path), *options)))
     if path is None and profile is not None and seed is not None:
-        variant = variant_of(profile, semantics, repairs)
-        return Choice(scenario=generate(variant, seed), words=f"--profile {variant} --seed {seed}")
+        variant = variant_of(profile, semantics, repairs, settings)
+        words = f"{variant.options} --seed {seed}"
+        return Choice(scenario=generate(variant, seed), words=words)
     raise BadInput(f"{command}: give either a scenario file, or both --profile and --seed")
-
-
-def _options_for(repairs: list[str] | None) -> list[str]:
-    return [f"--repair {issue}" for issue in repairs or ()]

@@ -34,6 +34,7 @@ def compare(
     ] = None,
     semantics: cli_options.SemanticsName = None,
     repair: cli_options.Repairs = None,
+    set_: cli_options.Settings = None,
     backend: cli_options.Backend = "spark",
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
@@ -59,7 +60,7 @@ def compare(
     )
     with progress_bar("comparison") as on_progress:
         summary = run_comparison(
-            profile=cli_options.variant_of(profile, semantics, repair),
+            profile=cli_options.variant_of(profile, semantics, repair, set_),
             seeds=seeds,
             out=out,
             protocols=tuple(name for name in protocols.replace(" ", "").split(",") if name),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits
 
@@ -18,11 +19,12 @@ _SEED_MAX = 2**63 - 1
 ScenarioFile = Annotated[
     Path | None, typer.Argument(help="A scenario file; instead, give --profile and --seed.")
 ]
-OptionalProfile = Annotated[str | None, typer.Option("--profile", "-p", help="Kind of scenario.")]
+_PROFILE_HELP = "Kind of scenario: a profile's name, or a TOML file."
+OptionalProfile = Annotated[str | None, typer.Option("--profile", "-p", help=_PROFILE_HELP)]
 OptionalSeed = Annotated[
     int | None, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")
 ]
-ProfileName = Annotated[str, typer.Option("--profile", "-p", help="Kind of scenario.")]
+ProfileName = Annotated[str, typer.Option("--profile", "-p", help=_PROFILE_HELP)]
 SemanticsName = Annotated[
     str | None,
     typer.Option(help="Version to simulate instead of the profile's own, such as kafka-4.1."),
@@ -31,6 +33,12 @@ Repairs = Annotated[
     list[str] | None,
     typer.Option(
         "--repair", help="Run it without this known issue of the version; may be repeated."
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="A value by its path, as in world.duration_ms=60_000; may be repeated."
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")]
@@ -50,12 +58,19 @@ TimeLimit = Annotated[float, typer.Option(help="Wall seconds after which a run i
 MemoryLimit = Annotated[int, typer.Option(help="MiB that a run may need on top of its worker.")]
 
 
-def variant_of(profile: str, semantics: str | None, repairs: list[str] | None = None) -> Variant:
-    """What ``--profile``, ``--semantics`` and ``--repair`` name. Raises ScenarioError."""
+def variant_of(
+    profile: str,
+    semantics: str | None,
+    repairs: list[str] | None = None,
+    settings: list[str] | None = None,
+) -> Variant:
+    """What ``--profile``, ``--semantics``, ``--repair`` and ``--set`` name. Raises
+    ScenarioError."""
     variant = Variant.of(profile)
     if semantics is not None:
         variant = replace(variant, semantics=semantics)
-    return replace(variant, repairs=(*variant.repairs, *(repairs or ())))
+    variant = replace(variant, repairs=(*variant.repairs, *(repairs or ())))
+    return variant.setting(map(Setting.parse, settings or ()))
 
 
 def spark_settings(pairs: list[str] | None) -> dict[str, str]:

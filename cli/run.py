@@ -34,6 +34,7 @@ def run(
     seed: cli_options.OptionalSeed = None,
     semantics: cli_options.SemanticsName = None,
     repair: cli_options.Repairs = None,
+    set_: cli_options.Settings = None,
     trace: Annotated[
         Path | None, typer.Option(help="Write every step to this file, one JSON object a line.")
     ] = None,
@@ -49,7 +50,13 @@ def run(
 ) -> int:
     """Run one scenario and check every property after every step."""
     chosen = choose(
-        "run", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
+        "run",
+        scenario,
+        profile=profile,
+        seed=seed,
+        semantics=semantics,
+        repairs=repair,
+        settings=set_,
     )
     expected = expectation(expect, fail_on)
     result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)

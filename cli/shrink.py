@@ -32,6 +32,7 @@ def shrink(
     seed: cli_options.OptionalSeed = None,
     semantics: cli_options.SemanticsName = None,
     repair: cli_options.Repairs = None,
+    set_: cli_options.Settings = None,
     property_id: Annotated[
         str | None,
         typer.Option("--property", help="Id of the property to keep violated; else the first."),
@@ -50,7 +51,13 @@ def shrink(
     from rebalance_sim.scenarios.shrinking.shrink import shrink as shrink_scenario
 
     chosen = choose(
-        "shrink", scenario, profile=profile, seed=seed, semantics=semantics, repairs=repair
+        "shrink",
+        scenario,
+        profile=profile,
+        seed=seed,
+        semantics=semantics,
+        repairs=repair,
+        settings=set_,
     )
     _check_writable(out, scenario, force=force)
     with _progress_bar(max_runs) as on_progress:

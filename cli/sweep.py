@@ -32,6 +32,7 @@ def sweep(
     out: cli_options.Out,
     semantics: cli_options.SemanticsName = None,
     repair: cli_options.Repairs = None,
+    set_: cli_options.Settings = None,
     backend: cli_options.Backend = "spark",
     master: cli_options.Master = None,
     batch: cli_options.Batch = None,
@@ -78,7 +79,7 @@ def sweep(
     )
     with progress_bar("sweep") as on_progress:
         summary = run_sweep(
-            profile=cli_options.variant_of(profile, semantics, repair),
+            profile=cli_options.variant_of(profile, semantics, repair, set_),
             seeds=seeds,
             out=out,
             options=options,

@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from rebalance_sim.protocol.classic.classic_states import TRANSITIONS as CLASSIC_TRANSITIONS
 from rebalance_sim.protocol.clients import ComputingState
@@ -37,7 +37,15 @@ from rebalance_sim.protocol.versions.semantics import SEMANTICS
 from rebalance_sim.protocol.wire.records import MemberState
 from rebalance_sim.scenarios.codec import kind_of
 from rebalance_sim.scenarios.compare import PROTOCOLS
-from rebalance_sim.scenarios.profile import PROFILES, load_profile
+from rebalance_sim.scenarios.profile import (
+    PROFILES,
+    CoincidenceRule,
+    FaultRule,
+    Profile,
+    Sizes,
+    Timings,
+    load_profile,
+)
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, SCHEMAS
 
@@ -228,6 +236,43 @@ def profile_table() -> str:
     return _table(("profile", "scenarios"), rows)
 
 
+def profile_keys() -> str:
+    """Every key of a profile: the type of its value, and what it is unless it is given."""
+    rows = []
+    for name, kind in (
+        ("", Profile),
+        ("[sizes]", Sizes),
+        ("[timings]", Timings),
+        ("[[faults]]", FaultRule),
+        ("[[coincidences]]", CoincidenceRule),
+    ):
+        hints = get_type_hints(kind)
+        for item in dataclasses.fields(kind):
+            if dataclasses.is_dataclass(hints[item.name]) or item.name in _TABLES:
+                continue
+            is_required = item.default is dataclasses.MISSING
+            default = "**required**" if is_required else f"`{_plain(item.default)}`"
+            if kind is Profile and is_required:
+                default = "that of the file"
+            rows.append((name, f"`{item.name}`", _TYPES[hints[item.name]], default))
+    rows.append(("[features]", "see `Features` in `scenarios/profile.py`", "probability", "`0.0`"))
+    return _table(("table", "key", "value", "unless given"), rows)
+
+
+_TABLES = ("faults", "coincidences")
+_TYPES: Mapping[Any, str] = {
+    str: "text",
+    float: "probability",
+    tuple[int, int]: "range `[a, b]`",
+    tuple[int, ...]: "list of numbers",
+    tuple[str, ...]: "list of names",
+}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 def compared_table() -> str:
     """The protocols that can be compared."""
     rows = [(f"`{protocol.name}`", protocol.title) for protocol in PROTOCOLS.values()]
@@ -278,6 +323,7 @@ _PARTS: Mapping[str, Callable[[], str]] = {
     "outcome-table": outcome_table,
     "column-tables": column_tables,
     "profile-table": profile_table,
+    "profile-keys": profile_keys,
     "compared-table": compared_table,
     "fault-table": fault_table,
     "defect-catalogue": defect_catalogue,

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -54,10 +54,21 @@ def encode(value: object, *, defaults: bool = True) -> Any:
 def decode(cls: type[T], data: object, *, place: str = "") -> T:
     """A value of the dataclass ``cls`` from plain data.
 
-    Raises ScenarioError at the first key, type or range that does not fit; what a class refuses by
-    ValueError in its own checks is reported at the place of the table.
+    Raises ScenarioError at the first key, type or range that does not fit, but for keys that are
+    missing, which are all named; what a class refuses by ValueError in its own checks is reported
+    at the place of the table.
     """
-    return cast(T, _decode(cls, data, place))
+    try:
+        return cast(T, _decode(cls, data, place))
+    except _Missing as first:
+        missing = list(_missing(cls, data, place))
+        if len(missing) < 2:
+            raise ScenarioError(first.problem, place=first.place) from None
+        raise ScenarioError(f"{len(missing)} keys are missing: {', '.join(missing)}") from None
+
+
+class _Missing(ScenarioError):
+    """A key is missing, and others may be."""
 
 
 def kind_of(cls: type) -> str:
@@ -161,13 +172,35 @@ def _decode_dataclass(cls: type, data: object, place: str) -> object:
         if name in table:
             values[name] = _decode(hints[name], table[name], _join(place, name))
         elif _is_required(field):
-            raise ScenarioError(f"key {name!r} is missing; add it", place=place)
+            raise _Missing(f"key {name!r} is missing; add it", place=place)
     try:
         return cls(**values)
     except ScenarioError as refused:
         raise ScenarioError(refused.problem, place=_join(place, refused.place)) from refused
     except ValueError as refused:
         raise ScenarioError(str(refused), place=place) from refused
+
+
+def _missing(hint: Any, data: object, place: str) -> Iterator[str]:
+    """The place of every key that is missing in tables of these types, whatever else is wrong."""
+    variants = _variants(hint)
+    if isinstance(data, dict) and variants:
+        kinds = {kind_of(variant): variant for variant in variants}
+        hint = kinds.get(data.get(KIND, "")) if isinstance(data.get(KIND, ""), str) else None
+    elif get_origin(hint) in (Union, types.UnionType):
+        arms = [arm for arm in get_args(hint) if dataclasses.is_dataclass(arm)]
+        hint = arms[0] if arms else hint
+    if isinstance(data, list) and (inner := _item_type(hint)) is not None:
+        for index, row in enumerate(data):
+            yield from _missing(inner, row, f"{place}[{index}]")
+    elif isinstance(data, dict) and dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        hints = _hints(cast(Any, hint))
+        for field in dataclasses.fields(hint):
+            if field.name in data:
+                yield from _missing(hints[field.name], data[field.name], _join(place, field.name))
+            elif field.init and _is_required(field):
+                inside = list(_missing(hints[field.name], {}, _join(place, field.name)))
+                yield from inside or [_join(place, field.name)]
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

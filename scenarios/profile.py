@@ -1,21 +1,25 @@
 """A profile: the ranges and probabilities from which scenarios of one kind are drawn.
 
-The profiles are TOML files in ``scenarios/profiles``; ``generate.py`` reads them and decides
-nothing by itself. A pair ``[a, b]`` is a range, both ends included.
+The profiles are TOML files: those of ``scenarios/profiles``, or anybody's (``profile_file.py``);
+``generate/`` reads them and decides nothing by itself. A pair ``[a, b]`` is a range, both ends
+included.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from importlib.resources import files
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rebalance_sim.protocol.clients.kinds import CLASSIC, CLIENT_KINDS
 from rebalance_sim.protocol.versions.semantics import SEMANTICS, WITH_CLIENT_ASSIGNORS
 from rebalance_sim.scenarios.codec import decode
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
-from rebalance_sim.scenarios.scenario import parse_toml
+from rebalance_sim.scenarios.profile_file import built_in
+from rebalance_sim.scenarios.toml import parse_toml
+from rebalance_sim.sim.broker.broker_spec import BROKERS_MOST, OFFSETS_PARTITIONS_MOST
+from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, RECORDS_PER_SECOND_MOST
 
 PROFILES = (
     "calm",
@@ -35,6 +39,13 @@ PROFILES = (
 and one with the times of a real cluster."""
 
 Range = tuple[int, int]
+
+TOPIC_NAMES = ("orders", "payments", "shipments", "returns")
+"""The topics that a drawn scenario has, the first of them first."""
+
+CLIENTS_MOST = 1_000
+FAULTS_MOST = 1_000
+TIME_MOST_MS = 30 * 24 * 60 * 60 * 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +68,32 @@ class Sizes:
     large_partitions: Range = (12, 24)
 
     def __post_init__(self) -> None:
-        for name in ("clients", "topics", "partitions", "large_clients", "large_partitions"):
-            _check_range(name, getattr(self, name), least=1)
+        for name, most in (
+            ("clients", CLIENTS_MOST),
+            ("topics", len(TOPIC_NAMES)),
+            ("partitions", PARTITIONS_MOST),
+            ("large_clients", CLIENTS_MOST),
+            ("large_partitions", PARTITIONS_MOST),
+        ):
+            _check_range(name, getattr(self, name), least=1, most=most)
         _check_share("large_probability", self.large_probability)
-        for name in ("brokers", "records_per_second", "offsets_partitions", "min_insync_replicas"):
-            if not getattr(self, name):
-                raise ScenarioError("must name at least one number", place=name)
+        _check_numbers("brokers", self.brokers, least=1, most=BROKERS_MOST)
+        _check_numbers(
+            "records_per_second", self.records_per_second, least=0, most=RECORDS_PER_SECOND_MOST
+        )
+        _check_numbers(
+            "offsets_partitions", self.offsets_partitions, least=1, most=OFFSETS_PARTITIONS_MOST
+        )
+        _check_numbers("min_insync_replicas", self.min_insync_replicas, least=1, most=BROKERS_MOST)
+
+
+_MAY_BE_0 = {
+    "assignment_interval_ms",
+    "replication_max_ms",
+    "latency_tail_ms",
+    "callback_max_ms",
+    "callback_tail_ms",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +119,10 @@ class Timings:
     callback_tail_ms: tuple[int, ...] = (0, 0, 200)
 
     def __post_init__(self) -> None:
-        _check_range("duration_ms", self.duration_ms, least=1)
+        _check_range("duration_ms", self.duration_ms, least=1, most=TIME_MOST_MS)
         for name in self.__slots__:
-            if not getattr(self, name):
-                raise ScenarioError("must name at least one value", place=name)
+            least = 0 if name in _MAY_BE_0 else 1
+            _check_numbers(name, getattr(self, name), least=least, most=TIME_MOST_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +223,11 @@ class FaultRule:
             raise ScenarioError("must name at least one kind", place="to_kinds")
         for name in ("probability", "forever_probability", "graceful_probability"):
             _check_share(name, getattr(self, name))
-        for name in ("count", "duration_ms"):
-            _check_range(name, getattr(self, name), least=1)
-        _check_range("factor", self.factor, least=2)
+        _check_range("count", self.count, least=1, most=FAULTS_MOST)
+        _check_range("duration_ms", self.duration_ms, least=1, most=TIME_MOST_MS)
+        _check_range("factor", self.factor, least=2, most=TIME_MOST_MS)
         for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms", "throttle_ms"):
-            _check_range(name, getattr(self, name), least=0)
+            _check_range(name, getattr(self, name), least=0, most=TIME_MOST_MS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +249,7 @@ class Profile:
     description: str
     sizes: Sizes
     timings: Timings
-    features: Features
+    features: Features = field(default_factory=Features)
     semantics: tuple[str, ...] = ("kafka-4.3",)
     faults: tuple[FaultRule, ...] = ()
     coincidences: tuple[CoincidenceRule, ...] = ()
@@ -226,6 +257,8 @@ class Profile:
     def __post_init__(self) -> None:
         if not self.semantics:
             raise ScenarioError("must name at least one version", place="semantics")
+        for version in self.semantics:
+            check_version(version)
         share = self.features.client_assignors
         lacking = [name for name in self.semantics if not has_client_assignors(name)]
         if lacking and (share == 1.0 or (share and lacking == list(self.semantics))):
@@ -239,24 +272,30 @@ class Profile:
     def simulating(self, version: str) -> Profile:
         """The same for another version. Raises ScenarioError for an unknown version, and for one
         without client-side assignors if these are what the profile is about."""
-        if version not in SEMANTICS:
-            raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
+        check_version(version)
         features = self.features
         if features.client_assignors < 1.0 and not has_client_assignors(version):
             features = replace(features, client_assignors=0.0)  # It was for other versions only.
         name = f"{self.name}@{version}"
         return replace(self, name=name, semantics=(version,), features=features)
 
-    def check_repairs(self, repairs: Iterable[str]) -> None:
-        """Raises ScenarioError for an issue that cannot be repaired in any of the versions."""
-        for issue in repairs:
-            versions = [SEMANTICS[name] for name in self.semantics]
-            if not any(version.can_repair(issue) for version in versions):
-                repaired = {one for v in versions for one in v.shipped_defects if v.can_repair(one)}
-                raise ScenarioError(
-                    f"no repair of {issue!r} in {', '.join(dict.fromkeys(self.semantics))}; "
-                    + did_you_mean(issue, repaired)
-                )
+
+def check_version(version: str) -> None:
+    """Raises ScenarioError for a version that is not known."""
+    if version not in SEMANTICS:
+        raise ScenarioError(f"no semantics {version!r}; {did_you_mean(version, SEMANTICS)}")
+
+
+def check_repairs(repairs: Iterable[str], semantics: Sequence[str]) -> None:
+    """Raises ScenarioError for an issue that cannot be repaired in any of the versions."""
+    for issue in repairs:
+        versions = [SEMANTICS[name] for name in semantics]
+        if not any(version.can_repair(issue) for version in versions):
+            repaired = {one for v in versions for one in v.shipped_defects if v.can_repair(one)}
+            raise ScenarioError(
+                f"no repair of {issue!r} in {', '.join(dict.fromkeys(semantics))}; "
+                + did_you_mean(issue, repaired)
+            )
 
 
 def has_client_assignors(semantics: str) -> bool:
@@ -267,24 +306,34 @@ def has_client_assignors(semantics: str) -> bool:
 
 @functools.cache
 def load_profile(name: str) -> Profile:
-    """The profile of this name. Raises ScenarioError if there is none."""
-    if name not in PROFILES:
-        raise ScenarioError(f"no profile {name!r}; {did_you_mean(name, PROFILES)}")
-    file = files("rebalance_sim.scenarios") / "profiles" / f"{name}.toml"
-    return parse_profile(file.read_text(encoding="utf-8"))
+    """The built-in profile of this name. Raises ScenarioError if there is none."""
+    return profile_of(built_in(name))
 
 
 def parse_profile(text: str) -> Profile:
     """Read a profile from the text of a TOML file. Raises ScenarioError with place and remedy."""
-    return decode(Profile, parse_toml(text))
+    return profile_of(parse_toml(text))
 
 
-def _check_range(name: str, value: Range, *, least: int) -> None:
+def profile_of(data: Mapping[str, Any]) -> Profile:
+    """The profile that these tables are. Raises ScenarioError with place and remedy."""
+    return decode(Profile, data)
+
+
+def _check_range(name: str, value: Range, *, least: int, most: int) -> None:
     low, high = value
-    if not least <= low <= high:
+    if not least <= low <= high <= most:
         raise ScenarioError(
-            f"must be two numbers in order, from {least} on: {low}, {high}", place=name
+            f"must be two numbers in order, from {least} to {most:_}: {low}, {high}", place=name
         )
+
+
+def _check_numbers(name: str, values: tuple[int, ...], *, least: int, most: int) -> None:
+    if not values:
+        raise ScenarioError("must name at least one number", place=name)
+    for value in values:
+        if not least <= value <= most:
+            raise ScenarioError(f"must lie within [{least}, {most:_}], got {value}", place=name)
 
 
 def _check_share(name: str, value: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,24 @@ import tomli_w
 
 from rebalance_sim.scenarios.codec import decode, encode
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.settings import Setting, apply_settings
+from rebalance_sim.scenarios.toml import parse_toml, read_text
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
-from rebalance_sim.sim.spec import WorldSpec
+from rebalance_sim.sim.spec import CLIENTS_MOST, WorldSpec
 
 MAX_STEPS = 1_000_000
 """Ten times what the largest generated scenario takes; more is a run that feeds on itself."""
 
 WALL_BUDGET_MS = 120_000
 """A run of this length blocks a worker of a sweep; generated ones take a tenth of a second."""
+
+COUNT = "count"
+"""In a file, an entry of ``clients`` with this key stands for so many clients that are alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,34 +97,62 @@ class Scenario:
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario from a TOML file.
+def load_scenario(path: str | Path, settings: Iterable[Setting] = ()) -> Scenario:
+    """Read a scenario from a TOML file; ``settings`` in place of what it says there.
 
     Raises ScenarioError, in one line with file, place and remedy, for everything that is wrong with
     the file, also if it cannot be read.
     """
+    text = read_text(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "is not a UTF-8 text"
-        raise ScenarioError(f"cannot be read: {reason}", source=str(path)) from problem
-    try:
-        return parse_scenario(text)
+        return parse_scenario(text, settings)
     except ScenarioError as problem:
         raise problem.within(str(path)) from None
 
 
-def parse_scenario(text: str) -> Scenario:
+def parse_scenario(text: str, settings: Iterable[Setting] = ()) -> Scenario:
     """Read a scenario from the text of a TOML file. Raises ScenarioError as above."""
-    return decode(Scenario, parse_toml(text))
+    return scenario_of(parse_toml(text), settings)
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text. Raises ScenarioError with line and column."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
-        raise ScenarioError(f"is not valid TOML: {problem}") from problem
+def scenario_of(
+    data: Mapping[str, Any], settings: Iterable[Setting] = (), *, seed: int | None = None
+) -> Scenario:
+    """The scenario that these tables are, with values set by path; ``seed`` in place of its own.
+
+    Raises ScenarioError as above.
+    """
+    if "sizes" in data and "world" not in data:
+        raise ScenarioError("is a profile: run it with --profile and --seed")
+    values = list(settings)
+    if seed is not None:
+        values.append(Setting.of("world.seed", seed))
+    tables = apply_settings(data, (one for one in values if one.path == "world.seed"))
+    world = tables.get("world")
+    own_seed = world.get("seed") if isinstance(world, dict) else None
+    tables = apply_settings(tables, values, seed=own_seed if type(own_seed) is int else 0)
+    world = tables.get("world")
+    if isinstance(world, dict) and isinstance(world.get("clients"), list):
+        world["clients"] = list(_counted(world["clients"]))
+    return decode(Scenario, tables)
+
+
+def _counted(clients: Sequence[Any]) -> Iterator[Any]:
+    """One client for each; an entry with a ``count`` stands for so many: ``app-00``, ``app-01``."""
+    for index, client in enumerate(clients):
+        if not isinstance(client, dict) or COUNT not in client:
+            yield client
+            continue
+        count, place = client[COUNT], f"world.clients[{index}].{COUNT}"
+        if type(count) is not int or not 1 <= count <= CLIENTS_MOST:
+            raise ScenarioError(f"must be a number from 1 to {CLIENTS_MOST:_}", place=place)
+        width = max(2, len(str(count - 1)))
+        for number in range(count):
+            own = {key: value for key, value in client.items() if key != COUNT}
+            for key in ("name", "instance_id"):
+                if isinstance(own.get(key), str):
+                    own[key] = f"{own[key]}-{number:0{width}}"
+            yield own
 
 
 def dump_scenario(scenario: Scenario, *, defaults: bool = True) -> str:

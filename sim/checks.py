@@ -12,6 +12,13 @@ def at_least(value: object, least: int, *names: str) -> None:
             raise ValueError(f"{name} must be >= {least}, got {getattr(value, name)}")
 
 
+def at_most(value: object, most: int, *names: str) -> None:
+    """Raises ValueError for the first of the named fields that is above ``most``."""
+    for name in names:
+        if getattr(value, name) > most:
+            raise ValueError(f"{name} must be <= {most:_}, got {getattr(value, name)}")
+
+
 def not_empty(value: object, name: str) -> None:
     """Raises ValueError if the named field is empty."""
     if not getattr(value, name):

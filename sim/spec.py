@@ -18,13 +18,16 @@ from rebalance_sim.protocol.versions.semantics import (
 from rebalance_sim.sim.broker.broker_spec import BrokerSpec
 from rebalance_sim.sim.checks import at_least, not_empty, unique
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
-from rebalance_sim.sim.data_plane.topic_spec import TopicSpec
+from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST, TopicSpec
 from rebalance_sim.sim.delays import DelaySpec
 from rebalance_sim.sim.faults.admin_request import AdminRequest
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.settings_change import configs_ever_in_force
 from rebalance_sim.sim.network.network import ADMIN
 from rebalance_sim.sim.network.network_spec import NetworkSpec
+
+CLIENTS_MOST = 10_000
+FAULTS_MOST = 100_000
 
 __all__ = [
     "ADMIN",
@@ -81,6 +84,7 @@ class WorldSpec:
             )
         if self.admin_interval_ms is not None:
             at_least(self, 1, "admin_interval_ms")
+        self._check_sizes()
         unique("topics", (topic.name for topic in self.topics))
         unique("clients", (client.name for client in self.clients))
         has_client_assignors = semantics.coordinator.has_client_assignors
@@ -106,6 +110,18 @@ class WorldSpec:
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
         configs_ever_in_force(self)
+
+    def _check_sizes(self) -> None:
+        """What fits no memory is refused before anything is made of it."""
+        partitions = sum(topic.partition_count for topic in self.topics)
+        for name, count, most in (
+            ("topics", partitions, PARTITIONS_MOST),
+            ("clients", len(self.clients), CLIENTS_MOST),
+            ("faults", len(self.faults), FAULTS_MOST),
+        ):
+            if count > most:
+                of = "partitions in all" if name == "topics" else f"of {name}"
+                raise ValueError(f"{name}: at most {most:_} {of}, got {count}")
 
     @property
     def has_admin(self) -> bool:

@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import METRICS_SEEDS
 from rebalance_sim.spark.supervised import Limits
 
-LAYOUT_VERSION = 5
+LAYOUT_VERSION = 6
 SEED_MAX = 2**63 - 1
 BATCH_SIZE_MAX = 100_000
 
@@ -110,7 +111,7 @@ class SweepPlan:
     @property
     def sweep_id(self) -> str:
         """A name that equal plans share and different plans do not."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        text = json.dumps(self._as_tables(), sort_keys=True)
         return blake2b(text.encode(), digest_size=6).hexdigest()
 
     @property
@@ -147,7 +148,22 @@ class SweepPlan:
 
     def to_json(self) -> str:
         """The text of ``plan.json``."""
-        return json.dumps({"sweep_id": self.sweep_id, **asdict(self)}, indent=2) + "\n"
+        return json.dumps({"sweep_id": self.sweep_id, **self._as_tables()}, indent=2) + "\n"
+
+    def _as_tables(self) -> dict[str, Any]:
+        """The plan as plain data: each file that scenarios are made from once, by its digest."""
+        texts = {variant.digest: variant.text for variant in self.variants if variant.text}
+        variants = [
+            {
+                **asdict(variant),
+                "settings": list(map(str, variant.settings)),
+                "text": variant.digest,
+            }
+            for variant in self.variants
+        ]
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values |= {"seeds": asdict(self.seeds), "limits": asdict(self.limits)}
+        return {**values, "variants": variants, "files": texts}
 
     @classmethod
     def from_json(cls, text: str) -> SweepPlan:
@@ -158,7 +174,8 @@ class SweepPlan:
                 raise SweepError(f"written with layout {values['layout']}, not {LAYOUT_VERSION}")
             del values["sweep_id"]
             seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
-            variants = tuple(map(_variant, values.pop("variants")))
+            texts = values.pop("files")
+            variants = tuple(_variant(row, texts) for row in values.pop("variants"))
             return cls(seeds=seeds, limits=limits, variants=variants, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise SweepError(f"not the plan of a sweep ({problem})") from problem
@@ -173,9 +190,15 @@ class SweepPlan:
         ]
 
 
-def _variant(fields: dict[str, Any]) -> Variant:
-    return Variant(**{**fields, "repairs": tuple(fields["repairs"])})
+def _variant(row: dict[str, Any], texts: dict[str, str]) -> Variant:
+    row["repairs"] = tuple(row["repairs"])
+    row["settings"] = tuple(map(Setting.parse, row["settings"]))
+    row["text"] = texts[row["text"]] if row["text"] else ""
+    return Variant(**row)
 
 
 def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, Variant):
+        digest = f" ({value.digest})" if value.text else ""
+        return " ".join((str(value) + digest, *map(str, value.settings)))
+    return ", ".join(map(_text, value)) if isinstance(value, tuple) else str(value)

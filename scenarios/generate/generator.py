@@ -7,7 +7,9 @@ Source: Groce et al., "Swarm Testing" (2012).
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +17,9 @@ from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
 from rebalance_sim.protocol.clients.kinds import JAVA, LIBRDKAFKA
 from rebalance_sim.protocol.runtime.coordinator_config import UPGRADE_POLICIES, CoordinatorConfig
 from rebalance_sim.protocol.versions.semantics import SEMANTICS
+from rebalance_sim.scenarios.codec import encode
 from rebalance_sim.scenarios.compare import with_protocol
+from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.generate.classic_clients import (
     ClassicSetup,
     may_rebalance_as_one,
@@ -33,8 +37,20 @@ from rebalance_sim.scenarios.generate.records import (
     longest_batch_ms,
 )
 from rebalance_sim.scenarios.generate.variety import vary
-from rebalance_sim.scenarios.profile import Features, Profile, has_client_assignors, load_profile
-from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.profile import (
+    TOPIC_NAMES,
+    Features,
+    Profile,
+    check_repairs,
+    check_version,
+    has_client_assignors,
+    load_profile,
+    profile_of,
+)
+from rebalance_sim.scenarios.profile_file import built_in, is_scenario
+from rebalance_sim.scenarios.scenario import Scenario, scenario_of
+from rebalance_sim.scenarios.settings import apply_settings
+from rebalance_sim.scenarios.toml import parse_toml
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
@@ -56,7 +72,6 @@ from rebalance_sim.sim.streams import Streams
 _GROUP_NAMES = ("audit", "billing", "mirror", "search", "statistics")
 """With two to five partitions, some of them share one with each other or with ``group``."""
 
-_TOPIC_NAMES = ("orders", "payments", "shipments", "returns")
 _STATIC_SHARE = 0.6
 _VOTE_SHARE = 0.7
 _PATTERN_SHARE = 0.6
@@ -82,19 +97,54 @@ _WARM_UP_MS = 60_000
 def generate(variant: Variant | str, seed: int) -> Scenario:
     """The scenario of this variant, or profile, and seed; always the same one for the same code.
 
-    Raises ScenarioError for an unknown profile, version or protocol, and for a repair of something
-    that no version of the profile has.
+    A profile may be a file that is a whole scenario: then the seed is all that differs. Raises
+    ScenarioError for an unknown profile, version or protocol, for a repair of something that no
+    version of the profile has, and for whatever is wrong with a file or a setting.
     """
     variant = Variant.of(variant)
-    profile = load_profile(variant.profile)
-    if variant.semantics:
-        profile = profile.simulating(variant.semantics)
-    profile.check_repairs(variant.repairs)
-    scenario = generate_from(profile, seed)
-    if variant.repairs:
-        has = SEMANTICS[scenario.world.semantics].can_repair
-        scenario = scenario.without(*filter(has, variant.repairs))
+    try:
+        scenario = _scenario_of(variant, seed)
+    except ScenarioError as problem:
+        if variant.text:
+            raise problem.within(variant.profile) from None
+        raise
     return with_protocol(scenario, variant.protocol) if variant.protocol else scenario
+
+
+def _scenario_of(variant: Variant, seed: int) -> Scenario:
+    """The scenario, but for the protocol."""
+    data = _tables(variant)
+    if is_scenario(data):
+        scenario = scenario_of(data, variant.settings, seed=seed)
+        if variant.semantics:
+            check_version(variant.semantics)
+            scenario = replace(scenario, world=replace(scenario.world, semantics=variant.semantics))
+        check_repairs(variant.repairs, (scenario.world.semantics,))
+    else:
+        profile = _profile_of(variant)
+        if variant.semantics:
+            profile = profile.simulating(variant.semantics)
+        check_repairs(variant.repairs, profile.semantics)
+        scenario = generate_from(profile, seed)
+        settings = [one for one in variant.settings if one.is_of_scenario]
+        if settings:
+            scenario = scenario_of(encode(scenario), settings, seed=seed)
+    has = SEMANTICS[scenario.world.semantics].can_repair
+    return scenario.without(*filter(has, variant.repairs)) if variant.repairs else scenario
+
+
+@functools.lru_cache(maxsize=64)
+def _tables(variant: Variant) -> Mapping[str, Any]:
+    return parse_toml(variant.text) if variant.text else built_in(variant.profile)
+
+
+@functools.lru_cache(maxsize=64)
+def _profile_of(variant: Variant) -> Profile:
+    """The profile, with what is set of it."""
+    settings = [one for one in variant.settings if not one.is_of_scenario]
+    if not variant.text and not settings:
+        return load_profile(variant.profile)
+    return profile_of(apply_settings(_tables(variant), settings))
 
 
 def generate_from(profile: Profile, seed: int) -> Scenario:
@@ -177,7 +227,7 @@ class _Drawing:
                 partition_count=draw.between(partitions),
                 records_per_second=draw.pick(sizes.records_per_second),
             )
-            for name in _TOPIC_NAMES[: draw.between(sizes.topics)]
+            for name in TOPIC_NAMES[: draw.between(sizes.topics)]
         )
 
     def config(self) -> CoordinatorConfig:

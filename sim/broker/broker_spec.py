@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rebalance_sim.sim.checks import at_least
+from rebalance_sim.sim.checks import at_least, at_most
 from rebalance_sim.sim.delays import DelaySpec
+
+BROKERS_MOST = 1_000
+OFFSETS_PARTITIONS_MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +46,5 @@ class BrokerSpec:
             "replica_lag_time_max_ms",
             "min_insync_replicas",
         )
+        at_most(self, BROKERS_MOST, "count")
+        at_most(self, OFFSETS_PARTITIONS_MOST, "offsets_partition_count")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rebalance_sim.sim.checks import at_least, not_empty
+from rebalance_sim.sim.checks import at_least, at_most, not_empty
+
+PARTITIONS_MOST = 100_000
+RECORDS_PER_SECOND_MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +21,6 @@ class TopicSpec:
     def __post_init__(self) -> None:
         not_empty(self, "name")
         at_least(self, 1, "partition_count")
+        at_most(self, PARTITIONS_MOST, "partition_count")
         at_least(self, 0, "records_per_second")
+        at_most(self, RECORDS_PER_SECOND_MOST, "records_per_second")

@@ -41,9 +41,10 @@ def bound(least: int) -> Mapping[str, Any]:
     return {"least": least}
 
 
-def size(least: int) -> Mapping[str, Any]:
-    """The same for a field that is tried with smaller values when a scenario is shrunk."""
-    return {"least": least, "is_size": True}
+def size(least: int, most: int | None = None) -> Mapping[str, Any]:
+    """The same for a field that is tried with smaller values when a scenario is shrunk; it must not
+    be above ``most`` either."""
+    return {"least": least, "most": most, "is_size": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,9 @@ class Fault(ABC):
             least, value = item.metadata.get("least"), getattr(self, item.name)
             if least is not None and value is not None and value < least:
                 raise ValueError(f"{item.name} must be >= {least}, got {value}")
+            most = item.metadata.get("most")
+            if most is not None and value is not None and value > most:
+                raise ValueError(f"{item.name} must be <= {most:_}, got {value}")
 
     @abstractmethod
     def begin(self, world: FaultWorld) -> End | bool:

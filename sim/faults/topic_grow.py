@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
@@ -16,7 +17,7 @@ class TopicGrow(Fault):
     """Partitions are added until there are ``partition_count``; never removed."""
 
     topic: str
-    partition_count: int = field(metadata=size(1))
+    partition_count: int = field(metadata=size(1, PARTITIONS_MOST))
 
     def begin(self, world: FaultWorld) -> End | bool:
         return world.topics.grow(self.topic, self.partition_count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rebalance_sim.sim.data_plane.topic_spec import PARTITIONS_MOST
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
@@ -16,7 +17,7 @@ class TopicRecreate(Fault):
     """A topic is deleted and created again under its name, with a new id, after ``down_ms``."""
 
     topic: str
-    partition_count: int = field(metadata=size(1))
+    partition_count: int = field(metadata=size(1, PARTITIONS_MOST))
     down_ms: int = field(default=0, metadata=size(0))
 
     def begin(self, world: FaultWorld) -> End | bool:

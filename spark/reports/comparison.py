@@ -128,7 +128,7 @@ class ComparisonSummary:
 
     def replay_command(self, seed: int, protocol: str) -> str:
         """What to type to see one run again."""
-        return f"rebalance-sim run --profile {self.plan.base.speaking(protocol)} --seed {seed}"
+        return f"rebalance-sim run {self.plan.base.speaking(protocol).options} --seed {seed}"
 
     def frame(self) -> pd.DataFrame:
         """The estimates as a pandas frame, one row for each metric and protocol."""

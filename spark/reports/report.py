@@ -117,7 +117,7 @@ class SweepSummary:
         """What to type to see that seed again."""
         if self.plan.runner != DEFAULT_RUNNER:
             return f"seed {seed} of {self.plan.runner}"
-        return f"rebalance-sim run --profile {self.plan.base} --seed {seed}"
+        return f"rebalance-sim run {self.plan.base.options} --seed {seed}"
 
     def trace_command(self, seed: int) -> str | None:
         """What to type to read its trace along; None if there is none."""

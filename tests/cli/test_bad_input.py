@@ -127,6 +127,29 @@ def test_an_unknown_case_study_is_refused_with_the_known_ones(call: Call) -> Non
     assert_refused(call("replay", "basics"), "'basics'", "did you mean 'basic'?")
 
 
+@pytest.mark.parametrize("command", ["run", "generate"])
+def test_a_profile_of_ones_own_that_is_wrong_is_named(
+    call: Call, tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "faulty"\n[sizes]\npartitions = [1, 1_000_000_000_000]\n')
+    arguments = (command, "--profile", file, "--seed", 7)
+    assert_refused(call(*arguments), f"{file}: sizes.partitions: ", "from 1 to 100_000")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("max_steps", "write path=value"),
+        ("world.duration=1", "did you mean 'duration_ms'?"),
+        ("sizes.client=[1,1]", "did you mean 'clients'?"),
+        ("faults.broker_crush.probability=1", "did you mean 'broker_crash'?"),
+    ],
+)
+def test_a_value_that_cannot_be_set_is_named(call: Call, setting: str, said: str) -> None:
+    assert_refused(call("run", "--profile", "faulty", "--seed", 7, "--set", setting), said)
+
+
 def test_an_unknown_key_of_a_scenario_file_is_named_with_its_place(
     call: Call, tmp_path: Path
 ) -> None:

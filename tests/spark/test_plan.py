@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_plans import a_plan
 
+from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits, SeedRange, SweepError, SweepPlan
 
@@ -140,3 +142,18 @@ def test_a_plan_may_sample_nothing() -> None:
 def test_series_that_cannot_be_are_refused(option: dict[str, int]) -> None:
     with pytest.raises(SweepError, match="metrics"):
         replace(a_plan(), **option)
+
+
+def test_a_plan_holds_the_file_that_its_scenarios_are_made_from(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('extends = "calm"\n')
+    variant = Variant.of(str(file)).setting([Setting.parse("world.brokers.count=1")])
+    plan = replace(a_plan(), variants=(variant, variant.speaking("eager")))
+    again = SweepPlan.from_json(plan.to_json())
+    assert again == plan
+    assert again.sweep_id == plan.sweep_id
+    file.write_text('extends = "calm"\n[sizes]\nclients = [1, 1]\n')
+    edited = replace(plan, variants=(Variant.of(str(file)).setting(variant.settings),))
+    assert edited.sweep_id != plan.sweep_id
+    [difference] = replace(plan, variants=(variant,)).differences(edited)
+    assert variant.digest in difference and edited.variants[0].digest in difference

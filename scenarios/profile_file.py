@@ -1,0 +1,116 @@
+"""The files that scenarios are made from: profiles, built-in or anybody's, and whole scenarios.
+
+A profile of one's own says ``extends = "faulty"``, or the path of another file, and what differs:
+tables are merged key by key, ``faults`` and ``coincidences`` entry by entry, told apart by their
+``kind``. An empty list takes all entries away. A scenario in place of a profile is the same in
+every run but for its seed.
+
+What is read is one text that stands for itself: it needs no other file, and can be shipped.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from rebalance_sim.scenarios.codec import KIND
+from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
+from rebalance_sim.scenarios.toml import parse_toml, read_text
+
+SUFFIX = ".toml"
+"""By this a file is told from a name."""
+
+_EXTENDS = "extends"
+_BY_KIND = ("faults", "coincidences")
+_DEEPEST = 10
+
+
+def is_file(name: str) -> bool:
+    """Whether this is the path of a file, and not the name of a built-in profile."""
+    return name.endswith(SUFFIX)
+
+
+def is_scenario(data: Mapping[str, Any]) -> bool:
+    """Whether these tables are a scenario, and not a profile."""
+    return "world" in data
+
+
+def text_of(path: str) -> str:
+    """What the file says, with all that it extends, as TOML in a fixed order.
+
+    Raises ScenarioError if it, or a file that it extends, cannot be read, and for a circle.
+    """
+    return tomli_w.dumps(_resolved(Path(path), ()))
+
+
+def digest_of(text: str) -> str:
+    """Eight hexadecimal digits: equal for files that say the same."""
+    return blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+@functools.cache
+def built_in(name: str) -> Mapping[str, Any]:
+    """The tables of a built-in profile. Raises ScenarioError if there is none."""
+    folder = files("rebalance_sim.scenarios") / "profiles"
+    known = [file.name.removesuffix(SUFFIX) for file in folder.iterdir() if is_file(file.name)]
+    if name not in known:
+        remedy = did_you_mean(name, known)
+        raise ScenarioError(f"no profile {name!r}; {remedy} (a file of yours ends in {SUFFIX})")
+    return parse_toml((folder / f"{name}{SUFFIX}").read_text(encoding="utf-8"))
+
+
+def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a file, without ``extends``."""
+    place = path.resolve()
+    if place in above or len(above) >= _DEEPEST:
+        raise ScenarioError("extends itself, or too many others", place=_EXTENDS, source=str(path))
+    text = read_text(path)
+    try:
+        data = parse_toml(text)
+        base = data.pop(_EXTENDS, None)
+        if base is None:
+            if not is_scenario(data):
+                data.setdefault("name", path.stem)
+                data.setdefault("description", f"Profile of {path.name}.")
+            return data
+        if not isinstance(base, str) or not base:
+            raise ScenarioError("must be a profile's name or a file", place=_EXTENDS)
+        if is_file(base):
+            extended: Mapping[str, Any] = _resolved(path.parent / base, (*above, place))
+        else:
+            extended = built_in(base)
+        if is_scenario(data) or is_scenario(extended):
+            raise ScenarioError("is for profiles; a scenario says all of itself", place=_EXTENDS)
+        changed = ", ".join(data)
+        about = {"name": path.stem, "description": f"{base}, with other {changed or 'name'}"}
+        return _merged({**extended, **about}, data)
+    except ScenarioError as problem:
+        raise problem if problem.source else problem.within(str(path)) from None
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        below = merged.get(key)
+        if isinstance(value, dict) and isinstance(below, dict):
+            merged[key] = _merged(below, value)
+        elif key in _BY_KIND and isinstance(value, list) and value and isinstance(below, list):
+            merged[key] = _merged_by_kind(below, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merged_by_kind(base: list[Any], over: list[Any]) -> list[Any]:
+    """Entries of the base in their order, those that are new at the end."""
+    rows: dict[Any, Any] = {row[KIND]: row for row in base}
+    for index, row in enumerate(over):
+        kind = row.get(KIND) if isinstance(row, dict) else None
+        rows[index if kind is None else kind] = {**rows.get(kind, {}), **row} if kind else row
+    return list(rows.values())
