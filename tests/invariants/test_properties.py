@@ -9,7 +9,7 @@ from pathlib import Path
 
 import falsified_clients  # noqa: F401  (registers its mutants)
 import pytest
-from falsified_commits import FALSIFIED
+from falsified_librdkafka import FALSIFIED
 
 from rebalance_sim.invariants.engine.discovery import (
     INVARIANTS,

@@ -18,11 +18,13 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     CloseConnection,
     CommitAnswered,
+    CommitOffsets,
     CoordinatorConnected,
     CoordinatorConnectionClosed,
     CoordinatorFound,
     Disconnected,
     MetadataKnown,
+    OwnStateChanged,
     RecordsReturned,
     RequestExpired,
     RunCallback,
@@ -30,12 +32,22 @@ from rebalance_sim.protocol.clients import (
     StateChanged,
 )
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_KINDS
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_core import JOIN_STATE
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import JoinState
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 248
 
 _STEADY_FLOW_MS = 2_000
 """Records that come at least so often show that the process runs."""
+
+_MAY_REPEAT = (
+    *(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
+    *(CoordinatorConnected, CoordinatorFound),
+)
+"""When a commit may leave that was made before."""
+
+_NOTHING: frozenset[TopicPartition] = frozenset()
 
 _IN_GOOD_ORDER = frozenset({ClientState.RECONCILING, ClientState.PREPARE_LEAVING})
 
@@ -271,3 +283,119 @@ class RevokedIsCommitted(Property):
                 for partition in effect.request.offsets.keys() & moved.keys():
                     del moved[partition]
         return None
+
+
+class _Open:
+    """Commits of one process, and how far it is with its assignment."""
+
+    __slots__ = ("failed", "in_flight", "join_state", "lost")
+
+    def __init__(self) -> None:
+        self.in_flight: dict[int, Mapping[TopicPartition, int]] = {}
+        self.failed: list[Mapping[TopicPartition, int]] = []
+        """Offsets of commits that have failed, and may be repeated."""
+        self.join_state = JoinState.INIT.value
+        self.lost: frozenset[TopicPartition] = frozenset()
+        """Partitions of the running onPartitionsLost."""
+
+    def note_failure(self, correlation_id: int) -> None:
+        """A commit has failed, or is lost."""
+        offsets = self.in_flight.pop(correlation_id, None)
+        if offsets is not None:
+            self.failed.append(offsets)
+            del self.failed[:-8]
+
+    def repeats(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Whether it may be one that has failed, without what was overtaken meanwhile."""
+        return any(offsets.items() <= failed.items() for failed in self.failed)
+
+
+class CommitsItsOwn(Property):
+    """client §10.1, rows "interval commit" and "something revoked". A commit that has waited for a
+    coordinator leaves when there is one, whatever has become of its partitions; so it is judged by
+    those that leave at another time."""
+
+    id = "client.commit.own_librdkafka"
+    sentence = (
+        "A client of librdkafka, of either protocol, whose application leaves commits to it "
+        "commits nothing of what it keeps while it takes partitions over or gives some up, and "
+        "nothing of what it has lost when onPartitionsLost returns."
+    )
+    clauses = ("client §10.1",)
+    violated_by = ("test:librdkafka-commits-in-between", "test:librdkafka-commits-what-is-lost")
+    client_kinds = LIBRDKAFKA_KINDS
+    judges_mixed = True
+    interest = Interest(
+        events=(CommitAnswered, Disconnected, RequestExpired),
+        effects=(SendCommit, CloseConnection, OwnStateChanged, RunCallback),
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._of: dict[str, _Open] = self.of_process({})
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Commits are over."""
+        commits = self._of.get(entry.name)
+        if commits is None:
+            return None
+        event = step.event
+        if type(event) is not CommitAnswered:
+            for correlation_id in event.correlation_ids:
+                commits.note_failure(correlation_id)
+        elif any(event.response.errors.values()):
+            commits.note_failure(event.correlation_id)
+        else:
+            commits.in_flight.pop(event.correlation_id, None)
+        return None
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """A commit leaves: of what, and how far is the client by then?"""
+        commits = self._of.get(entry.name)
+        if commits is None:
+            commits = self._of[entry.name] = _Open()
+        lost = commits.lost if type(step.event) is CallbackCompleted else _NOTHING
+        finding = None
+        for effect in step.effects:
+            kind = type(effect)
+            if kind is OwnStateChanged:
+                if effect.what == JOIN_STATE:
+                    commits.join_state = effect.to_state
+            elif kind is RunCallback:
+                is_lost = effect.kind is CallbackKind.LOST
+                commits.lost = effect.partitions if is_lost else _NOTHING
+            elif kind is CloseConnection:
+                for correlation_id in list(commits.in_flight):
+                    commits.note_failure(correlation_id)
+            elif kind is SendCommit:
+                offsets = effect.request.offsets
+                commits.in_flight[effect.correlation_id] = offsets
+                if finding is None and type(step.event) not in _MAY_REPEAT:
+                    finding = self._judge(entry, commits, offsets, lost)
+        return finding
+
+    def _judge(
+        self,
+        entry: AnyClientEntry,
+        commits: _Open,
+        offsets: Mapping[TopicPartition, int],
+        lost: frozenset[TopicPartition],
+    ) -> Finding | None:
+        member = entry.member
+        if entry.commits_itself or commits.repeats(offsets):
+            return None
+        wrongly = [p for p in sorted(offsets) if p in lost]
+        what = "has lost"
+        if (
+            not wrongly
+            and commits.join_state != JoinState.STEADY.value
+            and (member.subscribed_topic_names or member.subscribed_topic_regex)
+        ):
+            wrongly = [p for p in sorted(offsets) if p in member.assigned]
+            what = f"keeps, in {commits.join_state}"
+        if not wrongly:
+            return None
+        return Finding(
+            f"{entry.name} commits {self.model.names_of(wrongly)}, which it {what}",
+            {"client": entry.name},
+        )

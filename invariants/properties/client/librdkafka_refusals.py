@@ -1,0 +1,140 @@
+"""What a librdkafka client makes of being refused: it fails, is lost, or joins, and not later.
+
+Source: client §10.1, rows "fenced" and "close"; client §2.3, §5; classic §4.3, §4.6.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import ClassicClientEntry
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    ClassicHeartbeatAnswered,
+    ClientState,
+    HeartbeatAnswered,
+    RaiseError,
+    SendClassicHeartbeat,
+    SyncGroupAnswered,
+)
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA, LIBRDKAFKA_CLASSIC
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 253
+
+_ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+_PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
+_SURVIVED = _ELSEWHERE | _FENCED | _PASSING
+_STRANGER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+
+
+class FailsWhenRefused(Property):
+    """client §10.1, §5. One that is rebalancing gives up what it has when that is over; an answer
+    to a leave, or to one that closes, means nothing any more."""
+
+    id = "client.fatal.librdkafka"
+    sentence = (
+        "A librdkafka member whose heartbeat is refused for good has failed: it shows that, has "
+        "nothing assigned any more unless it was rebalancing, and raises the error to its "
+        "application at its next poll."
+    )
+    clauses = ("client §10.1", "client §5")
+    violated_by = ("test:librdkafka-survives-its-end", "test:librdkafka-keeps-all-to-the-end")
+    client_kinds = (LIBRDKAFKA,)
+    interest = Interest(events=(HeartbeatAnswered,))
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A heartbeat was refused."""
+        code, member = step.event.response.error_code, entry.member
+        if (
+            code in _SURVIVED
+            or entry.has_left
+            or not entry.state.is_in_group
+            or member.blocked_in is not None
+        ):
+            return None
+        wrong = ""
+        if member.state is not ClientState.FATAL:
+            wrong = f"is {member.state.value}"
+        elif member.assigned and entry.state is not ClientState.RECONCILING:
+            wrong = f"still has {self.model.names_of(sorted(member.assigned))}"
+        elif (
+            member.running_callback is None
+            and member.poll_due_ms is None
+            and not any(type(effect) is RaiseError for effect in step.effects)
+        ):
+            wrong = "does not tell its application"
+        if not wrong:
+            return None
+        return Finding(f"{entry.name} was told {code.name}, and {wrong}", {"client": entry.name})
+
+
+class NoticesItsEnd(Property):
+    """classic §4.3, §4.6. The answer to a heartbeat that it sent under another id or generation
+    says nothing of the present one, nor does one that comes while it joins."""
+
+    id = "classic.client.told_librdkafka"
+    sentence = (
+        "A classic member of librdkafka that holds its assignment and is told by a heartbeat of "
+        "that generation that the group rebalances, gives up or joins at once; told that it is "
+        "unknown, or its generation over, it forgets that generation, and its id if that is "
+        "unknown, and no sooner; told that another process has its instance id, it has failed."
+    )
+    clauses = ("classic §4.3", "classic §4.6", "client §10.1")
+    violated_by = ("test:librdkafka-hears-no-end",)
+    client_kinds = (LIBRDKAFKA_CLASSIC,)
+    judges_mixed = True
+    interest = Interest(
+        events=(ClassicHeartbeatAnswered, SyncGroupAnswered), effects=(SendClassicHeartbeat,)
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._sent_by: dict[str, tuple[str, int]] = self.of_process({})
+        """Client -> the id and the generation of its last heartbeat."""
+
+    def on_effects(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """A heartbeat leaves."""
+        for effect in step.effects:
+            if type(effect) is SendClassicHeartbeat:
+                request = effect.request
+                self._sent_by[entry.name] = request.member_id, request.generation_id
+        return None
+
+    def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
+        """It was refused."""
+        code, member = step.event.response.error_code, entry.member
+        if type(step.event) is ClassicHeartbeatAnswered:
+            sent_by = self._sent_by.get(entry.name)
+            if (
+                entry.state is not ClientState.STABLE
+                or sent_by is None
+                or sent_by[0] != entry.member_id
+                or max(sent_by[1], 0) != entry.member_epoch
+            ):
+                return None
+        elif (
+            not code
+            or code is ErrorCode.REBALANCE_IN_PROGRESS
+            or entry.state is not ClientState.RECONCILING
+        ):
+            return None
+        has_generation = member.commit_identity is not None
+        wrong = ""
+        if code is ErrorCode.FENCED_INSTANCE_ID:
+            if member.state is not ClientState.FATAL:
+                wrong = f"is {member.state.value}"
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            if member.state is ClientState.STABLE:
+                wrong = "stays as it is"
+        elif code in _STRANGER:
+            is_known = code is ErrorCode.ILLEGAL_GENERATION
+            if has_generation or (member.member_id == entry.member_id) is not is_known:
+                wrong = f"goes on as {member.member_id or 'nobody'}"
+        elif not has_generation:
+            wrong = "has no generation any more"
+        if not wrong:
+            return None
+        return Finding(f"{entry.name} was told {code.name}, and {wrong}", {"client": entry.name})

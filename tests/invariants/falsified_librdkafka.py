@@ -1,0 +1,142 @@
+"""Mutants of librdkafka's clients that are put into drawn scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from falsified_commits import CLEAN, FALSIFIED, at_work, run_mutant
+
+from rebalance_sim.protocol.clients.librdkafka import (
+    assignment,
+    coordinator_connection,
+    librdkafka_commits,
+)
+from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_heartbeats
+from rebalance_sim.protocol.clients.librdkafka.consumer import librdkafka_heartbeats
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
+from rebalance_sim.protocol.consumer import consumer_heartbeat
+from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
+
+__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+
+_LINK = coordinator_connection.CoordinatorLink
+_HEARTBEATS = librdkafka_heartbeats.Heartbeats
+_ASSIGNMENT = assignment.Assignment
+_COMMITS = librdkafka_commits.Commits
+
+# -- the way to the coordinator --------------------------------------------------------------------
+
+_closed = _LINK.on_closed
+_connect = _LINK._connect
+_INTERVALS_MS = {
+    CoordinatorState.QUERY_COORD: 500,
+    CoordinatorState.WAIT_BROKER_TRANSPORT: 1_000,
+    CoordinatorState.UP: 10_000,
+}
+
+
+def _stays_where_it_is(self: Any, request: Any) -> None:
+    self._core.sends_full_request = True
+
+
+def _forgets(self: Any, *, is_isolated: bool) -> None:
+    _closed(self, is_isolated=True)
+
+
+def _reconnects_at_once(self: Any) -> None:
+    _connect(self)
+    self._reconnect_due_ms = self._core.now_ms
+
+
+run_mutant(
+    "librdkafka-stays-where-it-is", "whole", 7, (_HEARTBEATS, "_look_again", _stays_where_it_is)
+)
+run_mutant(
+    "librdkafka-asks-again-and-again",
+    "whole",
+    0,
+    (coordinator_connection, "_QUERY_INTERVAL_MS", _INTERVALS_MS),
+)
+run_mutant("librdkafka-forgets-the-unreachable", "whole", 0, (_LINK, "on_closed", _forgets))
+run_mutant("librdkafka-reconnects-at-once", "whole", 0, (_LINK, "_connect", _reconnects_at_once))
+
+# -- look-ups and commits --------------------------------------------------------------------------
+
+_query = _ASSIGNMENT._query
+_serve = _ASSIGNMENT.serve
+_interval = _COMMITS._run_interval
+
+
+def _looks_all_up(self: Any) -> None:
+    self._pending |= frozenset(self._core.subscription.assigned)
+    _query(self)
+
+
+def _commits_in_between(self: Any) -> None:
+    subscription = self._core.subscription
+    exists, subscription.exists = subscription.exists, False
+    _interval(self)
+    subscription.exists = exists
+
+
+def _commits_what_is_lost(self: Any) -> None:
+    core = self._core
+    is_lost, core.is_lost = core.is_lost, False
+    _serve(self)
+    core.is_lost = is_lost
+
+
+run_mutant("librdkafka-looks-up-what-is-reset", "whole", 0, (_ASSIGNMENT, "_query", _looks_all_up))
+run_mutant(
+    "librdkafka-commits-in-between", "whole", 0, (_COMMITS, "_run_interval", _commits_in_between)
+)
+run_mutant(
+    "librdkafka-commits-what-is-lost", "faulty", 3, (_ASSIGNMENT, "serve", _commits_what_is_lost)
+)
+
+# -- refusals --------------------------------------------------------------------------------------
+
+_refuse = _HEARTBEATS._on_error
+
+
+def _survives(self: Any, error_code: Any, message: Any) -> None:
+    _refuse(self, error_code, message)
+    self._core.is_fatal = False
+
+
+_check_epoch = consumer_heartbeat._check_epoch
+
+
+def _refuses_some(context: Any, member: Any, request: Any) -> Any:
+    """Nobody who has something assigned is ever refused for good in drawn scenarios."""
+    if request.member_epoch > 4:
+        raise GroupError(ErrorCode.INVALID_REQUEST, "this is the mutant's")
+    return _check_epoch(context, member, request)
+
+
+class _KeepsAll:
+    """A rebalance that gives nothing up."""
+
+    is_running = True
+
+
+def _keeps_all(self: Any, error_code: Any, message: Any) -> None:
+    rebalance, self._rebalance = self._rebalance, _KeepsAll()
+    _refuse(self, error_code, message)
+    self._rebalance = rebalance
+
+
+run_mutant("librdkafka-survives-its-end", "whole", 4, (_HEARTBEATS, "_on_error", _survives))
+run_mutant(
+    "librdkafka-keeps-all-to-the-end",
+    "whole",
+    4,
+    (consumer_heartbeat, "_check_epoch", _refuses_some),
+    (_HEARTBEATS, "_on_error", _keeps_all),
+)
+run_mutant(
+    "librdkafka-hears-no-end",
+    "cooperative",
+    25,
+    (librdkafka_classic_heartbeats, "_LOST", frozenset()),
+)
