@@ -156,6 +156,12 @@ class ClientView(Protocol):
         ...
 
     @property
+    def misled_until_ms(self) -> int:
+        """When it last found out that a connection to a coordinator had died silently: now, if it
+        has yet to; -1: never."""
+        ...
+
+    @property
     def intake(self) -> IntakeView | None:
         """The records that it takes."""
         ...

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.step import ClientView, WorldView
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, LIBRDKAFKA
 
 SLACK_BATCHES = 4
 """Batches granted on top: whatever needs a ``poll`` waits for the end of one."""
@@ -16,6 +17,12 @@ SLACK_BATCHES = 4
 SLACK_INTERVALS = 4
 """Heartbeat intervals granted on top of timeouts: one each to acknowledge, to be told, to
 acknowledge that, and one for polls, searches and round trips."""
+
+_GRACE_MS = 5_000
+"""Granted to a JoinGroup or SyncGroup on top of the time that it may be held."""
+
+_FIRST_TIMEOUT_MS = 45_000
+"""Of librdkafka's heartbeats, while it knows no interval."""
 
 
 class QuietPeriod:
@@ -46,7 +53,6 @@ class QuietPeriod:
         batches; of settings that were altered, the longest."""
         config, history = self._view.config, self._model.config_history
         clients = self._view.clients().values()
-        request_ms = max((c.member.config.request_timeout_ms for c in clients), default=0)
         # Clients go by the interval of their last answer, which may be longer than today's.
         interval_ms = max(
             config.group_consumer_heartbeat_interval_ms, history.longest_heartbeat_interval_ms
@@ -55,7 +61,13 @@ class QuietPeriod:
             config.group_consumer_assignment_interval_ms, history.longest_assignment_interval_ms
         )
         batches_ms = SLACK_BATCHES * max(map(_longest_batch_ms, clients), default=0)
-        return SLACK_INTERVALS * interval_ms + assignment_ms + request_ms + batches_ms
+        return SLACK_INTERVALS * interval_ms + assignment_ms + self._request_ms + batches_ms
+
+    @property
+    def _request_ms(self) -> int:
+        """How long it takes to notice that an answer is lost."""
+        clients = self._view.clients().values()
+        return max((c.member.config.request_timeout_ms for c in clients), default=0)
 
     @property
     def ghost_bound_ms(self) -> int:
@@ -94,6 +106,21 @@ class QuietPeriod:
         return -1 if released_ms < 0 else released_ms + self.slack_ms + self._settling_ms
 
     @property
+    def _found_ms(self) -> int:
+        """When the last one is back, at the latest, whose coordinator was lost without a word: it
+        waits for the answer to a request, for as long as that may take. -1 if nobody had to."""
+        if self.since_ms is None:
+            return -1
+        found_ms = -1
+        for client in self._view.clients().values():
+            # A client that does not give up in time is late all the same.
+            end_ms = self.since_ms + _longest_silence_ms(client)
+            found_ms = max(found_ms, min(client.misled_until_ms, end_ms))
+        if found_ms <= self.since_ms:
+            return -1
+        return found_ms + self.slack_ms - self._request_ms + self._settling_ms
+
+    @property
     def _settling_ms(self) -> int:
         clients = self._view.clients().values()
         rebalance_ms = max((c.member.config.max_poll_interval_ms for c in clients), default=0)
@@ -115,6 +142,7 @@ class QuietPeriod:
             and at_ms - self.since_ms >= self.bound_ms
             and at_ms >= self._aware_ms
             and at_ms >= self._rejoined_ms
+            and at_ms >= self._found_ms
             and not self._is_too_slow()
         )
 
@@ -137,6 +165,20 @@ class QuietPeriod:
 def _longest_unaware_ms(client: ClientView) -> int:
     """How long a classic member may take to learn of a rebalance; others are told by the answer."""
     return client.member.heartbeat_interval_ms if client.member.kind in CLASSIC_KINDS else 0
+
+
+def _longest_silence_ms(client: ClientView) -> int:
+    """How long a client waits for a coordinator that does not answer any more. JoinGroup,
+    SyncGroup and librdkafka's heartbeats have times of their own, whatever other requests may take
+    (client §10.1; classic §4.2, §4.6)."""
+    member = client.member
+    config = member.config
+    own_ms = 0
+    if isinstance(config, ClassicConsumerConfig):
+        own_ms = max(config.session_timeout_ms, config.max_poll_interval_ms) + _GRACE_MS
+    elif member.kind == LIBRDKAFKA:
+        own_ms = _FIRST_TIMEOUT_MS
+    return member.heartbeat_interval_ms + max(config.request_timeout_ms, own_ms)
 
 
 def _longest_batch_ms(client: ClientView) -> int:

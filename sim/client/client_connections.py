@@ -100,6 +100,15 @@ class ClientConnections:
         self._pick = network.streams.get(f"bootstrap/{process.name}").random
         self._tie_break = process.tie_break
         self._timeout_ms = process.request_timeout_ms
+        self._misled_until_ms = -1
+
+    @property
+    def misled_until_ms(self) -> int:
+        """When it last found a connection to a coordinator dead, of which nobody had told it; now,
+        if it has one and does not know; -1: never."""
+        if any(c.is_dead and c.purpose is Purpose.COORDINATOR for c in self._by_connection):
+            return self._clock.now_ms
+        return self._misled_until_ms
 
     def send(
         self,
@@ -194,6 +203,7 @@ class ClientConnections:
         if line.connection is None:
             return
         del self._by_connection[line.connection]
+        self._note_end(line.connection)
         line.connection.close()
         line.connection = None
         line.is_silent = bool(line.in_flight)
@@ -255,6 +265,7 @@ class ClientConnections:
         line = self._by_connection.pop(connection, None)
         if line is None:  # closed by the client itself while this waited
             return
+        self._note_end(connection)
         line.connection = None
         line.is_silent = bool(line.in_flight)
         line.retry_at_ms = self._clock.now_ms + self._backoff_ms(line.failures)
@@ -266,6 +277,10 @@ class ClientConnections:
             self._process.on_lost(lost)
         if self._is_watched(connection):
             self._process.on_coordinator_closed(is_isolated=self._is_isolated)
+
+    def _note_end(self, connection: Connection) -> None:
+        if connection.is_dead and connection.purpose is Purpose.COORDINATOR:
+            self._misled_until_ms = self._clock.now_ms
 
     def _on_known(self, call: Call) -> None:
         """The connection was there already, or cannot be opened yet."""

@@ -131,6 +131,11 @@ class ClientProcess:
         self._committing_callback: tuple[RunCallback, int] | None = None
 
     @property
+    def misled_until_ms(self) -> int:
+        """When it last found a connection to a coordinator dead; now, if it has yet to."""
+        return self._lines.misled_until_ms
+
+    @property
     def request_timeout_ms(self) -> int:
         """How long a request may go without an answer."""
         return self.spec.request_timeout_ms

@@ -248,6 +248,7 @@ class Connection:
         "is_at_end",
         "is_broken",
         "is_busy",
+        "is_dead",
         "is_served",
         "is_swallowed",
         "owner",
@@ -279,6 +280,7 @@ class Connection:
         self.is_served = False
         self.is_at_end = False  # nothing comes behind what is in the inbox
         self.is_broken = False  # the next answer cannot be written
+        self.is_dead = False  # nobody answers on it, and the client is not told
         self.is_swallowed = False  # nothing passes on it any more, whatever others do
 
     # --- the client's side ------------------------------------------------------------------------
@@ -408,6 +410,7 @@ class Connection:
         the next packet that arrives there when it is back."""
         self._drop_broker_side()
         if is_silent:
+            self.is_dead = True
             self._down.clear()
         else:
             self._down.send(_Packet.RESET)
@@ -438,7 +441,7 @@ class Connection:
     def swallow(self) -> None:
         """Nothing passes on this connection any more, and nobody is told."""
         self.set_blocked(up=True, down=True)
-        self.is_swallowed = True
+        self.is_dead = self.is_swallowed = True
 
     def discard(self) -> None:
         """Both ends forget the connection; the client learns of it if it still uses it."""

@@ -224,6 +224,7 @@ class StubClient:
     is_alive = True
     incarnation = 0
     metadata_max_age_ms = 1_000
+    misled_until_ms = -1
 
     def __init__(self, name: str, **fields: Any) -> None:
         fields.setdefault("kind", "classic")

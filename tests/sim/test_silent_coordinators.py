@@ -13,6 +13,8 @@ from typing import Any
 from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.broker_pause import BrokerPause
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec
 
@@ -132,3 +134,47 @@ def test_a_librdkafka_classic_member_notices_only_with_its_session_timer() -> No
     assert joins[1] - searches[0] <= 50
     watched.advance_to(100_000)
     assert watched.fetchable("a") == set(range(6))
+
+
+def test_librdkafka_waits_45_s_for_the_answer_to_its_first_heartbeat() -> None:
+    """The broker's host is lost with it, just before the quiet period, and comes back soon: nobody
+    tells the client, who is not late while it waits, and is so if it does not come back then."""
+    faults = (BrokerHostLoss(at_ms=19_500, duration_ms=500),)
+    config = CoordinatorConfig(
+        group_consumer_assignment_interval_ms=0,
+        group_consumer_session_timeout_ms=6_000,
+        group_consumer_min_session_timeout_ms=6_000,
+        group_consumer_max_session_timeout_ms=6_000,
+        group_consumer_heartbeat_interval_ms=1_000,
+        group_consumer_min_heartbeat_interval_ms=1_000,
+    )
+    brokers = BrokerSpec(
+        replication=DelaySpec(min_ms=1_000), load=DelaySpec(min_ms=20), metadata=DelaySpec(min_ms=5)
+    )
+    late = client(
+        "a",
+        kind="librdkafka",
+        start_ms=19_300,
+        max_poll_interval_ms=5_000,
+        request_timeout_ms=2_000,
+    )
+    watched = Watched(
+        spec(
+            late,
+            faults=faults,
+            config=config,
+            brokers=brokers,
+            duration_ms=20_000,
+            quiet_period_ms=100_000,
+        )
+    )
+    watched.advance_to(60_000)
+    (joined_ms,) = sent(watched, "SendHeartbeat")
+    assert 19_300 <= joined_ms < 19_500
+    (checker,) = watched.checkers.values()
+    assert checker.liveness.bound_ms < 60_000 - 20_000
+    assert watched.late() == {}
+    watched.run()
+    again_ms = sent(watched, "SendHeartbeat")[1]
+    assert joined_ms + 45_000 <= again_ms <= joined_ms + 47_000
+    assert watched.state("a") == "STABLE"
