@@ -273,6 +273,7 @@ class ClassicAlwaysAnswered(Property):
             return None
         finding = _overdue(waiting, step)
         now, before, group = look.now, look.before, look.group
+        self._note_repeated(step, waiting)
         if look.gone or now is None or before is None or now.state is not before.state:
             for operation, (member_id, api) in tuple(waiting.held.items()):
                 is_newest = waiting.newest.get((member_id, api)) == operation
@@ -283,6 +284,14 @@ class ClassicAlwaysAnswered(Property):
                     del waiting.newest[member_id, api]
                     waiting.owed[operation] = step.at_ms, member_id
         return finding
+
+    def _note_repeated(self, step: Step, waiting: _Waiting) -> None:
+        """Who asks again gives up the first answer, also if its phase ends with that."""
+        request = step.request
+        if type(request) is JoinGroupRequest or type(request) is SyncGroupRequest:
+            key = request.member_id, type(request).__name__.removesuffix("Request")
+            if step.response is None and key in waiting.newest:
+                waiting.newest[key] = step.operation
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """It is answered."""
