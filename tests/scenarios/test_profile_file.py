@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_sim.scenarios import ScenarioError, dump_scenario, generate, run
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.profile import load_profile, parse_profile
 from rebalance_sim.scenarios.profile_file import text_of
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import dump_scenario
 from rebalance_sim.scenarios.variant import Variant
 
 QUIET = """

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_sim.scenarios import ScenarioError, dump_scenario, generate
-from rebalance_sim.scenarios.scenario import parse_scenario
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.generate.generator import generate
+from rebalance_sim.scenarios.scenario import dump_scenario, parse_scenario
 from rebalance_sim.scenarios.settings import Setting, apply_settings
 from rebalance_sim.scenarios.variant import Variant
 
