@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, GroupMember
 from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
@@ -51,20 +52,25 @@ def has_rivals(model: ModelView) -> bool:
 
 
 def outlasts_a_join(model: ModelView, group: ClassicGroup) -> bool:
-    """Whether join phases may go on for ever: a static member that is gone lets each last for the
-    longest rebalance timeout, and one of librdkafka's that waits no longer than that begins the
-    next one, as the session of the former starts anew (classic §1.5, §4.6)."""
-    members = [
-        entry.member
-        for entry in model.classic_clients.values()
-        if entry.member.has_subscription and not entry.member.is_closed
-    ]
-    seats = {member.config.group_instance_id for member in members}
-    return any(
-        member.group_instance_id is not None and member.group_instance_id not in seats
-        for member in group.members.values()
-    ) and any(
+    """Whether join phases may go on for ever: a static member that nobody uses, and whose session
+    is not shorter, lets each last for the longest rebalance timeout; one of librdkafka's that is
+    wanted and waits no longer than that begins the next one instead of its SyncGroup, as the
+    session of the former starts anew (classic §1.5, §4.6). A group that is Stable is in none."""
+    if group.state is ClassicGroupState.STABLE:
+        return False
+    phase_ms = group.max_rebalance_timeout_ms
+    wanted = [member for _, member in wanted_classic(model)]
+    if not any(
         member.kind == LIBRDKAFKA_CLASSIC
-        and member.config.max_poll_interval_ms + _JOIN_GRACE_MS <= group.max_rebalance_timeout_ms
-        for member in members
+        and member.config.max_poll_interval_ms + _JOIN_GRACE_MS <= phase_ms
+        for member in wanted
+    ):
+        return False
+    seats = {member.config.group_instance_id for member in wanted}
+    return any(
+        member.group_instance_id is not None
+        and member.awaiting_join is None
+        and member.session_timeout_ms >= phase_ms
+        and member.group_instance_id not in seats
+        for member in group.members.values()
     )

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from classic_world import ClassicWorld, StubClient
 from client_world import ClientWorld
 from falsified_clients import FALSIFIED
 
 from rebalance_sim.invariants.engine.liveness import Liveness
+from rebalance_sim.invariants.model.wanted_clients import outlasts_a_join
 from rebalance_sim.invariants.step import StepKind
+from rebalance_sim.protocol.assignors.classic import CLASSIC_ASSIGNORS
+from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import ClientState, Poll, PollingStopped, Unsubscribe
+from rebalance_sim.protocol.clients.common.classic_config import ClassicConsumerConfig
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_CLASSIC
 
 FOREVER_MS = 10_000_000
 
@@ -133,3 +139,44 @@ def test_bounds_come_from_the_configuration(quiet):
     assert liveness.quiet.slack_ms == 4 * 5_000 + 0 + 30_000
     assert liveness.quiet.ghost_bound_ms == 60_000 + liveness.quiet.slack_ms
     assert liveness.bound_ms == liveness.quiet.ghost_bound_ms + 300_000
+
+
+def absent_static_member(*, session_timeout_ms: int, max_poll_interval_ms: int = 5_000) -> bool:
+    """Whether the group is excused: I has gone, and librdkafka's A asks for the next generation;
+    the longest rebalance timeout is 20 s."""
+    bench = ClassicWorld(stop_at_first=False)
+    bench.stable("A")
+    bench.enter("I", instance="i", session_timeout_ms=session_timeout_ms)
+    bench.join_group("A")
+    bench.sync_group("A", {"A": (0, 1, 2, 3)})
+    bench.sync_group("I", instance="i")
+    bench.leave_group("A")
+    bench.ids.pop("A")
+    bench.enter("A")
+    bench.show_client(
+        StubClient(
+            "A",
+            kind=LIBRDKAFKA_CLASSIC,
+            member_id=bench.ids["A"],
+            state=ClientState.JOINING,
+            has_subscription=True,
+            subscribed_topic_names=frozenset({"orders"}),
+            is_polling=True,
+            is_closed=False,
+            blocked_in=None,
+            config=ClassicConsumerConfig(
+                group_id="group",
+                assignors=(CLASSIC_ASSIGNORS["range"],),
+                max_poll_interval_ms=max_poll_interval_ms,
+            ),
+        )
+    )
+    assert bench.classic.state is ClassicGroupState.PREPARING_REBALANCE
+    return outlasts_a_join(bench.checker.model, bench.classic)
+
+
+def test_join_phases_follow_on_each_other_only_where_the_absent_outlives_them():
+    """classic §1.5, §4.6: it has to outlive each, and the client must not wait for its end."""
+    assert absent_static_member(session_timeout_ms=20_000)
+    assert not absent_static_member(session_timeout_ms=19_999)
+    assert not absent_static_member(session_timeout_ms=20_000, max_poll_interval_ms=17_001)

@@ -37,8 +37,9 @@ class ClassicSettles(Property):
         "with the others, but one of librdkafka for whose topics there are none; in a consumer "
         "group such a client reaches the target epoch, if the migration policy lets it in; join "
         "phase and sync phase are bounded by the rebalance timeouts. But join phases follow on "
-        "each other as long as a static member is gone and the longest rebalance timeout is longer "
-        "than one of librdkafka's waits for an answer."
+        "each other as long as a static member is gone, its session is not shorter than the "
+        "longest rebalance timeout, and one of librdkafka's waits no longer than that for an "
+        "answer."
     )
     clauses = ("classic C13", "classic H11", "defects L1", "defects L5")
     violated_by = (
