@@ -6,9 +6,14 @@ from typing import Any
 
 from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
+from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
 from rebalance_sim.protocol.clients.java import coordinator_search
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation
+from rebalance_sim.protocol.consumer import consumer_heartbeat
+from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.migration import downgrade
+from rebalance_sim.protocol.runtime.outcome import CancelTimer
 
 __all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
@@ -68,4 +73,48 @@ run_mutant(
     "faulty",
     38,
     (client_reconciliation.Reconciler, "on_rejoin", _forgets_names_only),
+)
+
+# -- coordinators ----------------------------------------------------------------------------------
+
+_rebalance_timer = consumer_heartbeat._rebalance_timer
+_resolution_timer = consumer_heartbeat.resolution_timer
+_assignment_of = downgrade.assignment_of
+
+
+def _only_starts(group_id: str, member: Any, now_ms: int) -> Any:
+    command = _rebalance_timer(group_id, member, now_ms)
+    return CancelTimer(session_key("", "")) if isinstance(command, CancelTimer) else command
+
+
+def _takes_topics_for_new(context: Any, *args: Any) -> Any:
+    newest, context.newest_topic_version = context.newest_topic_version, 1 << 60
+    try:
+        return _resolution_timer(context, *args)
+    finally:
+        context.newest_topic_version = newest
+
+
+def _loses_one(partitions: Any, *args: Any) -> Any:
+    return _assignment_of(sorted(partitions)[1:], *args)
+
+
+run_mutant(
+    "revocation-timer-runs-on",
+    "faulty",
+    0,
+    (consumer_heartbeat, "_rebalance_timer", _only_starts),
+)
+run_mutant(
+    "resolves-without-cause",
+    "faulty",
+    0,
+    (consumer_heartbeat, "resolution_timer", _takes_topics_for_new),
+)
+run_mutant("downgrade-loses-partitions", "migration", 11, (downgrade, "assignment_of", _loses_one))
+run_mutant(
+    "uniform-moves-nothing",
+    "faulty",
+    5,
+    (uniform_heterogeneous._Ledger, "balance", lambda self, rounds: (1, True)),
 )

@@ -42,6 +42,7 @@ _ANSWERS = (
     CommitAnswered,
     OffsetFetchAnswered,
 )
+_READ_IN_POLL = (JoinGroupAnswered, SyncGroupAnswered)
 _LOSSES = (Disconnected, RequestExpired)
 
 
@@ -60,10 +61,17 @@ class ForgetsCoordinator(Property):
     sentence = (
         "A Java client of either protocol that is answered NOT_COORDINATOR or "
         "COORDINATOR_NOT_AVAILABLE, or REQUEST_TIMED_OUT to a commit, does not take that broker "
-        "for its coordinator any more; nobody looks at what a leave after a poll expiry is "
-        "answered."
+        "for its coordinator any more, once it looks: at JoinGroup and SyncGroup when its "
+        "application polls, at a leave after a poll expiry never."
     )
-    clauses = ("client §2.3", "client §2.5", "client §6.1", "classic §4.3", "defects L4")
+    clauses = (
+        "client §2.3",
+        "client §2.5",
+        "client §6.1",
+        "classic §4.2",
+        "classic §4.3",
+        "defects L4",
+    )
     violated_by = ("test:stays-with-former-coordinator",)
     client_kinds = JAVA_KINDS
     judges_mixed = True
@@ -71,10 +79,11 @@ class ForgetsCoordinator(Property):
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Look at refusals."""
-        node_id = entry.member.coordinator_id
+        node_id, event = entry.member.coordinator_id, step.event
         if node_id is None:
             return None
-        event = step.event
+        if type(event) in _READ_IN_POLL and not entry.member.is_polling:
+            return None
         if type(event) is HeartbeatAnswered and not (
             isinstance(entry, ClientEntry) and entry.reads_answer
         ):

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_sim.invariants.model.ledger import Change
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.model.quiet_period import QuietPeriod
 from rebalance_sim.invariants.properties.consumer.patterns import (
     RESOLUTION_INTERVAL_MS,
     plain_pattern,
 )
 from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
@@ -24,6 +25,7 @@ from rebalance_sim.protocol.wire.records import (
     ConsumerGroupRegularExpression,
     GroupMetadata,
 )
+from rebalance_sim.protocol.wire.topics import MetadataImage
 
 ORDER = 56
 
@@ -92,6 +94,62 @@ class PatternOrdered(Property):
         if last_ms is not None and step.at_ms <= last_ms + RESOLUTION_INTERVAL_MS:
             return None
         return Finding(f"nobody resolves the pattern {pattern}, which is new")
+
+
+class PatternCause(Property):
+    """coordinator §7.2, rule 7, "iff". That it is not too soon is ``pattern.pace``."""
+
+    id = "pattern.cause"
+    sentence = (
+        "Patterns are ordered to be resolved only when a request brings a new one, when others are "
+        "stored than members have, when topics have changed since the last time, or when that is "
+        "longer ago than the refresh interval."
+    )
+    clauses = ("coordinator §7.2",)
+    violated_by = ("test:resolves-without-cause",)
+    judges_mixed = True
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._ordered: dict[str, tuple[int, MetadataImage]] = {}
+        """Shard -> when patterns were ordered to be resolved last, and the topics of then."""
+
+    def on_loaded(self, step: Step, ledger: GroupLedger) -> Finding | None:
+        """What was resolved in another term is not known."""
+        self._ordered.pop(shard_of(step).name, None)
+        return None
+
+    def on_truncated(self, step: Step) -> Finding | None:
+        """Nor is what was not written."""
+        self._ordered.pop(shard_of(step).name, None)
+        return None
+
+    def on_timers(self, step: Step) -> Finding | None:
+        """Look at orders."""
+        key = regex_key(self.model.group_id)
+        if all(command.key != key for command in step.timers):
+            return None
+        shard = shard_of(step)
+        image = shard.coordinator.image
+        last = self._ordered.get(shard.name)
+        self._ordered[shard.name] = step.at_ms, image
+        refresh_ms = shard.configs.broker.group_consumer_regex_refresh_interval_ms
+        if (
+            last is None
+            or last[1] is not image
+            or step.at_ms > last[0] + refresh_ms
+            or getattr(step.request, "subscribed_topic_regex", None)
+            or self._differ(shard)
+        ):
+            return None
+        return Finding(
+            f"patterns are to be resolved anew, as they were at {last[0]} ms, and neither they nor "
+            "the topics have changed"
+        )
+
+    def _differ(self, shard: ShardView) -> bool:
+        ledger = self.model.ledger_of(shard)
+        return ledger.resolved.keys() != ledger.pattern_count.keys()
 
 
 class PatternRefreshed(Property):

@@ -1,19 +1,22 @@
 """What a good target looks like: balanced, sticky, co-partitioned.
 
 Judged only where all votes agree, so that it is certain which assignor computed the target, and
-where all members subscribe alike, so that the best result is a formula.
-Sources: coordinator §5.3, §5.7; assignors §3, §5, §9.
+mostly where all members subscribe alike, so that the best result is a formula.
+Sources: coordinator §5.3, §5.7; assignors §3, §5, §6, §9.
 """
 
 from __future__ import annotations
 
-from rebalance_sim.invariants.model.ledger import Change, GroupLedger
+from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
 from rebalance_sim.invariants.step import Step, shard_of
 from rebalance_sim.protocol.wire.topics import MetadataImage, TopicPartition
 
 ORDER = 50
+
+_FEW_TOPICS = 8
+"""Half as many as there are rounds of balancing (assignors §6.4)."""
 
 
 class BalancedTarget(Property):
@@ -86,6 +89,54 @@ class StickyTarget(Property):
         )
 
 
+class LocallyBalancedTarget(Property):
+    """assignors §6.4. Long chains of overlapping subscriptions may need more rounds than it takes:
+    each round brings a partition one topic further."""
+
+    id = "assignor.locally_balanced"
+    sentence = (
+        "Where members subscribe differently, to few topics, the uniform assignor leaves no "
+        "partition with a member that has two partitions more than another subscriber of the topic."
+    )
+    clauses = ("assignors §6.4", "coordinator §5.7", "defects S8")
+    violated_by = ("test:uniform-moves-nothing",)
+
+    def on_change(self, step: Step, change: Change) -> Finding | None:
+        """Compare givers and receivers, topic by topic."""
+        ledger = change.ledger
+        if (
+            not change.is_new_target
+            or not _is_computed_by(self.model, change, "uniform")
+            or _may_have_former_type(change)
+        ):
+            return None
+        subscribers: dict[str, list[str]] = {}
+        for member_id, entry in ledger.members.items():
+            for name in _topics_of(ledger, entry):
+                subscribers.setdefault(name, []).append(member_id)
+        if not 1 < len(subscribers) <= _FEW_TOPICS or all(
+            len(members) == len(ledger.members) for members in subscribers.values()
+        ):
+            return None
+        sizes = {member_id: len(target) for member_id, target in ledger.targets.items()}
+        by_name = shard_of(step).coordinator.image.by_name
+        for name, members in sorted(subscribers.items()):
+            topic = by_name.get(name)
+            if topic is None or len(members) < 2:
+                continue
+            least = min(members, key=lambda m: (sizes[m], m))
+            for number in range(topic.partition_count):
+                owner = ledger.target_owner.get(TopicPartition(topic.topic_id, number))
+                if owner is not None and sizes[owner] - sizes[least] > 1:
+                    return Finding(
+                        f"{name}-{number} goes to {self.model.who(owner)}, which gets "
+                        f"{sizes[owner]} partitions, and not to {self.model.who(least)}, which "
+                        f"gets {sizes[least]}",
+                        {"epoch": ledger.target_epoch},
+                    )
+        return None
+
+
 class CoPartitionedTarget(Property):
     """defects S8 for ``range``."""
 
@@ -128,13 +179,38 @@ class CoPartitionedTarget(Property):
 def _is_certain(model: ModelView, change: Change, assignor: str) -> bool:
     """Whether ``assignor`` computed this target, for members that all subscribe alike."""
     ledger = change.ledger
+    return (
+        not ledger.pattern_count
+        and _is_computed_by(model, change, assignor)
+        and all(count == len(ledger.members) for count in ledger.subscriber_count.values())
+    )
+
+
+def _is_computed_by(model: ModelView, change: Change, assignor: str) -> bool:
+    """Whether ``assignor`` computed this target, for the members that there are."""
+    ledger = change.ledger
     votes = ledger.vote_count
-    if change.is_by_client or len(votes) > 1 or ledger.pattern_count or not ledger.targets:
+    if change.is_by_client or len(votes) > 1 or not ledger.targets:
         return False
     chosen = next(iter(votes)) if votes else model.config.group_consumer_assignors[0]
-    if chosen != assignor or len(ledger.targets) != len(ledger.members):
-        return False
-    return all(count == len(ledger.members) for count in ledger.subscriber_count.values())
+    return chosen == assignor and len(ledger.targets) == len(ledger.members)
+
+
+def _may_have_former_type(change: Change) -> bool:
+    """Whether members subscribe to something else by a request that does not bump: how they differ
+    was seen before it (coordinator §7.2, "Subscription type with regexes")."""
+    before, after = change.group_epoch
+    return before == after and any(
+        old is None or new is None or old.metadata is not new.metadata
+        for old, new in change.members.values()
+    )
+
+
+def _topics_of(ledger: GroupLedger, entry: MemberEntry) -> frozenset[str]:
+    names = frozenset(entry.topic_names)
+    if not ledger.pattern_count or entry.metadata is None:
+        return names
+    return names.union(ledger.resolved.get(entry.metadata.subscribed_topic_regex, ()))
 
 
 def _former_target(change: Change, member_id: str) -> frozenset[TopicPartition]:
