@@ -118,19 +118,16 @@ class GroupMember(MemberCore):
         self.now_ms = now_ms
         if self.is_closed:
             return ()
-        self._handle(event)
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise ProtocolBug(f"not an event of a {self.kind} member: {event!r}")
+        handler(self, event)
         self._go_on(event)
         if not self.effects:
             return ()
         effects = tuple(self.effects)
         self.effects.clear()
         return effects
-
-    def _handle(self, event: events.Event) -> None:
-        handler = self._handlers.get(type(event))
-        if handler is None:
-            raise ProtocolBug(f"not an event of a {self.kind} member: {event!r}")
-        handler(self, event)
 
     def _go_on(self, event: events.Event) -> None:
         """The event has been taken in: let all parts do what is due because of it."""

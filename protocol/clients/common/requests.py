@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rebalance_sim.protocol.clients.common import effects, events
-from rebalance_sim.protocol.clients.common.deadlines import earliest
 from rebalance_sim.protocol.wire.errors import ErrorCode, ProtocolBug
 
 
@@ -127,4 +126,9 @@ class Requests:
     @property
     def late_ms(self) -> int | None:
         """When the first answer is too late; None while none can be."""
-        return earliest(*[request.late_ms for request in self._open.values()])
+        first: int | None = None
+        for request in self._open.values():
+            late_ms = request.late_ms
+            if late_ms is not None and (first is None or late_ms < first):
+                first = late_ms
+        return first

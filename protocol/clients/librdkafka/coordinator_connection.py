@@ -27,11 +27,12 @@ from rebalance_sim.protocol.wire.errors import ErrorCode
 _S = CoordinatorState
 
 _QUERY_INTERVAL_MS = {
-    _S.QUERY_COORD: 500,
-    _S.WAIT_BROKER_TRANSPORT: 1_000,
-    _S.UP: 600_000,  # coordinator.query.interval.ms
+    _S.QUERY_COORD.value: 500,
+    _S.WAIT_BROKER_TRANSPORT.value: 1_000,
+    _S.UP.value: 600_000,  # coordinator.query.interval.ms
 }
-"""How long after the last search another one is due, by state."""
+"""How long after the last search another one is due, by the name of the state: to hash a member of
+an enumeration takes longer than all the rest."""
 
 _QUERY_JITTER_BASE_MS = 500
 
@@ -98,8 +99,10 @@ class CoordinatorLink:
         if core.coordinator_state is _S.WAIT_BROKER_TRANSPORT and self._is_connected:
             self._set_state(_S.UP)
             self.on_up()
-        elif self._search_deadline_ms is not None and core.now_ms >= self._search_deadline_ms:
-            self.search()
+        else:
+            deadline_ms = self._search_deadline_ms
+            if deadline_ms is not None and core.now_ms >= deadline_ms:
+                self.search()
         if self._must_connect and core.now_ms >= self._reconnect_due_ms:
             self._connect()
 
@@ -114,12 +117,14 @@ class CoordinatorLink:
 
     @property
     def _search_deadline_ms(self) -> int | None:
-        interval_ms = _QUERY_INTERVAL_MS.get(self._core.coordinator_state)
+        interval_ms = _QUERY_INTERVAL_MS.get(self._core.coordinator_state._value_)
         if interval_ms is None:
             return None
+        due_ms = self._search_due_ms
         if self._last_query_ms is None:
-            return self._search_due_ms
-        return max(self._last_query_ms + interval_ms + self._query_backoff_ms, self._search_due_ms)
+            return due_ms
+        next_ms = self._last_query_ms + interval_ms + self._query_backoff_ms
+        return next_ms if next_ms > due_ms else due_ms
 
     @property
     def _must_connect(self) -> bool:
@@ -206,7 +211,7 @@ class CoordinatorLink:
             wait_ms = _NEXT_BROKER_MS << min(self._lost_searches - 1, 10)
         self._lost_searches += 1
         self._last_query_ms = None
-        self._search_due_ms = now_ms + min(wait_ms, _QUERY_INTERVAL_MS[_S.QUERY_COORD])
+        self._search_due_ms = now_ms + min(wait_ms, _QUERY_INTERVAL_MS[_S.QUERY_COORD.value])
 
     # --- the connection ---------------------------------------------------------------------------
 

@@ -45,18 +45,19 @@ class LateAnswers:
     def deadline_ms(self) -> int | None:
         """When an answer that is late is noticed to be so."""
         late_ms = self._core.requests.late_ms
-        if late_ms is None:
-            return None
+        return None if late_ms is None else self._noticed_ms(late_ms)
+
+    def _noticed_ms(self, late_ms: int) -> int:
         scans = -((self._line_used_ms - late_ms) // _SCAN_MS)
         return self._line_used_ms + max(scans, 1) * _SCAN_MS
 
     def run(self) -> None:
         """Give the connection up if an answer is late."""
         core = self._core
-        deadline_ms, late_ms = self.deadline_ms, core.requests.late_ms
-        if deadline_ms is None or late_ms is None or core.now_ms < late_ms:
+        late_ms = core.requests.late_ms
+        if late_ms is None or core.now_ms < late_ms:
             return
-        if self._line_used_ms == core.now_ms or deadline_ms <= core.now_ms:
+        if self._line_used_ms == core.now_ms or self._noticed_ms(late_ms) <= core.now_ms:
             self._link.cut()
             self.note_use()
             core.requests.lose_all(Loss.CUT, *GROUP_REQUESTS)

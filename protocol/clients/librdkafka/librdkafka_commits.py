@@ -170,9 +170,10 @@ class Commits(CommitQueue):
         self._run_interval()
         if self._link.is_up:
             # What is repeated waits on the connection itself, so it is out before anything else.
-            for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
-                self._retrying.remove(commit)
-                self._transmit(commit)
+            if self._retrying:
+                for commit in [c for c in self._retrying if c.retry_due_ms <= core.now_ms]:
+                    self._retrying.remove(commit)
+                    self._transmit(commit)
             if self._deferred:
                 deferred, self._deferred = self._deferred, []
                 for commit in deferred:
@@ -189,7 +190,8 @@ class Commits(CommitQueue):
             waiting = [commit.retry_due_ms for commit in self._retrying]
         else:
             waiting = [commit.give_up_ms or 0 for commit in self._deferred]
-        return earliest(self.interval_due_ms, *waiting)
+        interval_due_ms = self.interval_due_ms
+        return earliest(interval_due_ms, *waiting) if waiting else interval_due_ms
 
     def _send_or_defer(self, commit: _Commit) -> None:
         """Sign the commit and send it, or put it off until there is a coordinator."""

@@ -116,8 +116,10 @@ class LibrdkafkaMachine(LibrdkafkaCore, GroupMember):
             return  # what is stored wakes nobody up
         self._run_managers()
         self.show_state()
-        if any(isinstance(effect, SendRequest) for effect in self.effects):
-            self._answers.note_use()
+        for effect in self.effects:
+            if isinstance(effect, SendRequest):
+                self._answers.note_use()
+                return
 
     def _run_managers(self) -> None:
         """Run all parts, until none has anything to do."""

@@ -20,15 +20,11 @@ class ClassicState(Enum):
     COMPLETING_REBALANCE = "COMPLETING_REBALANCE"  # it was answered, SyncGroup has been sent
     STABLE = "STABLE"  # that was answered, too
 
-    @property
-    def is_rebalancing(self) -> bool:
+    def __init__(self, name: str) -> None:
+        self.is_rebalancing = name in ("PREPARING_REBALANCE", "COMPLETING_REBALANCE")
         """Between the sending of a JoinGroup and the answer to the SyncGroup."""
-        return self in (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
-
-    @property
-    def has_joined(self) -> bool:
+        self.has_joined = name in ("COMPLETING_REBALANCE", "STABLE")
         """Whether heartbeats are sent."""
-        return self in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE)
 
 
 _S = ClassicState

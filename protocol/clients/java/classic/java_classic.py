@@ -123,7 +123,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         if self._held and self._somebody_reads:
             held, self._held = self._held, []
             for earlier in held:
-                self._handle(earlier)
+                self._handlers[type(earlier)](self, earlier)
         super()._go_on(event)
         self.show_state(self.state_shown(is_done=self._rebalance.is_done))
 

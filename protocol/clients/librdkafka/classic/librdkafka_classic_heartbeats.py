@@ -21,7 +21,7 @@ from rebalance_sim.protocol.wire.classic_messages import HeartbeatRequest, Heart
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
 _J = JoinState
-_BEATING = frozenset({_J.STEADY, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL})
+_BEATING = (_J.STEADY, _J.WAIT_ASSIGN_CALL, _J.WAIT_UNASSIGN_CALL)
 _LOST = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
