@@ -302,13 +302,19 @@ def goal(
 
 def first_of(findings: Iterable[Finding | None]) -> Finding | None:
     """The first thing that is wrong; what follows is not judged."""
-    return next((finding for finding in findings if finding is not None), None)
+    for finding in findings:
+        if finding is not None:
+            return finding
+    return None
 
 
 def first_among_living(
     view: WorldView, judge: Callable[[str, GroupMember], Finding | None]
 ) -> Finding | None:
     """What is wrong with the first living client with which anything is: by name and member."""
-    return first_of(
-        judge(name, client.member) for name, client in view.clients().items() if client.is_alive
-    )
+    for name, client in view.clients().items():
+        if client.is_alive:
+            finding = judge(name, client.member)
+            if finding is not None:
+                return finding
+    return None

@@ -63,7 +63,8 @@ class Clock(simpy.Environment):
     ) -> None:
         """Call ``function`` at ``at_ms``, or now if that has passed."""
         drawn: Any = priority  # SimPy's are small integers; it does no more than compare them.
-        self.schedule(Call(self, function, argument), drawn, max(0, at_ms - self.now_ms))
+        delay_ms = at_ms - self.now_ms
+        self.schedule(Call(self, function, argument), drawn, delay_ms if delay_ms > 0 else 0)
 
     def run_until(self, until_ms: int, may_go_on: Callable[[], bool]) -> bool:
         """Let everything before ``until_ms`` happen, then stand at ``until_ms``.

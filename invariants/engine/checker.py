@@ -109,10 +109,7 @@ class Checker:
         ]
         self._of_states = [i for i in self._invariants if i.judges_states()]
         self._listeners = Listeners(self._invariants, self.visits)
-        self._view_of_kinds = {
-            kinds: ViewOfKinds(view, kinds)
-            for kinds in dict.fromkeys(i.client_kinds for i in self._invariants)
-        }
+        self._client_kinds = tuple(dict.fromkeys(i.client_kinds for i in self._of_states))
         self._on = self._listeners.of
         mixed = [invariant for invariant in self._invariants if invariant.judges_mixed]
         self._on_mixed = Listeners(mixed, self.visits).of
@@ -173,10 +170,11 @@ class Checker:
         is_mixed = ledger is not None and ledger.classic_count > 0
         size = len(ledger.members) + len(ledger.owner) if ledger else 0
         self._next_full = self._seen + max(self._full_every, FULL_STEPS_PER_ENTRY * size)
+        views = {kinds: ViewOfKinds(self._view, kinds) for kinds in self._client_kinds}
         for invariant in self._of_states:
             if is_mixed and not invariant.judges_mixed:
                 continue
-            finding = invariant.full(self._view_of_kinds[invariant.client_kinds])
+            finding = invariant.full(views[invariant.client_kinds])
             if finding is not None:
                 self._report(step, invariant, finding)
 

@@ -8,11 +8,11 @@ from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 
 
 class ViewOfKinds:
-    """A ``WorldView`` in which all clients are of these kinds."""
+    """A ``WorldView`` in which all clients are of these kinds: those of now, for one full check."""
 
     def __init__(self, view: WorldView, kinds: tuple[str, ...]) -> None:
         self._view = view
-        self._kinds = kinds
+        self._clients = {n: c for n, c in view.clients().items() if c.member.kind in kinds}
         self.group_id = view.group_id
         self.config = view.config
         self.semantics = view.semantics
@@ -33,5 +33,4 @@ class ViewOfKinds:
 
     def clients(self) -> Mapping[str, ClientView]:
         """Client name -> its present process, in ascending name."""
-        clients = self._view.clients()
-        return {n: c for n, c in clients.items() if c.member.kind in self._kinds}
+        return self._clients

@@ -8,8 +8,9 @@ holes, in each replica by itself.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from rebalance_sim.protocol.wire.records import VALUE_FIELDS, Record
@@ -125,9 +126,10 @@ class ReplicaLog:
 def _key_of(record: Record) -> object:
     """What a compacted topic keeps one record of."""
     kind: Any = type(record)
-    return (kind, *(getattr(record, name) for name in _key_fields(kind)))
+    return kind, _key_reader(kind)(record)
 
 
 @cache
-def _key_fields(kind: Any) -> tuple[str, ...]:
-    return tuple(name for name in kind.__match_args__ if name not in VALUE_FIELDS)
+def _key_reader(kind: Any) -> Callable[[Record], object]:
+    """What reads the fields of a record's key: every kind has one or more."""
+    return attrgetter(*(name for name in kind.__match_args__ if name not in VALUE_FIELDS))

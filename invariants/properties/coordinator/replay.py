@@ -6,6 +6,7 @@ Sources: coordinator §9.3-§9.5, §14.1.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from rebalance_sim.invariants.formatting import first_difference
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
@@ -325,6 +326,7 @@ _METADATA_FIELDS = (
     "rack_id",
     "subscribed_topic_regex",
 )
+_read_metadata = attrgetter(*_METADATA_FIELDS)
 
 
 def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
@@ -349,9 +351,9 @@ def _is_same(member: Member | None, entry: MemberEntry | None) -> bool:
         return False
     if metadata is None:
         return True
-    return (member.client_assignors or None) == metadata.client_assignors and all(
-        getattr(member, name) == getattr(metadata, name) for name in _METADATA_FIELDS
-    )
+    return (member.client_assignors or None) == metadata.client_assignors and _read_metadata(
+        member
+    ) == _read_metadata(metadata)
 
 
 def _replay(
