@@ -73,7 +73,8 @@ class Clock(simpy.Environment):
         So does an instant with more than ``EVENTS_AT_ONE_INSTANT`` events.
         """
         at_ms: Any
-        while (at_ms := self.peek()) < until_ms:
+        peek, step = self.peek, self.step
+        while (at_ms := peek()) < until_ms:
             if at_ms == self._last_event_ms:
                 self.tie_count += 1
                 if self.tie_count - self._ties_before > EVENTS_AT_ONE_INSTANT:
@@ -82,7 +83,7 @@ class Clock(simpy.Environment):
             else:
                 self.now_ms = self._last_event_ms = at_ms
                 self._ties_before = self.tie_count
-            self.step()
+            step()
             if not may_go_on():
                 return False
         if until_ms > self.now_ms:

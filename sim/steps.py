@@ -31,6 +31,7 @@ class Steps:
         self._request_step = self._kept[StepKind.COORDINATOR_REQUEST.value]
         self._released_step = self._kept[StepKind.RESPONSE_RELEASED.value]
         self._client_event_step = self._kept[StepKind.CLIENT_EVENT.value]
+        self._committed_step = self._kept[StepKind.LOG_COMMITTED.value]
         self.checker: Checker = NoChecker()
         self.count = 0
 
@@ -114,7 +115,9 @@ class Steps:
 
     def committed(self, shard: ShardView) -> None:
         """A high watermark advanced."""
-        self._shard(StepKind.LOG_COMMITTED, shard)
+        step = self._committed_step
+        step.shard = shard
+        self._show(step)
 
     def truncated(self, shard: ShardView) -> None:
         """A replica lost its tail, or a leader could not write a batch."""

@@ -36,6 +36,7 @@ _HEAD = Struct("<Bqqqqq")
 """Kind, time, actor, and three numbers that depend on the kind."""
 
 _FLUSH_BYTES = 1 << 16
+_sorted_json = json.JSONEncoder(sort_keys=True, ensure_ascii=True).encode
 _EVENT_CODES = {event: code for code, event in enumerate(get_args(Event))}
 _STATE_CODES = {state.value: code for code, state in enumerate(ClientState)}
 
@@ -224,7 +225,7 @@ def _records_struct(count: int) -> Struct:
 
 def _plain_code(trace: Trace, value: Any) -> int:
     """Rare values: by their JSON text."""
-    return trace.code_of(json.dumps(_plain(value), sort_keys=True, ensure_ascii=True))
+    return trace.code_of(_sorted_json(_plain(value)))
 
 
 def _target_code(trace: Trace, value: frozenset[TopicPartition]) -> int:

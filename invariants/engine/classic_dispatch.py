@@ -173,8 +173,9 @@ class ClassicWatch:
                     model.note_commit_returned(entry, effect.commit_id)
             kinds = tuple(map(type, step.effects))
             self._ask_about(listeners.on_effects[kinds], step, entry)
-        if member.ownership_version != entry.version:
-            entry.version = member.ownership_version
+        version = member.ownership_version
+        if version != entry.version:
+            entry.version = version
             if member.fetchable is not entry.fetchable:
                 model.refresh_fetchers(entry, member.fetchable)
             for partition in entry.outlived.keys() - member.assigned.keys():

@@ -149,9 +149,11 @@ class Shard:
         if offset > self.journal.high_watermark and not self.coordinator.is_read(request):
             # First of all: an answer that goes lets in a request, whose answer must wait behind.
             self._hold(answer, offset)
-            self._complete(outcome.completions)
+            if outcome.completions:
+                self._complete(outcome.completions)
         else:
-            self._complete(outcome.completions)
+            if outcome.completions:
+                self._complete(outcome.completions)
             self._finish(answer)
         if outcome.records:
             self.journal.publish()

@@ -144,7 +144,7 @@ class Broker:
 
     def on_request(self, connection: Connection, correlation_id: int, request: Any) -> None:
         """Answer now, or let the shard of the group answer when it may."""
-        if self.defers(self.on_request, connection, correlation_id, request):
+        if self.pause_count and self.defers(self.on_request, connection, correlation_id, request):
             return
         if self.throttles and self._is_muted(connection, correlation_id, request):
             return

@@ -136,6 +136,11 @@ class ShardHost(Shard):
     # --- what invariants see ----------------------------------------------------------------------
 
     @property
+    def high_watermark(self) -> int:
+        """What this replica knows to be committed."""
+        return self._log.high_watermark
+
+    @property
     def configs(self) -> ConfigsInForce:
         """The settings, as far as this broker has received them."""
         return self._replica.broker.configs

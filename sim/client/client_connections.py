@@ -310,9 +310,11 @@ class ClientConnections:
         request: Any,
         timeout_ms: int,
     ) -> None:
-        line.in_flight.append((correlation_id, self._clock.now_ms + timeout_ms))
+        due_ms = self._clock.now_ms + timeout_ms
+        line.in_flight.append((correlation_id, due_ms))
         connection.send(correlation_id, request)
-        self._watch(line)
+        if line.watchdog_ms is None or due_ms < line.watchdog_ms:
+            self._watch(line)
 
     def _watch(self, line: _BrokerConnection) -> None:
         """One call at a time waits for the request that must be answered first."""

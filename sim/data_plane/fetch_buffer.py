@@ -137,12 +137,12 @@ class Intake:
 
     def look(self, *, is_serving: bool) -> bool:
         """Has an event changed what flows? ``is_serving``: the application takes records."""
-        member = self._member
-        if member.ownership_version == self._version:
+        version = self._member.ownership_version
+        if version == self._version:
             if is_serving == self._is_serving:
                 return False
         else:
-            self._version = member.ownership_version
+            self._version = version
             self._refresh()
         if is_serving != self._is_serving:
             self._is_serving = is_serving

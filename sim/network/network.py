@@ -240,6 +240,7 @@ class Connection:
         "_down",
         "_held_since_ms",
         "_link",
+        "_may_be_cut",
         "_network",
         "_up",
         "broker",
@@ -282,6 +283,7 @@ class Connection:
         self.is_broken = False  # the next answer cannot be written
         self.is_dead = False  # nobody answers on it, and the client is not told
         self.is_swallowed = False  # nothing passes on it any more, whatever others do
+        self._may_be_cut = purpose is Purpose.COORDINATOR
 
     # --- the client's side ------------------------------------------------------------------------
 
@@ -351,7 +353,8 @@ class Connection:
             self.reset()
             return
         correlation_id, response = message
-        if self._may_be_cut() and self._link.is_cut_at_answer(correlation_id):
+        link = self._link
+        if link.cut is not None and self._may_be_cut and link.is_cut_at_answer(correlation_id):
             self.reset()
             return
         self.owner.on_answer(self, correlation_id, response)
@@ -365,7 +368,8 @@ class Connection:
         if isinstance(message, _Packet):
             self._on_end(message)
             return
-        if self._may_be_cut() and self._link.is_cut_at_request(*message):
+        link = self._link
+        if link.cut is not None and self._may_be_cut and link.is_cut_at_request(*message):
             self.reset()
             return
         if self.is_busy:
@@ -422,9 +426,6 @@ class Connection:
         self.broker.connections.pop(self, None)
         if self.state is ConnectionState.CLOSED:
             self._network.remove(self)
-
-    def _may_be_cut(self) -> bool:
-        return self._link.cut is not None and self.purpose is Purpose.COORDINATOR
 
     # --- both -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 from rebalance_sim.invariants.step import ClientView
@@ -30,7 +30,7 @@ class Coverage:
     """Counts as the run goes; names are made at the end."""
 
     def __init__(self) -> None:
-        self._events: dict[tuple[str, type], int] = {}
+        self._events: defaultdict[tuple[str, type], int] = defaultdict(int)
         self._transitions: Counter[tuple[ClientState, ClientState]] = Counter()
         self._member_states: dict[str, str] = {}
         self._other: Counter[str] = Counter()
@@ -38,8 +38,7 @@ class Coverage:
     def on_client_event(self, client: ClientView, event: Any, effects: tuple[Any, ...]) -> None:
         """A client took an event."""
         # By the name of the state: hashing an enum's member is slow, and this is every step.
-        key = (client.member.state._value_, type(event))
-        self._events[key] = self._events.get(key, 0) + 1
+        self._events[client.member.state._value_, type(event)] += 1
         for effect in effects:
             if type(effect) is StateChanged:
                 self._transitions[effect.from_state, effect.to_state] += 1

@@ -81,7 +81,7 @@ class Metrics:
     def on_records(self, shard: ShardView, records: tuple[Record, ...]) -> None:
         """A leader wrote records."""
         self.records_written += len(records)
-        of_groups = tuple(record for record in records if record.type_id > 1)
+        of_groups = tuple([record for record in records if record.type_id > 1])
         if not of_groups:
             return
         self.last_unrest_ms = self._clock.now_ms
@@ -106,6 +106,7 @@ class Metrics:
     def on_client_event(self, client: ClientView, effects: tuple[Any, ...]) -> None:
         """A client took an event."""
         request_count = 0
+        ownership = self.ownership[client.member.config.group_id]
         for effect in effects:
             kind = type(effect)
             name = _SENT.get(kind)
@@ -114,13 +115,13 @@ class Metrics:
                 request_count += name in _OF_MEMBERSHIP
             elif kind is RunCallback:
                 self.callbacks_run += 1
-                self.ownership[client.member.config.group_id].on_callback(client)
+                ownership.on_callback(client)
             elif kind is StateChanged:
                 self.last_unrest_ms = self._clock.now_ms
                 if effect.to_state is ClientState.FENCED:
                     self.fences += 1
                 self.rebalances.on_state(client, effect.to_state)
-        self.ownership[client.member.config.group_id].look_at(client)
+        ownership.look_at(client)
         if self.rebalances.is_watching:
             self.rebalances.on_event(client, request_count)
 

@@ -7,6 +7,7 @@ about it is running. Source of the definitions: classic §9.
 from __future__ import annotations
 
 from rebalance_sim.invariants.step import ClientView
+from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.wire.topics import TopicPartition
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
@@ -27,7 +28,7 @@ class Ownership:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._seen_versions: dict[str, tuple[int, int]] = {}
+        self._seen_versions: dict[GroupMember, int] = {}
         self._calling_back: set[str] = set()
         self._fetchable: dict[str, frozenset[TopicPartition]] = {}
         self._owner_count: dict[TopicPartition, int] = {}
@@ -109,12 +110,13 @@ class Ownership:
 
     def look_at(self, client: ClientView) -> None:
         """Has this client's set changed?"""
-        version = (client.incarnation, client.member.ownership_version)
-        if self._seen_versions.get(client.name) == version and not self._calling_back:
+        member = client.member
+        version = member.ownership_version
+        if self._seen_versions.get(member) == version and not self._calling_back:
             return
-        self._seen_versions[client.name] = version
+        self._seen_versions[member] = version
         fetchable = owned_partitions(client)
-        if client.member.running_callback is None:
+        if member.running_callback is None:
             self._calling_back.discard(client.name)
         given_up = self._change(client.name, fetchable)
         for partition in given_up:
@@ -127,6 +129,7 @@ class Ownership:
     def drop(self, client: ClientView) -> None:
         """The client is gone, and fetches nothing."""
         name = client.name
+        self._seen_versions.pop(client.member, None)
         self._change(name, _NOTHING)
         self._calling_back.discard(name)
         self._stopped_since_ms.pop(name, None)
