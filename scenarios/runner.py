@@ -6,10 +6,12 @@ of our own code, which then stands in ``reason``.
 
 from __future__ import annotations
 
+import gc
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
@@ -33,6 +35,10 @@ FRAMES_SHOWN = 3
 JUDGED = "liveness.judged"
 """Coverage: the quiet period was long enough for every bound to pass, so that silence means
 something."""
+
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
+"""How many new objects let Python look for cycles during a run. A usual run makes fewer, and its
+cycles end with it; of a long one the memory stays bounded."""
 
 TIES = "schedule.tie"
 """Coverage: events of the same instant whose order was drawn by lot."""
@@ -116,12 +122,29 @@ def run(
     """
     check_interval(metrics_interval_ms)
     watch = make_watcher or (lambda view: Checker(view, properties=properties))
-    result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
+    with _rare_collections():
+        result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
     if not proves_known:
         return result
-    return prove_known(
-        scenario, result, lambda repaired: _Run(repaired, Trace(), watch, None).result()
-    )
+
+    def run_repaired(repaired: Scenario) -> RunResult:
+        with _rare_collections():
+            return _Run(repaired, Trace(), watch, None).result()
+
+    return prove_known(scenario, result, run_repaired)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let the collector look for cycles less often than usual, unless somebody has turned it off:
+    nearly all that a run makes is in use until its end."""
+    usual = gc.get_threshold()
+    if usual[0]:
+        gc.set_threshold(max(usual[0], _OBJECTS_BETWEEN_COLLECTIONS), *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 class _Run:
