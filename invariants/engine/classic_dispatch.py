@@ -11,6 +11,7 @@ from rebalance_sim.invariants.model.classic_model import CLASSIC_REQUESTS, Class
 from rebalance_sim.invariants.model.ledger import GroupLedger
 from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.invariants.step import ClientView, ShardView, Step, shard_of
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
@@ -63,9 +64,10 @@ class ClassicWatch:
 
     def on_request(self, step: Step, shard: ShardView) -> None:
         """A shard handled a request about the group, classic or not."""
-        classic_model = self.on_step(step, shard)
+        group = self._model.classic_group_in(shard)
+        classic_model = self._look(step, shard, group)
         request = step.request
-        if type(request) is OffsetCommitRequest and self._model.classic_group_in(shard) is not None:
+        if type(request) is OffsetCommitRequest and group is not None:
             stored = [p for p, code in step.response.errors.items() if not code]
             if stored:
                 self._ask(self._on["on_classic_commit"], step, stored, classic_model)
@@ -79,7 +81,11 @@ class ClassicWatch:
 
     def on_step(self, step: Step, shard: ShardView) -> ClassicModel | None:
         """A shard did something that may have touched the group."""
-        group = self._model.classic_group_in(shard)
+        return self._look(step, shard, self._model.classic_group_in(shard))
+
+    def _look(
+        self, step: Step, shard: ShardView, group: ClassicGroup | None
+    ) -> ClassicModel | None:
         classic_model = self._model.classic.get(shard.name)
         if classic_model is None:
             if group is None:

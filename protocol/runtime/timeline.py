@@ -26,20 +26,16 @@ class Timeline:
     ``offset`` is that of the record being replayed; None while what changes counts as committed.
     """
 
-    __slots__ = ("_changes", "offset")
+    __slots__ = ("changes", "offset")
 
     def __init__(self) -> None:
         self.offset: int | None = None
-        self._changes: deque[tuple[int, TimelineDict[Any, Any] | TimelineFields, Any]] = deque()
-
-    def note(self, table: TimelineDict[Any, Any] | TimelineFields, key: Any) -> None:
-        """``table`` is about to change at ``key`` and has put the value of before aside."""
-        if self.offset is not None:
-            self._changes.append((self.offset, table, key))
+        self.changes: deque[tuple[int, TimelineDict[Any, Any] | TimelineFields, Any]] = deque()
+        """Offset, table and key of each; the table has put the value of before aside."""
 
     def commit_to(self, offset: int) -> None:
         """Everything below this offset is committed: what was there before it is forgotten."""
-        changes = self._changes
+        changes = self.changes
         while changes and changes[0][0] < offset:
             _, table, key = changes.popleft()
             befores = table.befores[key]
@@ -50,7 +46,7 @@ class Timeline:
 
     def revert_to(self, offset: int) -> None:
         """Undo what records from this offset on have changed, latest first."""
-        changes = self._changes
+        changes = self.changes
         while changes and changes[-1][0] >= offset:
             _, table, key = changes.pop()
             befores = table.befores[key]
@@ -110,8 +106,15 @@ class TimelineDict(dict[_K, _V]):
 
     def _note(self, key: _K) -> None:
         """Only while something uncommitted is replayed."""
-        self.befores.setdefault(key, []).append(self.get(key, _ABSENT))
-        self._timeline.note(self, key)
+        before = self.get(key, _ABSENT)
+        befores = self.befores.get(key)
+        if befores is None:
+            self.befores[key] = [before]
+        else:
+            befores.append(before)
+        timeline = self._timeline
+        if timeline.offset is not None:
+            timeline.changes.append((timeline.offset, self, key))
 
 
 class TimelineFields:
@@ -126,7 +129,7 @@ class TimelineFields:
         timeline = self._timeline
         if timeline is not None and timeline.offset is not None:
             self.befores.setdefault(name, []).append(getattr(self, name))
-            timeline.note(self, name)
+            timeline.changes.append((timeline.offset, self, name))
         setattr(self, name, value)
 
     def committed_field(self, name: str) -> Any:
