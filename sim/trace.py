@@ -102,6 +102,7 @@ class FullTrace(Trace):
 
 
 def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
+    shard: Any = step.shard
     response = step.response
     epoch = getattr(response, "member_epoch", 0)
     assignment = getattr(response, "assignment", None)
@@ -110,7 +111,7 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
     head = _HEAD.pack(
         code,
         step.at_ms,
-        _shard_number(step),
+        shard.number,
         step.operation,
         getattr(response, "error_code", 0) * 0x100000000 + epoch,
         -1 if assignment is None else trace.fold(assignment),
@@ -121,11 +122,12 @@ def _encode_request(trace: Trace, step: Step, code: int) -> bytes:
 def _encode_released(trace: Trace, step: Step, code: int) -> bytes:
     """What was answered stands with the request of this number, unless it became an error, or the
     request was parked."""
+    shard: Any = step.shard
     response = step.response
     error_code = getattr(response, "error_code", -1)
     parked = _PARKED_CODES.get(type(response))
     answer = 0 if parked is None else parked(trace, response)
-    return _HEAD.pack(code, step.at_ms, _shard_number(step), step.operation, error_code, answer)
+    return _HEAD.pack(code, step.at_ms, shard.number, step.operation, error_code, answer)
 
 
 def _join_code(trace: Trace, response: JoinGroupResponse) -> int:

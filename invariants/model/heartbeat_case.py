@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cached_property
 
+from rebalance_sim.invariants.model.computed_once import computed_once
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.step import ShardView, Step
 from rebalance_sim.protocol.wire.consumer_messages import (
@@ -101,7 +101,7 @@ class HeartbeatCase:
             and not self.had_classic_group
         )
 
-    @cached_property
+    @computed_once
     def predecessor(self) -> str | None:
         """The member whose place a static member takes with this join (coordinator §4.6)."""
         request = self.request
@@ -116,7 +116,7 @@ class HeartbeatCase:
         speaks_classic = entry.metadata and entry.metadata.classic_member_metadata is not None
         return holder if speaks_classic else None
 
-    @cached_property
+    @computed_once
     def stored(self) -> MemberEntry | None:
         """What was known of the sender; of one that returns, a copy of its predecessor."""
         if self.predecessor is None:
@@ -138,7 +138,7 @@ class HeartbeatCase:
 
     # -- what it says ----------------------------------------------------------------------
 
-    @cached_property
+    @computed_once
     def merged(self) -> MemberMetadataValue:
         """The stored metadata with every field that the request names (coordinator H6). Client id
         and host come with the connection: those that were written."""
@@ -195,25 +195,25 @@ class HeartbeatCase:
                 return record
         return None
 
-    @cached_property
+    @computed_once
     def written_metadata(self) -> MemberMetadataValue | None:
         """The last record 5 of the sender."""
         record = self._last(ConsumerGroupMemberMetadata, of_sender=True)
         return record.value if isinstance(record, ConsumerGroupMemberMetadata) else None
 
-    @cached_property
+    @computed_once
     def written_epoch(self) -> GroupMetadataValue | None:
         """The last record 3."""
         record = self._last(ConsumerGroupMetadata, of_sender=False)
         return record.value if isinstance(record, ConsumerGroupMetadata) else None
 
-    @cached_property
+    @computed_once
     def written_target(self) -> TargetMetadataValue | None:
         """The last record 6."""
         record = self._last(ConsumerGroupTargetAssignmentMetadata, of_sender=False)
         return record.value if isinstance(record, ConsumerGroupTargetAssignmentMetadata) else None
 
-    @cached_property
+    @computed_once
     def written_current(self) -> CurrentAssignmentValue | None:
         """The last record 8 of the sender."""
         record = self._last(ConsumerGroupCurrentMemberAssignment, of_sender=True)
@@ -232,7 +232,7 @@ class HeartbeatCase:
         written = self.written_target
         return self.ledger.target_epoch if written is None else written.assignment_epoch
 
-    @cached_property
+    @computed_once
     def target(self) -> frozenset[TopicPartition]:
         """The sender's, with what this heartbeat has computed."""
         record = self._last(ConsumerGroupTargetAssignmentMember, of_sender=True)
@@ -240,7 +240,7 @@ class HeartbeatCase:
             return record.value
         return self.ledger.targets.get(self.predecessor or self.sender) or frozenset()
 
-    @cached_property
+    @computed_once
     def subscribed_ids(self) -> frozenset[str]:
         """Ids of the topics that the sender now subscribes to, by name or by a resolved pattern."""
         names = {*self.merged.subscribed_topic_names}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
+from rebalance_sim.invariants.model.computed_once import computed_once
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.wire.assignment_messages import AssignmentMetadata
@@ -132,7 +132,7 @@ class Change:
         """Members that were there before and are not any more."""
         return [m for m, (before, after) in self.members.items() if before and after is None]
 
-    @cached_property
+    @computed_once
     def gained(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything newly held, in ascending order."""
         return [
@@ -142,7 +142,7 @@ class Change:
             for partition in sorted(after.held() - _held(self.members[member_id][0]))
         ]
 
-    @cached_property
+    @computed_once
     def lost(self) -> list[tuple[str, TopicPartition]]:
         """(member, partition) for everything not held any more, in ascending order."""
         return [

@@ -200,15 +200,18 @@ class ShadowModel(ModelView):
         count = len(step.records)
         offset_model = self.offset_models.get(shard.name)
         if offset_model is None:
-            if not any(map(self._deletes_offsets, step.records)):
+            for record in step.records:
+                if record.value is None and self._deletes_offsets(record):
+                    break
+            else:
                 return
             offset_model = self.open_offset_model(shard, without_last=count)
         offset_model.apply(step.records, first_offset=shard.log_end_offset - count)
 
     def _deletes_offsets(self, record: Record) -> bool:
+        """Of a record that takes something back."""
         return (
             type(record) in (OffsetCommit, ConsumerGroupMetadata)
-            and record.value is None
             and record.group_id == self.group_id
         )
 

@@ -119,6 +119,7 @@ class Broker:
             AlterGroupConfigRequest: self._alter_group_config,
         }
         self._metadata_version = 0
+        self._answer_of_image = EMPTY_IMAGE, MetadataResponse(topic_names={}, partition_counts={})
 
     @property
     def is_isolated(self) -> bool:
@@ -209,11 +210,15 @@ class Broker:
         return FindCoordinatorResponse(node_id=leader_id)
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
-        topics = self.image.by_id
-        return MetadataResponse(
-            topic_names={topic_id: topic.name for topic_id, topic in topics.items()},
-            partition_counts={topic.name: topic.partition_count for topic in topics.values()},
-        )
+        image, answer = self._answer_of_image
+        if image is not self.image:
+            topics = self.image.by_id
+            answer = MetadataResponse(
+                topic_names={topic_id: topic.name for topic_id, topic in topics.items()},
+                partition_counts={topic.name: topic.partition_count for topic in topics.values()},
+            )
+            self._answer_of_image = self.image, answer
+        return answer
 
     def _list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         now_ms = self._clock.now_ms
