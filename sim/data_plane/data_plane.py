@@ -28,8 +28,9 @@ def positions_after_polling(
     if not logs.has_records:
         return {}
     positions: dict[TopicPartition, int] = {}
+    assigned = member.assigned
     for partition in sorted(member.deliverable):
-        state = member.assigned.get(partition)
+        state = assigned.get(partition)
         end_offset = logs.end_offset(partition, now_ms)
         if state is not None and state.has_valid_position and state.position < end_offset:
             positions[partition] = end_offset
@@ -82,8 +83,9 @@ class DataPlane:
         position behind that."""
         positions = positions_after_polling(self.topic_logs, member, self.clock.now_ms)
         deliveries = self._deliveries[member.config.group_id]
+        assigned = member.assigned
         for partition, position in positions.items():
-            deliveries.add(partition, member.assigned[partition].position, position)
+            deliveries.add(partition, assigned[partition].position, position)
         return positions
 
     def on_process_end(self, name: str) -> None:
