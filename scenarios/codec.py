@@ -89,7 +89,8 @@ def _encode_dataclass(value: Any, defaults: bool) -> dict[str, Any]:
                 out[field.name] = _NONE
             continue
         plain = encode(item, defaults=defaults)
-        out[field.name] = _tagged(hints[field.name], item, plain)
+        hint = hints[field.name]
+        out[field.name] = _tagged(hint, item, plain) if _may_be_tagged(hint) else plain
     return out
 
 
@@ -108,6 +109,13 @@ def _tagged(hint: Any, item: object, plain: Any) -> Any:
     if inner is not None and isinstance(item, tuple) and len(_variants(inner)) > 1:
         return [_tagged(inner, one, row) for one, row in zip(item, plain, strict=True)]
     return plain
+
+
+@functools.cache
+def _may_be_tagged(hint: Any) -> bool:
+    """Whether several classes may stand there, or in a tuple that stands there: every run of a
+    scenario writes it once, for its hash, and few fields are of that sort."""
+    return any(hasattr(one, "kinds") or len(_variants(one)) > 1 for one in (hint, _item_type(hint)))
 
 
 @functools.cache
