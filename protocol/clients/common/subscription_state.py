@@ -142,13 +142,15 @@ class SubscriptionState:
     @property
     def initializing(self) -> frozenset[TopicPartition]:
         """Partitions whose committed offset must be looked up now (client §8)."""
-        self._refresh_views()
+        if self._views_of_version != self.version:
+            self._refresh_views()
         return self._initializing
 
     @property
     def fetchable(self) -> frozenset[TopicPartition]:
         """Partitions that may be fetched and handed out."""
-        self._refresh_views()
+        if self._views_of_version != self.version:
+            self._refresh_views()
         return self._fetchable
 
     @property
@@ -157,8 +159,6 @@ class SubscriptionState:
         return self.fetchable
 
     def _refresh_views(self) -> None:
-        if self._views_of_version == self.version:
-            return
         self._views_of_version = self.version
         self._fetchable = frozenset(p for p, s in self.assigned.items() if s.is_fetchable)
         self._initializing = frozenset(

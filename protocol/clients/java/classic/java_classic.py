@@ -87,6 +87,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
         rules = rules() if isinstance(rules, type) else rules
         super().__init__(config=config, rules=rules, jitter=jitter, now_ms=now_ms)
         self._held: list[events.Event] = []
+        self._is_cooperative = config.is_cooperative
         self._application = Application(
             self, on_poll_event=self._on_poll_event, run_managers=self._run_managers
         )
@@ -280,7 +281,7 @@ class ClassicConsumer(ClassicCore, JavaMember):
     def classic(self) -> ClassicView:
         """Its mode, and its state as Kafka names it."""
         state = self.classic_state
-        return ClassicView(self.config.is_cooperative, state, state.is_rebalancing)
+        return ClassicView(self._is_cooperative, state, state.is_rebalancing)
 
     @property
     def metadata_topics(self) -> frozenset[str]:

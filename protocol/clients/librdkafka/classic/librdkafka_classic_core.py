@@ -53,6 +53,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
         now_ms: int,
     ) -> None:
         self.generation_id = NO_GENERATION
+        self._is_cooperative = config.is_cooperative
         self.last_assigned: tuple[NamedPartitions, ...] | None = None
         self.last_assigned_generation_id = NO_GENERATION
         self.received: frozenset[TopicPartition] = frozenset()
@@ -122,7 +123,7 @@ class LibrdkafkaClassicCore(LibrdkafkaMachine):
     @property
     def classic(self) -> ClassicView:
         """Its mode, and its state as librdkafka logs it."""
-        return ClassicView(self.config.is_cooperative, self.join_state, self.join_state in _JOINING)
+        return ClassicView(self._is_cooperative, self.join_state, self.join_state in _JOINING)
 
     def _state_shown(self) -> ClientState:
         if self.is_fatal:
