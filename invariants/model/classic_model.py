@@ -19,6 +19,7 @@ from rebalance_sim.protocol.classic.operation import session_key
 from rebalance_sim.protocol.classic.static_replacement import Replacement
 from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
+    JoinGroupProtocol,
     JoinGroupRequest,
     LeaveGroupRequest,
     SyncGroupRequest,
@@ -58,6 +59,7 @@ class MemberNote(NamedTuple):
     """What is counted of a member. ``joined_from``: the generation of its client as it sent its
     last JoinGroup."""
 
+    protocols: tuple[JoinGroupProtocol, ...]
     awaits_join: bool
     protocol_names: tuple[str, ...]
     group_instance_id: str | None
@@ -68,10 +70,19 @@ class MemberNote(NamedTuple):
         """The member as it is now."""
         metadata = member.protocols[0].metadata if member.protocols else None
         return cls(
+            member.protocols,
             member.awaiting_join is not None,
             member.protocol_names(),
             member.group_instance_id,
             metadata.generation_id if isinstance(metadata, Subscription) else -1,
+        )
+
+    def is_of(self, member: ClassicMember) -> bool:
+        """Whether the member is as it was noted: what is read from its protocols follows."""
+        return (
+            member.protocols is self.protocols
+            and (member.awaiting_join is not None) is self.awaits_join
+            and member.group_instance_id == self.group_instance_id
         )
 
 
@@ -251,11 +262,14 @@ class ClassicModel:
         return gone
 
     def _note(self, member_id: str, member: ClassicMember) -> None:
-        note = MemberNote.of(member)
         before = self.members.get(member_id)
-        if before == note:
+        if before is not None and before.is_of(member):
             return
+        note = MemberNote.of(member)
         if before is not None:
+            if before[1:] == note[1:]:
+                self.members[member_id] = note
+                return
             self._forget(member_id)
         self.members[member_id] = note
         self.awaiting_count += note.awaits_join

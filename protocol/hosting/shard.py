@@ -110,7 +110,7 @@ class Shard:
 
     def open_records(self) -> Sequence[Record]:
         """What is in force, and not in the journal yet."""
-        return self._writer.open_records()
+        return self._writer.batch
 
     # --- requests ---------------------------------------------------------------------------------
 
@@ -326,7 +326,7 @@ class Shard:
         records, timers = outcome.records, outcome.timers
         is_undone = is_atomic and not self.rules.keeps_timers_of_failed_batches
         if timers and not (records and is_undone):
-            if is_undone and self._writer.open_records():
+            if is_undone and self._writer.batch:
                 # It was decided from what the open batch says, and its answer waits for that.
                 self._writer.note_changes(self.timers.changes_by(timers))
             self.timers.apply(timers)

@@ -65,7 +65,7 @@ class WritePath:
         # No operation of a usual group comes near the usual limit; sizes cost time.
         self._looks_at_sizes = linger_ms != 0 or max_bytes != _DEFAULT_MAX_BYTES
         self._on_lost = on_lost
-        self._batch: list[Record] = []
+        self.batch: list[Record] = []
         self._timers: list[ScheduleTimer] = []
         self._changes: list[TimerChange] = []
         self._bytes = 0
@@ -76,11 +76,7 @@ class WritePath:
     @property
     def end_offset(self) -> int:
         """Offset of the next record, behind those that wait in the open batch."""
-        return self._journal.end_offset + len(self._batch)
-
-    def open_records(self) -> Sequence[Record]:
-        """What waits in the open batch."""
-        return self._batch
+        return self._journal.end_offset + len(self.batch)
 
     def add(
         self,
@@ -106,7 +102,7 @@ class WritePath:
             size = sum(map(record_bytes, records))
             if batch_bytes(size) > self._max_bytes:
                 return WriteError.TOO_LARGE
-            if self._batch and batch_bytes(self._bytes + size) > self._max_bytes:
+            if self.batch and batch_bytes(self._bytes + size) > self._max_bytes:
                 error = self.flush()
                 if error is not None:
                     # What was decided from the state of the lost batch is lost with it.
@@ -124,27 +120,27 @@ class WritePath:
                 coordinator.revert_to(first)
                 return error
         else:
-            if not self._batch:
+            if not self.batch:
                 wait_ms = 0 if self._linger_ms == ADAPTIVE else self._linger_ms
                 self._alarms.wake_at(now_ms + wait_ms, BatchWake(self._batch_count))
-            self._batch += records
+            self.batch += records
             self._bytes += size
         self.own_end = first + len(records)
         return None
 
     def note_timer(self, timer: ScheduleTimer) -> None:
         """The records added last are a timer's: it is among those that are lost with the batch."""
-        if self._batch:
+        if self.batch:
             self._timers.append(timer)
 
     def note_changes(self, changes: Sequence[TimerChange]) -> None:
         """The operation whose records were added last has changed these timers."""
-        if self._batch:
+        if self.batch:
             self._changes += changes
 
     def flush(self) -> WriteError | None:
         """Write the open batch now, as one; or return why that failed."""
-        if not self._batch:
+        if not self.batch:
             return None
         batch, timers, changes = self._close()
         error = self._journal.append(batch)
@@ -167,8 +163,8 @@ class WritePath:
         return len(batch), timers, changes
 
     def _close(self) -> tuple[list[Record], tuple[ScheduleTimer, ...], tuple[TimerChange, ...]]:
-        batch, timers, changes = self._batch, tuple(self._timers), tuple(self._changes)
-        self._batch = []
+        batch, timers, changes = self.batch, tuple(self._timers), tuple(self._changes)
+        self.batch = []
         self._timers.clear()
         self._changes.clear()
         self._bytes = 0

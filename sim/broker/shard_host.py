@@ -136,6 +136,11 @@ class ShardHost(Shard):
     # --- what invariants see ----------------------------------------------------------------------
 
     @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record, with those of the open batch."""
+        return len(self._log.records) + len(self._writer.batch)
+
+    @property
     def high_watermark(self) -> int:
         """What this replica knows to be committed."""
         return self._log.high_watermark

@@ -130,7 +130,7 @@ def test_without_linger_each_operation_is_written_at_once() -> None:
     desk = Desk(linger_ms=0)
     desk.add(commit(0))
     assert desk.journal.end_offset == 1
-    assert not desk.writer.open_records()
+    assert not desk.writer.batch
     desk.advance_to(1_000)
     assert desk.published_at_ms == [], "whoever adds publishes"
 
