@@ -15,6 +15,7 @@ from rebalance_sim.protocol.consumer.committed_group import CommittedGroup
 from rebalance_sim.protocol.consumer.consumer_describe import describe, describe_missing, list_row
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup, GroupState
 from rebalance_sim.protocol.consumer.context import ConsumerContext
+from rebalance_sim.protocol.consumer.group_state_fields import CONSUMER_GROUP_STATE
 from rebalance_sim.protocol.consumer.heartbeat_request import (
     answer_heartbeat,
     completed,
@@ -76,6 +77,7 @@ class ConsumerGroupType(GroupType[ConsumerGroup]):
         ConsumerGroupTargetAssignmentMember,
         ConsumerGroupTargetAssignmentMetadata,
     )
+    state_fields = CONSUMER_GROUP_STATE
     _context: ConsumerContext
 
     # -- requests and timers ---------------------------------------------------------------

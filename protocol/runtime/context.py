@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from rebalance_sim.protocol.runtime.coordinator_config import ConfigsInForce
@@ -82,6 +82,21 @@ class CoordinatorContext(Generic[_Rules]):
         if part is None:
             part = self._parts[part_class] = part_class()
         return cast(_Part, part)
+
+    # -- state as a value ------------------------------------------------------------------
+
+    @property
+    def state(self) -> tuple[dict[type, dict[str, Any]], dict[type, Any]]:
+        """The tables of groups by class, and the parts that group types share."""
+        return self._tables, self._parts
+
+    def take_state(self, tables: Mapping[type, dict[str, Any]], parts: Mapping[type, Any]) -> None:
+        """Go on from another state; who has a table keeps it."""
+        for group_class, table in self._tables.items():
+            table.clear()
+            table.update(tables.get(group_class, {}))
+        self._parts.clear()
+        self._parts.update(parts)
 
     # -- settings --------------------------------------------------------------------------
 

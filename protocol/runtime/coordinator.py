@@ -8,9 +8,10 @@ Sources: coordinator §2.3, §4.1, §8.6, §9.3-§9.5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Hashable, Mapping
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rebalance_sim.protocol.runtime.context import (
     CompileRegex,
@@ -42,6 +43,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKey,
     Token,
 )
+from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.runtime.timeline import Timeline
 from rebalance_sim.protocol.wire.consumer_messages import (
     AlterGroupConfigRequest,
@@ -64,6 +66,15 @@ EXPIRY_KEY = TimerKey(ShardTimer.EXPIRY, "")
 """The shard-wide job that deletes expired offsets and empty groups (coordinator §8.5)."""
 
 _G = TypeVar("_G")
+
+
+class CoordinatorSnapshot(NamedTuple):
+    """Topics and settings as a coordinator knows them, and a picture of all the rest."""
+
+    image: MetadataImage
+    newest_topic_version: int
+    configs: ConfigsInForce
+    state: bytes
 
 
 class GroupCoordinator:
@@ -121,6 +132,56 @@ class GroupCoordinator:
             self._reads.update(component.reads())
             if component.timers is not None:
                 self._timers[component.timers] = component
+
+    # -- its state as a value --------------------------------------------------------------
+
+    def snapshot(self) -> CoordinatorSnapshot:
+        """All that its answers depend on, for ``restore``. Raises ValueError for a coordinator that
+        keeps history."""
+        if self._context.timeline is not None:
+            raise ValueError("a coordinator that keeps history has no snapshot")
+        context = self._context
+        return CoordinatorSnapshot(
+            image=context.image,
+            newest_topic_version=context.newest_topic_version,
+            configs=context.configs,
+            state=self._freezer.freeze((*context.state, self.offsets.state)),
+        )
+
+    def restore(self, snapshot: CoordinatorSnapshot) -> None:
+        """Go on from a snapshot of this coordinator, whatever has happened since."""
+        context = self._context
+        context.image = snapshot.image
+        context.newest_topic_version = snapshot.newest_topic_version
+        context.configs, context.config = snapshot.configs, snapshot.configs.broker
+        tables, parts, offsets = self._freezer.thaw(snapshot.state)
+        context.take_state(tables, parts)
+        self.offsets.take_state(offsets)
+
+    def state_key(self, *, now_ms: int) -> Hashable:
+        """Equal for two states, each at its time, in which the same requests and timers have the
+        same outcomes, but for times. Armed timers are the host's."""
+        context = self._context
+        tables, parts = context.state
+        state = self._key_maker.key((tables, parts, self.offsets.state), now_ms=now_ms)
+        return context.image.version, state
+
+    @cached_property
+    def _constants(self) -> tuple[object, ...]:
+        context = self._context
+        return (context, context.rules, *self._components)
+
+    @cached_property
+    def _freezer(self) -> Freezer:
+        return Freezer(self._constants)
+
+    @cached_property
+    def _key_maker(self) -> KeyMaker:
+        fields: dict[type, StateFields] = {}
+        for component in self._components:
+            if isinstance(component, GroupType):
+                fields |= component.state_fields
+        return KeyMaker(fields, constants=self._constants)
 
     # -- what there is ---------------------------------------------------------------------
 

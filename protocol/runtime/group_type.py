@@ -8,6 +8,7 @@ handlers, replay, timers, answers to read operations, and what offsets, lists an
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, KeysView, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from rebalance_sim.protocol.runtime.context import CoordinatorContext
@@ -20,6 +21,7 @@ from rebalance_sim.protocol.runtime.outcome import (
     TimerKind,
     Token,
 )
+from rebalance_sim.protocol.runtime.snapshot import StateFields
 from rebalance_sim.protocol.runtime.timeline import committed
 from rebalance_sim.protocol.wire.consumer_messages import ListedGroup
 from rebalance_sim.protocol.wire.errors import ProtocolBug
@@ -142,6 +144,8 @@ class GroupType(Component[_G]):
     name: ClassVar[str]
     group_class: ClassVar[type]
     records: ClassVar[tuple[type, ...]]
+    state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
+    """What the fields of its groups mean where two states are compared."""
 
     def __init__(self, context: CoordinatorContext[Any]) -> None:
         super().__init__(context)

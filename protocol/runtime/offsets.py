@@ -66,6 +66,16 @@ class OffsetStore:
         """Groups that have any offset, ascending."""
         return sorted(self._by_group)
 
+    @property
+    def state(self) -> dict[str, dict[OffsetKey, OffsetCommitValue]]:
+        """Group -> its offsets, as a value to be kept."""
+        return self._by_group
+
+    def take_state(self, by_group: Mapping[str, dict[OffsetKey, OffsetCommitValue]]) -> None:
+        """Go on from another state."""
+        self._by_group.clear()
+        self._by_group.update(by_group)
+
     def replay(self, record: OffsetCommit) -> None:
         """Store or forget one offset."""
         group_id, topic, partition, value = record

@@ -6,6 +6,7 @@ Source: client §7.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import Application
 from rebalance_sim.protocol.clients.common.effects import CommitReturned
@@ -72,19 +73,21 @@ class CommitQueue:
             timeout_ms = self._core.config.default_api_timeout_ms
         self.open_async_count += not event.is_sync
 
-        def done(error_code: ErrorCode | None) -> None:
-            result = CommitReturned(commit_id=event.commit_id, error_code=error_code)
-            if event.is_sync:
-                self._core.effects.append(result)
-            else:
-                self.open_async_count -= 1
-                self._application.queue_async_result(result)
-
+        done = partial(self._return_to_application, event)
         if offsets:
             deadline_ms = self._core.now_ms + timeout_ms if event.is_sync else None
             self._commit_for_application(offsets, done, deadline_ms)
         else:
             done(None)
+
+    def _return_to_application(self, event: CommitOffsets, error_code: ErrorCode | None) -> None:
+        """A commit of the application is over."""
+        result = CommitReturned(commit_id=event.commit_id, error_code=error_code)
+        if event.is_sync:
+            self._core.effects.append(result)
+        else:
+            self.open_async_count -= 1
+            self._application.queue_async_result(result)
 
     def _all_consumed(self) -> Offsets:
         """What a commit without offsets is about."""

@@ -6,10 +6,10 @@ traces and metrics know only what stands here. Sources: client §0, §12.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import PartitionAssignor
 from rebalance_sim.protocol.clients.common import events
@@ -22,6 +22,7 @@ from rebalance_sim.protocol.clients.common.values import (
     Call,
     PartitionState,
 )
+from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker, StateFields
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
@@ -96,6 +97,9 @@ class GroupMember(MemberCore):
     """Whether a ``poll`` that waits for records goes on at once with what has come to be due, as if
     it were the application's next one (classic §4.2)."""
 
+    state_fields: ClassVar[Mapping[type, StateFields]] = MappingProxyType({})
+    """What the fields of its parts mean where two states are compared."""
+
     _application: Application
     _handlers: ClassVar[Mapping[type, Callable[[Any, Any], None]]]
 
@@ -163,6 +167,34 @@ class GroupMember(MemberCore):
     def _on_request_expired(self, event: events.RequestExpired) -> None:
         for correlation_id in event.correlation_ids:
             self.requests.lose(correlation_id, Loss.NOT_SENT)
+
+    # --- its state as a value ---------------------------------------------------------------------
+
+    @property
+    def constants(self) -> tuple[object, ...]:
+        """What no event ever changes: settings, rules, what the host has brought."""
+        return (self.config, self.jitter)
+
+    def snapshot(self) -> bytes:
+        """Its whole state, for ``restored``. Raises ProtocolBug where something waits to be done
+        that is not data."""
+        return Freezer(self.constants).freeze(self)
+
+    def restored(self, snapshot: bytes) -> Self:
+        """A machine of its own in the state of a snapshot of this one; this one stays as it is."""
+        return cast(Self, Freezer(self.constants).thaw(snapshot))
+
+    def state_key(self, *, free_times: Iterable[str] = ()) -> Hashable:
+        """Equal for two states, each at the time of its last event, in which the same events have
+        the same effects, but for times and numbers of requests. ``free_times``: fields with
+        moments that whoever compares lets come whenever it likes."""
+        maker = KeyMaker(self.state_fields, constants=self.constants, free_times=free_times)
+        return maker.key(self, now_ms=self.now_ms)
+
+    @property
+    def open_requests(self) -> tuple[int, ...]:
+        """Correlation ids of what is in flight, in the order of sending."""
+        return self.requests.open_numbers
 
     # --- when the host is wanted ------------------------------------------------------------------
 

@@ -124,6 +124,11 @@ class Requests:
         return count
 
     @property
+    def open_numbers(self) -> tuple[int, ...]:
+        """The numbers of all in flight, in the order of sending."""
+        return tuple(self._open)
+
+    @property
     def late_ms(self) -> int | None:
         """When the first answer is too late; None while none can be."""
         first: int | None = None

@@ -34,7 +34,7 @@ _RETRIABLE = COORDINATOR_LOST | {
 }
 
 
-class _Lookup:
+class Lookup:
     """One set of partitions whose committed offsets are being asked for."""
 
     __slots__ = ("deadline_ms", "pacer", "partitions")
@@ -66,9 +66,9 @@ class OffsetLookup:
         self._wire_topics = wire_topics
         self._takes_stale_epoch_for_no_offset = takes_stale_epoch_for_no_offset
         self._is_signed = is_signed  # with member id and epoch; classic members do not
-        self.waiting: list[_Lookup] = []
+        self.waiting: list[Lookup] = []
         """Lookups that ``run`` would look at; it need not be called while there are none."""
-        self._in_flight: list[_Lookup] = []
+        self._in_flight: list[Lookup] = []
 
     @property
     def wants_poll(self) -> bool:
@@ -84,7 +84,7 @@ class OffsetLookup:
             return
         config = core.config
         deadline_ms = core.now_ms + max(config.max_poll_interval_ms, config.default_api_timeout_ms)
-        self.waiting.append(_Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
+        self.waiting.append(Lookup(partitions, RequestPacer(config, core.jitter), deadline_ms))
 
     def stop(self) -> None:
         """``close``: queued lookups are dropped."""
@@ -114,7 +114,7 @@ class OffsetLookup:
             else:
                 self.waiting.append(lookup)
 
-    def _send(self, lookup: _Lookup) -> None:
+    def _send(self, lookup: Lookup) -> None:
         core = self._core
         identity = core.commit_identity if self._is_signed else None
         lookup.pacer.on_sent()
@@ -136,7 +136,7 @@ class OffsetLookup:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    def _on_answered(self, lookup: _Lookup, response: OffsetFetchResponse) -> None:
+    def _on_answered(self, lookup: Lookup, response: OffsetFetchResponse) -> None:
         """The coordinator has answered; the first failing partition decides."""
         self._in_flight.remove(lookup)
         error_code = response.error_code
@@ -151,13 +151,13 @@ class OffsetLookup:
         else:
             self._fail(lookup, error_code)
 
-    def _on_lost(self, lookup: _Lookup, loss: Loss) -> None:
+    def _on_lost(self, lookup: Lookup, loss: Loss) -> None:
         self._in_flight.remove(lookup)
         if loss is Loss.TRANSPORT:
             self._search.mark_unknown()
         self._retry(lookup)
 
-    def _fail(self, lookup: _Lookup, error_code: ErrorCode) -> None:
+    def _fail(self, lookup: Lookup, error_code: ErrorCode) -> None:
         core = self._core
         if error_code in COORDINATOR_LOST:
             self._search.mark_unknown()
@@ -175,7 +175,7 @@ class OffsetLookup:
         else:
             self._application.queue_error(error_code, "the offset fetch failed")
 
-    def _retry(self, lookup: _Lookup) -> None:
+    def _retry(self, lookup: Lookup) -> None:
         """Try again after a backoff; past the deadline the next ``poll`` begins anew."""
         lookup.pacer.on_failure(self._core.now_ms)
         if self._core.now_ms < lookup.deadline_ms:

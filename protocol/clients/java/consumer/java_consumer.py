@@ -8,7 +8,7 @@ work together: one event, then the managers in the order of client §0.1 until n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rebalance_sim.protocol.assignors.client_side.client_side_assignor import (
@@ -26,6 +26,7 @@ from rebalance_sim.protocol.clients.java.consumer.computing import Computing
 from rebalance_sim.protocol.clients.java.consumer.consumer_closing import ConsumerCalls
 from rebalance_sim.protocol.clients.java.consumer.consumer_commits import Commits
 from rebalance_sim.protocol.clients.java.consumer.consumer_core import ConsumerCore
+from rebalance_sim.protocol.clients.java.consumer.consumer_state import CONSUMER_STATE
 from rebalance_sim.protocol.clients.java.consumer.heartbeats import Heartbeats
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.clients.java.consumer.membership import Membership
@@ -34,6 +35,7 @@ from rebalance_sim.protocol.clients.java.java_member import JavaMember
 from rebalance_sim.protocol.clients.java.offset_lookup import OffsetLookup
 from rebalance_sim.protocol.clients.java.topic_names import TopicNames
 from rebalance_sim.protocol.clients.java.wire_topics import WireTopics
+from rebalance_sim.protocol.runtime.snapshot import StateFields
 from rebalance_sim.protocol.wire.errors import ProtocolBug
 
 
@@ -60,6 +62,7 @@ class ConsumerMember(ConsumerCore, JavaMember):
     """
 
     kind: ClassVar[str] = "java"
+    state_fields: ClassVar[Mapping[type, StateFields]] = CONSUMER_STATE
 
     _commits: Commits
     _calls: ConsumerCalls
@@ -167,6 +170,13 @@ class ConsumerMember(ConsumerCore, JavaMember):
         if self._computing is None:
             raise ProtocolBug("a member without client-side assignors computes nothing")
         return self._computing
+
+    # --- its state as a value ---------------------------------------------------------------------
+
+    @property
+    def constants(self) -> tuple[object, ...]:
+        """See ``GroupMember``."""
+        return (*super().constants, self.rules)
 
     # --- deadlines --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ Source: client §1.3; "row" in a docstring is a row of its table. Which changes 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rebalance_sim.protocol.clients.common.application import (
     Application,
@@ -232,12 +233,16 @@ class Membership:
             kind,
             partitions,
             on_done,
-            is_obsolete=lambda: kind is CallbackKind.REVOKED and core.member_epoch <= 0,
+            is_obsolete=partial(self._has_been_removed, kind),
         )
         if now:
             self._application.run_callback_now(task)
         else:
             self._application.queue_callback(task)
+
+    def _has_been_removed(self, kind: CallbackKind) -> bool:
+        """Whether a leave callback of this kind is about a membership that has ended meanwhile."""
+        return kind is CallbackKind.REVOKED and self._core.member_epoch <= 0
 
     def _prepare_leaving(self) -> None:
         self._core.change_state(_S.PREPARE_LEAVING)
