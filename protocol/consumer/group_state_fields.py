@@ -19,6 +19,23 @@ CONSUMER_GROUP_STATE: Mapping[type, StateFields] = MappingProxyType(
                 "metadata_refresh_deadline_ms": 0,
             },
             caches=frozenset({"_ownership", "_tolerates_gaps"}),
+            unordered=frozenset(
+                {
+                    "members",
+                    "target_assignment",
+                    "target_metadata",
+                    "subscribed_topic_names",
+                    "subscribed_regexes",
+                    "resolved_regexes",
+                    "server_assignors",
+                    "client_assignors",
+                    "static_members",
+                    "classic_protocols",
+                    "current_partition_epoch",
+                    "inverted_target",
+                    "stable_at",
+                }
+            ),
         )
     }
 )

@@ -77,7 +77,8 @@ class StateFields:
     """What the fields of a class mean for the question whether two states go on alike.
 
     ``times``: moments, with how long (ms) they matter after they have passed; two that have passed
-    longer ago are the same. ``caches``: follow from other fields. ``ordinals``: numbers of which
+    longer ago are the same. ``caches``: follow from other fields. ``unordered``: mappings that
+    nobody goes through in their order. ``ordinals``: numbers of which
     only the order counts among those of one name, or mappings to such numbers; ``key_ordinals``:
     mappings from such numbers. ``continuations``: the same for the arguments of methods that wait
     to be called, one name for each that comes first, None for one that is no such number.
@@ -85,6 +86,7 @@ class StateFields:
 
     times: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     caches: frozenset[str] = frozenset()
+    unordered: frozenset[str] = frozenset()
     ordinals: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     key_ordinals: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     continuations: Mapping[str, tuple[str | None, ...]] = field(default_factory=lambda: _NOTHING)
@@ -281,6 +283,8 @@ class _Walk:
             if name in said.key_ordinals:
                 ordinal = said.key_ordinals[name]
                 return tuple([(self.number(ordinal, n), self.of(v)) for n, v in value.items()])
+            if name in said.unordered:
+                return frozenset([(self.of(k), self.of(v)) for k, v in value.items()])
         return self.of(value)
 
     def number(self, name: str | None, value: int) -> Hashable:
@@ -299,15 +303,18 @@ def _merged(said: Iterable[StateFields]) -> StateFields:
     key_ordinals: dict[str, str] = {}
     continuations: dict[str, tuple[str | None, ...]] = {}
     caches: set[str] = set()
+    unordered: set[str] = set()
     for one in said:
         times |= one.times
         ordinals |= one.ordinals
         key_ordinals |= one.key_ordinals
         continuations |= one.continuations
         caches |= one.caches
+        unordered |= one.unordered
     return StateFields(
         times=times,
         caches=frozenset(caches),
+        unordered=frozenset(unordered),
         ordinals=ordinals,
         key_ordinals=key_ordinals,
         continuations=continuations,

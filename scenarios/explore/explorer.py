@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
-from rebalance_sim.protocol.runtime.outcome import TimerKey
-from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Finding
+from rebalance_sim.protocol.runtime.outcome import TimerKind
+from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Done, Finding
 from rebalance_sim.scenarios.explore.interning import Messages
 from rebalance_sim.scenarios.explore.judge import CallJudge
-from rebalance_sim.scenarios.explore.nodes import Edge, Nodes, escaped
+from rebalance_sim.scenarios.explore.member_states import Sent
+from rebalance_sim.scenarios.explore.nodes import Nodes, escaped
 from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
-from rebalance_sim.scenarios.explore.state_facts import look
+from rebalance_sim.scenarios.explore.state_facts import adopts_foreign, not_held, shared
 
 _BITS = 20
 _MASK = (1 << _BITS) - 1
@@ -29,6 +32,9 @@ _USED_MASK = (1 << _USED_BITS) - 1
 
 _BATCH = 2_000
 """States between two looks at clock and memory."""
+
+DEFAULT_MAX_STATES = 20_000_000
+DEFAULT_MAX_MEMORY_MB = 4_000
 
 
 class Whole(NamedTuple):
@@ -84,6 +90,23 @@ class Explored:
     transitions: int = 0
 
 
+class _Local(NamedTuple):
+    """What may happen to one member and the coordinator, whatever all others are like: what, the
+    bits of the two in the state after it (-1: none), what it costs, what is found."""
+
+    label: str
+    bits: int
+    cost: int
+    found: tuple[Finding, ...]
+
+
+class _Pair(NamedTuple):
+    """The coordinator and one member, side by side: all that may happen, and what is wrong."""
+
+    steps: tuple[_Local, ...]
+    found: Finding | None
+
+
 class Explorer:
     """Explores one scope."""
 
@@ -93,114 +116,114 @@ class Explorer:
         self._judge = CallJudge(scope)
         self.coordinator = CoordinatorStates(scope, messages, self._judge)
         self.nodes = tuple(Nodes(scope, name, messages) for name in scope.names)
-        self._settled: dict[tuple[int, int, int], tuple[int, int, tuple[Finding, ...]]] = {}
-        self._own: dict[int, tuple[tuple[str, int, int, int], ...]] = {}
-        self._places = tuple(range(len(self.nodes)))
+        count = len(self.nodes)
+        self._shifts = tuple(_USED_BITS + _BITS * (count - 1 - place) for place in range(count))
+        self._coordinator_shift = _USED_BITS + _BITS * count
+        others = (1 << self._coordinator_shift) - 1
+        self._keep = tuple(others & ~(_MASK << shift) for shift in self._shifts)
+        self._pairs: tuple[dict[int, _Pair], ...] = tuple({} for _ in self.nodes)
+        self._timers: dict[tuple[int, tuple[bool, ...], bool], tuple[_Local, ...]] = {}
+        self._places = tuple(range(count))
 
     # --- states as numbers ------------------------------------------------------------------------
 
-    def pack(self, whole: Whole) -> int:
-        """A state as one number."""
-        number = whole.coordinator
-        for node in whole.nodes:
-            number = number << _BITS | node
-        return number << _USED_BITS | whole.used
-
     def unpack(self, state: int) -> Whole:
         """The parts of a state."""
-        used = state & _USED_MASK
-        state >>= _USED_BITS
-        nodes = []
-        for _ in self._places:
-            nodes.append(state & _MASK)
-            state >>= _BITS
-        return Whole(state, tuple(reversed(nodes)), used)
+        return Whole(
+            state >> self._coordinator_shift,
+            tuple(state >> shift & _MASK for shift in self._shifts),
+            state & _USED_MASK,
+        )
 
     @property
     def first(self) -> int:
         """Nobody has started."""
-        return self.pack(Whole(0, tuple(nodes.first for nodes in self.nodes), 0))
+        return sum(
+            nodes.first << shift for nodes, shift in zip(self.nodes, self._shifts, strict=True)
+        )
 
     # --- what may happen --------------------------------------------------------------------------
 
     def steps(self, state: int) -> Iterator[Step]:
         """All that may happen in a state."""
-        coordinator, nodes, used = whole = self.unpack(state)
+        coordinator, nodes, used = self.unpack(state)
         left = self.scope.max_disturbances - used
         for place in self._places:
-            number = nodes[place]
-            for edge in self.nodes[place].edges(number):
-                cost = edge.disturbance is not None
+            rest = state & self._keep[place]
+            pair = self._pair(coordinator, place, nodes[place], left > 0)
+            for label, bits, cost, found in pair.steps:
                 if cost <= left:
-                    yield self._own_step(whole, place, edge, cost)
-            sent = self.nodes[place].next_request(number)
-            if sent is not None:
-                yield self._delivered(whole, place)
-            if self.nodes[place].node(number).late:
-                yield self._late(whole, place)
-        yield from self._coordinator_steps(whole, left)
+                    yield Step(label, None if bits < 0 else rest + bits + cost, found)
+        rest = state & ((1 << self._coordinator_shift) - 1)
+        for label, bits, cost, found in self._coordinator_steps(coordinator, nodes, left > 0):
+            if cost <= left:
+                yield Step(label, None if bits < 0 else rest + bits + cost, found)
 
-    def _own_step(self, whole: Whole, place: int, edge: Edge, cost: bool) -> Step:
-        if edge.node < 0:
-            return Step(edge.label, None, edge.found)
-        used = whole.used + cost
-        return self._settle(edge.label, whole.coordinator, whole.nodes, used, place, edge.node)
+    def look_at(self, state: int) -> Finding | None:
+        """What is wrong with a state."""
+        coordinator, nodes, _ = self.unpack(state)
+        for place in self._places:
+            found = self._pair(coordinator, place, nodes[place], False).found
+            if found is not None:
+                return found
+        members = [self.nodes[place].facts(nodes[place]) for place in self._places]
+        return shared(self.scope.names, self.coordinator.facts(coordinator), members)
 
-    def _delivered(self, whole: Whole, place: int) -> Step:
-        nodes, number = self.nodes[place], whole.nodes[place]
-        label = f"the coordinator handles a request of {nodes.name}"
+    def _pair(self, coordinator: int, place: int, number: int, is_disturbed: bool) -> _Pair:
+        key = (coordinator << _BITS | number) << 1 | is_disturbed
+        pair = self._pairs[place].get(key)
+        if pair is None:
+            group, member = self.coordinator.facts(coordinator), self.nodes[place].facts(number)
+            pair = self._pairs[place][key] = _Pair(
+                tuple(self._pair_steps(coordinator, place, number, is_disturbed)),
+                not_held(self.nodes[place].name, group, member, place),
+            )
+        return pair
+
+    def _pair_steps(
+        self, coordinator: int, place: int, number: int, is_disturbed: bool
+    ) -> Iterator[_Local]:
+        nodes = self.nodes[place]
+        for edge in nodes.edges(number, is_disturbed=is_disturbed):
+            cost = int(edge.disturbance is not None)
+            if edge.node < 0:
+                yield _Local(edge.label, -1, cost, edge.found)
+            else:
+                yield self._settle(edge.label, coordinator, place, number, edge.node, cost)
         sent = nodes.next_request(number)
-        assert sent is not None
-        try:
-            done = self.coordinator.request(
-                whole.coordinator, sent.message, sent.term, nodes.name
-            )
-        except Exception as problem:
-            return Step(label, None, (escaped("coordinator", problem),))
-        answered = nodes.with_answer(number, done.response)
-        return self._settle(
-            label, done.state, whole.nodes, whole.used, place, answered, done.found
-        )
+        if sent is not None:
+            yield self._handle(coordinator, place, number, sent, is_late=False)
+        late = nodes.node(number).late
+        if late:
+            yield self._handle(coordinator, place, number, late[0], is_late=True)
 
-    def _late(self, whole: Whole, place: int) -> Step:
-        nodes, number = self.nodes[place], whole.nodes[place]
-        label = f"the coordinator handles a late request of {nodes.name}"
-        sent = nodes.node(number).late[0]
+    def _handle(
+        self, coordinator: int, place: int, number: int, sent: Sent, *, is_late: bool
+    ) -> _Local:
+        nodes = self.nodes[place]
+        label = f"the coordinator handles a {'late ' if is_late else ''}request of {nodes.name}"
         try:
-            done = self.coordinator.request(
-                whole.coordinator, sent.message, sent.term, nodes.name
-            )
+            done = self.coordinator.request(coordinator, sent.message, sent.term, nodes.name)
         except Exception as problem:
-            return Step(label, None, (escaped("coordinator", problem),))
-        rest = nodes.without_late(number)
-        return self._settle(label, done.state, whole.nodes, whole.used, place, rest, done.found)
+            return _Local(label, -1, 0, (escaped("coordinator", problem),))
+        if is_late:
+            after = nodes.without_late(number)
+        else:
+            after = nodes.with_answer(number, done.response)
+        return self._settle(label, done.state, place, number, after, 0, done.found)
 
     def _settle(
         self,
         label: str,
         coordinator: int,
-        nodes: tuple[int, ...],
-        used: int,
         place: int,
+        before: int,
         number: int,
+        cost: int,
         found: tuple[Finding, ...] = (),
-    ) -> Step:
+    ) -> _Local:
         """A node has changed: what it asks that is answered at once is answered."""
-        key = (coordinator, place, number)
-        settled = self._settled.get(key)
-        if settled is None:
-            settled = self._settled[key] = self._answer_at_once(coordinator, place, number)
-        coordinator, number, more = settled
-        if number < 0:
-            return Step(label, None, found + more)
-        after = nodes[:place] + (number,) + nodes[place + 1 :]
-        return Step(label, self.pack(Whole(coordinator, after, used)), found + more)
-
-    def _answer_at_once(
-        self, coordinator: int, place: int, number: int
-    ) -> tuple[int, int, tuple[Finding, ...]]:
         nodes = self.nodes[place]
-        found: tuple[Finding, ...] = ()
         try:
             while True:
                 rank = nodes.search_rank(number)
@@ -214,135 +237,204 @@ class Explorer:
                     coordinator, found = done.state, found + done.found
                     number = nodes.answer_first(number, done.response)
                 else:
-                    return coordinator, number, found
+                    break
         except Exception as problem:
-            return coordinator, -1, (*found, escaped(nodes.name, problem))
+            return _Local(label, -1, cost, (*found, escaped(nodes.name, problem)))
+        misfit = adopts_foreign(
+            nodes.name,
+            self.coordinator.facts(coordinator),
+            nodes.facts(number),
+            nodes.facts(before),
+            place,
+        )
+        if misfit is not None:
+            found += (misfit,)
+        bits = coordinator << self._coordinator_shift | number << self._shifts[place]
+        return _Local(label, bits, cost, found)
 
-    def _coordinator_steps(self, whole: Whole, left: int) -> Iterator[Step]:
-        coordinator, nodes, used = whole
+    def _coordinator_steps(
+        self, coordinator: int, nodes: tuple[int, ...], is_disturbed: bool
+    ) -> tuple[_Local, ...]:
+        """What the coordinator does by itself; which members send no heartbeats says which timers
+        may fire as a matter of course."""
+        idle = tuple(self.nodes[place].facts(nodes[place]).is_idle for place in self._places)
+        key = (coordinator, idle, is_disturbed)
+        found = self._timers.get(key)
+        if found is None:
+            found = self._timers[key] = tuple(
+                self._find_coordinator_steps(coordinator, idle, is_disturbed)
+            )
+        return found
+
+    def _find_coordinator_steps(
+        self, coordinator: int, idle: tuple[bool, ...], is_disturbed: bool
+    ) -> Iterator[_Local]:
+        allowed = self.scope.disturbances if is_disturbed else ()
         for key in self.coordinator.armed(coordinator):
-            disturbance = self._disturbance_of(key, nodes)
-            if disturbance is not None and (
-                not left or disturbance not in self.scope.disturbances
-            ):
-                continue
-            label = f"timer {key.kind.value} of {key.member_id.removeprefix('member-') or 'the group'} fires"
-            try:
-                done = self.coordinator.fire(coordinator, key)
-            except Exception as problem:
-                yield Step(label, None, (escaped("coordinator", problem),))
-                continue
-            after = Whole(done.state, nodes, used + (disturbance is not None))
-            yield Step(label, self.pack(after), done.found)
-        if left and Disturbance.COORDINATOR_MOVE in self.scope.disturbances:
-            done = self.coordinator.move(coordinator)
-            moved = self.pack(Whole(done.state, nodes, used + 1))
-            yield Step("the coordinator moves", moved, done.found)
-        if left and Disturbance.TOPIC_GROWTH in self.scope.disturbances:
-            done = self.coordinator.grow(coordinator)
-            grown = self.pack(Whole(done.state, nodes, used + 1))
-            yield Step("the last topic grows", grown, done.found)
+            who = key.member_id.removeprefix("member-")
+            disturbance = _TIMEOUTS.get(key.kind)
+            if disturbance is not None and who in self.scope.names:
+                if idle[self.scope.names.index(who)]:
+                    disturbance = None
+                elif disturbance not in allowed:
+                    continue
+            label = f"timer {key.kind.value} of {who or 'the group'} fires"
+            cost = int(disturbance is not None)
+            yield self._let(label, cost, partial(self.coordinator.fire, coordinator, key))
+        if Disturbance.COORDINATOR_MOVE in allowed:
+            move = partial(self.coordinator.move, coordinator)
+            yield self._let("the coordinator moves", 1, move)
+        if Disturbance.TOPIC_GROWTH in allowed:
+            yield self._let("the last topic grows", 1, partial(self.coordinator.grow, coordinator))
 
-    def _disturbance_of(self, key: TimerKey, nodes: tuple[int, ...]) -> Disturbance | None:
-        """What it is that a timer fires: nothing out of the ordinary, where it is about a member
-        that is gone, or about none."""
-        if key.kind not in _TIMEOUTS:
-            return None
-        for place in self._places:
-            if key.member_id == f"member-{self.nodes[place].name}":
-                is_idle = self.nodes[place].facts(nodes[place]).is_idle
-                return None if is_idle else _TIMEOUTS[key.kind]
-        return None
+    def _let(self, label: str, cost: int, act: Callable[[], Done]) -> _Local:
+        try:
+            done = act()
+        except Exception as problem:
+            return _Local(label, -1, cost, (escaped("coordinator", problem),))
+        return _Local(label, done.state << self._coordinator_shift, cost, done.found)
 
     # --- the search -------------------------------------------------------------------------------
 
     def run(
         self,
         *,
-        max_states: int = 20_000_000,
-        max_memory_mb: int = 4_000,
+        max_states: int = DEFAULT_MAX_STATES,
+        max_memory_mb: int = DEFAULT_MAX_MEMORY_MB,
         max_seconds: float = float("inf"),
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Explored:
-        """Explore all, or until a bound is met; each property is reported where it is violated
-        first, and nothing is looked at beyond that."""
+        """Explore all, or until a bound is met. Each property is reported where it is violated
+        first; nothing is looked at beyond a violation that is no known issue."""
         started = time.monotonic()
         progress = Progress()
         explored = Explored(scope=self.scope, progress=progress)
-        first = self.first
-        came_from: dict[int, int] = {first: -1}
-        seen: set[tuple[str, str | None]] = set()
-        frontier = [first]
-        depth = 0
-        while frontier and not explored.cut_off:
+        came_from: dict[int, int] = {self.first: -1}
+        frontier = [self.first]
+
+        def report(left: int) -> str:
+            progress.states, progress.frontier = len(came_from), left
+            progress.seconds = time.monotonic() - started
+            progress.memory_mb = _memory_mb()
+            if on_progress is not None:
+                on_progress(progress)
+            return _cut_off(progress, max_states, max_memory_mb, max_seconds)
+
+        while frontier:
             following: list[int] = []
-            for place, state in enumerate(frontier):
-                if place % _BATCH == 0:
-                    progress.states = len(came_from)
-                    progress.frontier = len(frontier) - place + len(following)
-                    progress.depth = depth
-                    progress.seconds = time.monotonic() - started
-                    progress.memory_mb = _memory_mb()
-                    if on_progress is not None:
-                        on_progress(progress)
-                    explored.cut_off = _cut_off(progress, max_states, max_memory_mb, max_seconds)
-                    if explored.cut_off:
-                        break
-                for step in self.steps(state):
-                    explored.transitions += 1
-                    after = step.state
-                    if after is not None and after in came_from and not step.found:
-                        continue
-                    found = step.found
-                    is_over = after is None
-                    if after is not None and after not in came_from:
-                        finding = self._look(state, after)
-                        if finding is not None:
-                            found += (finding,)
-                    for finding in found:
-                        is_over = is_over or finding.known_as is None
-                        sort = (finding.property, finding.known_as)
-                        if sort not in seen:
-                            seen.add(sort)
-                            labels = (*self._labels(came_from, state), step.label)
-                            explored.paths.append(Path(finding, labels))
-                    if after is None or after in came_from:
-                        continue
-                    came_from[after] = state
-                    if not is_over:
-                        following.append(after)
+            for start in range(0, len(frontier), _BATCH):
+                explored.cut_off = report(len(frontier) - start + len(following))
+                if explored.cut_off:
+                    break
+                self._expand(frontier[start : start + _BATCH], following, came_from, explored)
+            if explored.cut_off:
+                break
             frontier = following
-            depth += 1
-        progress.states, progress.depth = len(came_from), depth - (not explored.cut_off)
-        progress.frontier = len(frontier)
-        progress.seconds = time.monotonic() - started
-        progress.memory_mb = _memory_mb()
+            progress.depth += bool(frontier)
+        if not explored.cut_off:
+            report(0)
         explored.calls = self.coordinator.call_count + sum(
             nodes.members.call_count for nodes in self.nodes
         )
         return explored
 
-    def _look(self, before: int, after: int) -> Finding | None:
-        one, other = self.unpack(before), self.unpack(after)
-        places = self._places
-        return look(
-            self.scope.names,
-            self.coordinator.facts(other.coordinator),
-            [self.nodes[place].facts(other.nodes[place]) for place in places],
-            [self.nodes[place].facts(one.nodes[place]) for place in places],
-        )
+    def _expand(
+        self,
+        states: Sequence[int],
+        following: list[int],
+        came_from: dict[int, int],
+        explored: Explored,
+    ) -> None:
+        """Look at states, and find those that come after them. This is where the time goes."""
+        most = self.scope.max_disturbances
+        pairs, keep, shifts = self._pairs, self._keep, self._shifts
+        coordinator_shift = self._coordinator_shift
+        without_coordinator = (1 << coordinator_shift) - 1
+        transitions = 0
+        for state in states:
+            coordinator = state >> coordinator_shift
+            left = most - (state & _USED_MASK)
+            groups: list[tuple[int, tuple[_Local, ...]]] = []
+            numbers: list[int] = []
+            finding: Finding | None = None
+            for place, shift in enumerate(shifts):
+                number = state >> shift & _MASK
+                numbers.append(number)
+                pair = pairs[place].get((coordinator << _BITS | number) << 1 | (left > 0))
+                if pair is None:
+                    pair = self._pair(coordinator, place, number, left > 0)
+                if pair.found is not None:
+                    finding = pair.found
+                groups.append((state & keep[place], pair.steps))
+            if finding is None:
+                finding = self._look_at_members(coordinator, numbers)
+            if finding is not None:
+                self._note(explored, came_from, state, (), (finding,))
+                continue
+            groups.append(
+                (
+                    state & without_coordinator,
+                    self._coordinator_steps(coordinator, tuple(numbers), left > 0),
+                )
+            )
+            for rest, steps in groups:
+                for label, bits, cost, found in steps:
+                    if cost > left:
+                        continue
+                    transitions += 1
+                    if found and self._note(explored, came_from, state, (label,), found):
+                        continue
+                    if bits < 0:
+                        continue
+                    after = rest + bits + cost
+                    if after not in came_from:
+                        came_from[after] = state
+                        following.append(after)
+        explored.transitions += transitions
 
-    def _labels(self, came_from: dict[int, int], state: int) -> list[str]:
-        """What happened on the way to a state."""
-        labels: list[str] = []
-        while came_from[state] >= 0:
-            before = came_from[state]
-            labels.append(next(step.label for step in self.steps(before) if step.state == state))
-            state = before
-        return labels[::-1]
+    def _look_at_members(self, coordinator: int, numbers: Sequence[int]) -> Finding | None:
+        fetched = 0
+        for nodes, number in zip(self.nodes, numbers, strict=True):
+            fetchable = nodes.facts(number).fetchable
+            if fetched & fetchable:
+                members = [n.facts(each) for n, each in zip(self.nodes, numbers, strict=True)]
+                return shared(self.scope.names, self.coordinator.facts(coordinator), members)
+            fetched |= fetchable
+        return None
+
+    def _note(
+        self,
+        explored: Explored,
+        came_from: dict[int, int],
+        state: int,
+        last: tuple[str, ...],
+        found: Sequence[Finding],
+    ) -> bool:
+        """Keep the shortest way to each property. Whether the path ends here."""
+        known = {(path.finding.property, path.finding.known_as) for path in explored.paths}
+        for finding in found:
+            if (finding.property, finding.known_as) not in known:
+                states = self._way(came_from, state)
+                labels = (*self._labels(states), *last)
+                explored.paths.append(Path(finding, labels))
+        return any(finding.known_as is None for finding in found)
+
+    def _way(self, came_from: dict[int, int], state: int) -> list[int]:
+        """The states on the way to a state, from the first to itself."""
+        states = [state]
+        while came_from[states[-1]] >= 0:
+            states.append(came_from[states[-1]])
+        return states[::-1]
+
+    def _labels(self, states: Sequence[int]) -> list[str]:
+        """What happened on the way."""
+        return [
+            next(step.label for step in self.steps(before) if step.state == after)
+            for before, after in pairwise(states)
+        ]
 
 
-_TIMEOUTS = {
+_TIMEOUTS: Mapping[TimerKind, Disturbance] = {
     ConsumerTimer.SESSION: Disturbance.SESSION_TIMEOUT,
     ConsumerTimer.REBALANCE: Disturbance.REBALANCE_TIMEOUT,
 }
@@ -363,5 +455,3 @@ def _cut_off(
         return f"more than {max_seconds:,.0f} seconds"
     return ""
 
-
-__all__ = ["Explored", "Explorer", "Path", "Progress", "Step", "Whole"]

@@ -39,9 +39,14 @@ _TRIGGERS = frozenset(
 """Those that a single call of a coordinator may lead to."""
 
 
+NEED_HISTORY = frozenset({"coordinator.removal_due"})
+"""Ids of properties of calls that ask what was before the call, beyond what is in the log."""
+
+
 def _judges_calls(one: type[Property]) -> bool:
     return (
         one.kind is Kind.ALWAYS
+        and one.id not in NEED_HISTORY
         and not one.needs_data_plane
         and not _TRIGGERS.isdisjoint(one.triggers())
         and one.id.split(".")[0] not in ("classic", "client", "cross", "hybrid", "offsets")

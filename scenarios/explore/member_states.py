@@ -33,6 +33,9 @@ from rebalance_sim.scenarios.explore.scope import GROUP, Disturbance, Scope, top
 NEVER_MS = 1_000_000_000
 """Length of what ends only when that is chosen: far beyond anything that a path can add up to."""
 
+INTERVAL_MS = 5_000
+"""Of heartbeats, and of every backoff: a member that waits for both goes on with both."""
+
 _FAR_MS = NEVER_MS // 2
 
 ABSENT = 0
@@ -135,7 +138,9 @@ class MemberStates:
             max_poll_interval_ms=NEVER_MS,
             enable_auto_commit=scope.auto_commit,
             auto_commit_interval_ms=NEVER_MS,
-            retry_backoff_max_ms=100,
+            default_api_timeout_ms=NEVER_MS,
+            retry_backoff_ms=INTERVAL_MS,
+            retry_backoff_max_ms=INTERVAL_MS,
             group_remote_assignor=scope.assignor,
         )
         first = self._new()
@@ -257,7 +262,7 @@ class MemberStates:
             case Stimulus.SUBSCRIBE_LESS:
                 event = events.Subscribe(topic_names=frozenset(self._scope.topic_names[:1]))
             case Stimulus.CLOSE:
-                event = events.Close()
+                event = events.Close(timeout_ms=NEVER_MS)
             case _:
                 raise ValueError(f"nothing that happens to a member: {what!r}")
         return [(event, now_ms)]
@@ -351,8 +356,9 @@ class MemberStates:
 
 
 def _free_times(scope: Scope, rules: MemberRules) -> tuple[str, ...]:
-    """Moments that come only when that is chosen, and those that nobody looks at."""
-    free = ["last_poll_at_ms", "_interval_due_ms"]
+    """Moments that come only when that is chosen, or never (``NEVER_MS``), and what nobody looks
+    at: how many attempts there have been counts only where backoffs grow."""
+    free = ["last_poll_at_ms", "_interval_due_ms", "deadline_ms", "attempts"]
     if type(rules).forgets_request_in_flight is MemberRules.forgets_request_in_flight:
         free += ["_last_response_ms", "_sent_since_response"]
     return tuple(free)

@@ -7,6 +7,7 @@ but may still be handled, is on its way without anybody waiting for the answer.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from rebalance_sim.protocol.clients.common import events
@@ -67,7 +68,7 @@ class Nodes:
         self._messages = messages
         self.members = MemberStates(scope, name, messages)
         self._interned: Interned[Node] = Interned()
-        self._edges: list[tuple[Edge, ...] | None] = []
+        self._edges: dict[tuple[int, bool], tuple[Edge, ...]] = {}
         self.first = self.number(Node(ABSENT))
 
     def __len__(self) -> int:
@@ -75,10 +76,7 @@ class Nodes:
 
     def number(self, node: Node) -> int:
         """The number of a node."""
-        number = self._interned.number(node, node)
-        if number == len(self._edges):
-            self._edges.append(None)
-        return number
+        return self._interned.number(node, node)
 
     def node(self, number: int) -> Node:
         """The node of a number."""
@@ -90,17 +88,20 @@ class Nodes:
 
     # --- what may happen by itself ----------------------------------------------------------------
 
-    def edges(self, number: int) -> tuple[Edge, ...]:
-        """What may happen to a node while the coordinator does nothing."""
-        edges = self._edges[number]
+    def edges(self, number: int, *, is_disturbed: bool) -> tuple[Edge, ...]:
+        """What may happen to a node while the coordinator does nothing, with disturbances if there
+        may be one."""
+        edges = self._edges.get((number, is_disturbed))
         if edges is None:
-            edges = self._edges[number] = tuple(
-                edge for edge in self._find_edges(self.node(number)) if edge.node != number
+            allowed = self._scope.disturbances if is_disturbed else ()
+            edges = self._edges[number, is_disturbed] = tuple(
+                edge
+                for edge in self._find_edges(self.node(number), allowed)
+                if edge.node != number
             )
         return edges
 
-    def _find_edges(self, node: Node) -> list[Edge]:
-        allowed = self._scope.disturbances
+    def _find_edges(self, node: Node, allowed: Collection[Disturbance]) -> list[Edge]:
         found: list[Edge] = []
         for stimulus in self.members.stimuli(node.member):
             disturbance = COSTS.get(stimulus)

@@ -134,6 +134,7 @@ class Scope:
         """The broker's settings. How long anything takes does not count: all that may happen at
         some time may happen at any time."""
         return CoordinatorConfig(
+            group_consumer_heartbeat_interval_ms=5_000,
             group_consumer_assignment_interval_ms=1_000 if self.assignment_interval else 0
         )
 

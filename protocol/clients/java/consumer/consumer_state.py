@@ -53,6 +53,9 @@ CONSUMER_STATE: Mapping[type, StateFields] = MappingProxyType(
             continuations={"_on_answered": ("heartbeat", "join")},
         ),
         Membership: StateFields(ordinals={"join_count": "join"}),
-        TopicNames: StateFields(times={"_requested_at_ms": _LONGEST_BACKOFF_MS}),
+        TopicNames: StateFields(
+            times={"_requested_at_ms": _LONGEST_BACKOFF_MS},
+            unordered=frozenset({"_cache", "_metadata"}),
+        ),
     }
 )
