@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKind
+from rebalance_sim.scenarios.explore.actions import Action, Doing
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Done, Finding
 from rebalance_sim.scenarios.explore.interning import Messages
 from rebalance_sim.scenarios.explore.judge import CallJudge
@@ -49,16 +50,18 @@ class Step(NamedTuple):
     """One thing that may happen: what, and the state after it; None where what was found ends the
     path."""
 
-    label: str
+    action: Action
     state: int | None
     found: tuple[Finding, ...] = ()
 
 
 class Path(NamedTuple):
-    """How something came to be found: the shortest way there."""
+    """How something came to be found: the shortest way there. ``states``: before each action, and
+    after the last one if there is a state then."""
 
     finding: Finding
-    labels: tuple[str, ...]
+    actions: tuple[Action, ...]
+    states: tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class _Local(NamedTuple):
     """What may happen to one member and the coordinator, whatever all others are like: what, the
     bits of the two in the state after it (-1: none), what it costs, what is found."""
 
-    label: str
+    action: Action
     bits: int
     cost: int
     found: tuple[Finding, ...]
@@ -151,13 +154,13 @@ class Explorer:
         for place in self._places:
             rest = state & self._keep[place]
             pair = self._pair(coordinator, place, nodes[place], left > 0)
-            for label, bits, cost, found in pair.steps:
+            for action, bits, cost, found in pair.steps:
                 if cost <= left:
-                    yield Step(label, None if bits < 0 else rest + bits + cost, found)
+                    yield Step(action, None if bits < 0 else rest + bits + cost, found)
         rest = state & ((1 << self._coordinator_shift) - 1)
-        for label, bits, cost, found in self._coordinator_steps(coordinator, nodes, left > 0):
+        for action, bits, cost, found in self._coordinator_steps(coordinator, nodes, left > 0):
             if cost <= left:
-                yield Step(label, None if bits < 0 else rest + bits + cost, found)
+                yield Step(action, None if bits < 0 else rest + bits + cost, found)
 
     def look_at(self, state: int) -> Finding | None:
         """What is wrong with a state."""
@@ -187,9 +190,9 @@ class Explorer:
         for edge in nodes.edges(number, is_disturbed=is_disturbed):
             cost = int(edge.disturbance is not None)
             if edge.node < 0:
-                yield _Local(edge.label, -1, cost, edge.found)
+                yield _Local(edge.action, -1, cost, edge.found)
             else:
-                yield self._settle(edge.label, coordinator, place, number, edge.node, cost)
+                yield self._settle(edge.action, coordinator, place, number, edge.node, cost)
         sent = nodes.next_request(number)
         if sent is not None:
             yield self._handle(coordinator, place, number, sent, is_late=False)
@@ -201,20 +204,20 @@ class Explorer:
         self, coordinator: int, place: int, number: int, sent: Sent, *, is_late: bool
     ) -> _Local:
         nodes = self.nodes[place]
-        label = f"the coordinator handles a {'late ' if is_late else ''}request of {nodes.name}"
+        action = Action(Doing.HANDLED_LATE if is_late else Doing.HANDLED, nodes.name)
         try:
             done = self.coordinator.request(coordinator, sent.message, sent.term, nodes.name)
         except Exception as problem:
-            return _Local(label, -1, 0, (escaped("coordinator", problem),))
+            return _Local(action, -1, 0, (escaped("coordinator", problem),))
         if is_late:
             after = nodes.without_late(number)
         else:
             after = nodes.with_answer(number, done.response)
-        return self._settle(label, done.state, place, number, after, 0, done.found)
+        return self._settle(action, done.state, place, number, after, 0, done.found)
 
     def _settle(
         self,
-        label: str,
+        action: Action,
         coordinator: int,
         place: int,
         before: int,
@@ -239,7 +242,7 @@ class Explorer:
                 else:
                     break
         except Exception as problem:
-            return _Local(label, -1, cost, (*found, escaped(nodes.name, problem)))
+            return _Local(action, -1, cost, (*found, escaped(nodes.name, problem)))
         misfit = adopts_foreign(
             nodes.name,
             self.coordinator.facts(coordinator),
@@ -250,7 +253,7 @@ class Explorer:
         if misfit is not None:
             found += (misfit,)
         bits = coordinator << self._coordinator_shift | number << self._shifts[place]
-        return _Local(label, bits, cost, found)
+        return _Local(action, bits, cost, found)
 
     def _coordinator_steps(
         self, coordinator: int, nodes: tuple[int, ...], is_disturbed: bool
@@ -278,21 +281,21 @@ class Explorer:
                     disturbance = None
                 elif disturbance not in allowed:
                     continue
-            label = f"timer {key.kind.value} of {who or 'the group'} fires"
+            action = Action(Doing.TIMER, who, key.kind.value)
             cost = int(disturbance is not None)
-            yield self._let(label, cost, partial(self.coordinator.fire, coordinator, key))
+            yield self._let(action, cost, partial(self.coordinator.fire, coordinator, key))
         if Disturbance.COORDINATOR_MOVE in allowed:
             move = partial(self.coordinator.move, coordinator)
-            yield self._let("the coordinator moves", 1, move)
+            yield self._let(Action(Doing.MOVE), 1, move)
         if Disturbance.TOPIC_GROWTH in allowed:
-            yield self._let("the last topic grows", 1, partial(self.coordinator.grow, coordinator))
+            yield self._let(Action(Doing.GROWTH), 1, partial(self.coordinator.grow, coordinator))
 
-    def _let(self, label: str, cost: int, act: Callable[[], Done]) -> _Local:
+    def _let(self, action: Action, cost: int, act: Callable[[], Done]) -> _Local:
         try:
             done = act()
         except Exception as problem:
-            return _Local(label, -1, cost, (escaped("coordinator", problem),))
-        return _Local(label, done.state << self._coordinator_shift, cost, done.found)
+            return _Local(action, -1, cost, (escaped("coordinator", problem),))
+        return _Local(action, done.state << self._coordinator_shift, cost, done.found)
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -378,11 +381,11 @@ class Explorer:
                 )
             )
             for rest, steps in groups:
-                for label, bits, cost, found in steps:
+                for action, bits, cost, found in steps:
                     if cost > left:
                         continue
                     transitions += 1
-                    if found and self._note(explored, came_from, state, (label,), found):
+                    if found and self._note(explored, came_from, state, (action,), found):
                         continue
                     if bits < 0:
                         continue
@@ -407,7 +410,7 @@ class Explorer:
         explored: Explored,
         came_from: dict[int, int],
         state: int,
-        last: tuple[str, ...],
+        last: tuple[Action, ...],
         found: Sequence[Finding],
     ) -> bool:
         """Keep the shortest way to each property. Whether the path ends here."""
@@ -415,8 +418,8 @@ class Explorer:
         for finding in found:
             if (finding.property, finding.known_as) not in known:
                 states = self._way(came_from, state)
-                labels = (*self._labels(states), *last)
-                explored.paths.append(Path(finding, labels))
+                actions = (*self._actions(states), *last)
+                explored.paths.append(Path(finding, actions, tuple(states)))
         return any(finding.known_as is None for finding in found)
 
     def _way(self, came_from: dict[int, int], state: int) -> list[int]:
@@ -426,10 +429,10 @@ class Explorer:
             states.append(came_from[states[-1]])
         return states[::-1]
 
-    def _labels(self, states: Sequence[int]) -> list[str]:
+    def _actions(self, states: Sequence[int]) -> list[Action]:
         """What happened on the way."""
         return [
-            next(step.label for step in self.steps(before) if step.state == after)
+            next(step.action for step in self.steps(before) if step.state == after)
             for before, after in pairwise(states)
         ]
 
@@ -444,9 +447,7 @@ def _memory_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
-def _cut_off(
-    progress: Progress, max_states: int, max_memory_mb: int, max_seconds: float
-) -> str:
+def _cut_off(progress: Progress, max_states: int, max_memory_mb: int, max_seconds: float) -> str:
     if progress.states >= max_states:
         return f"more than {max_states:,} states"
     if progress.memory_mb >= max_memory_mb:
@@ -454,4 +455,3 @@ def _cut_off(
     if progress.seconds >= max_seconds:
         return f"more than {max_seconds:,.0f} seconds"
     return ""
-

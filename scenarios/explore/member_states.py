@@ -8,7 +8,6 @@ when a deadline is let come.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from enum import Enum
 from typing import NamedTuple, cast
 
 from rebalance_sim.protocol.clients import (
@@ -27,8 +26,9 @@ from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
 from rebalance_sim.protocol.clients.java.consumer.member_rules import MemberRules
 from rebalance_sim.protocol.runtime.snapshot import Freezer, KeyMaker
 from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.explore.actions import Stimulus
 from rebalance_sim.scenarios.explore.interning import Interned, Messages
-from rebalance_sim.scenarios.explore.scope import GROUP, Disturbance, Scope, topic_id
+from rebalance_sim.scenarios.explore.scope import GROUP, Scope, topic_id
 
 NEVER_MS = 1_000_000_000
 """Length of what ends only when that is chosen: far beyond anything that a path can add up to."""
@@ -43,36 +43,6 @@ ABSENT = 0
 
 GONE = 1
 """The state of a member whose process has ended."""
-
-
-class Stimulus(Enum):
-    """What may happen to a member, but for an answer. The value says it in words."""
-
-    START = "starts"
-    TICK = "waits for its next deadline"
-    POLL = "polls"
-    CALLBACK_DONE = "returns from its callback"
-    CALLBACK_FAILED = "fails in its callback"
-    POLL_TIMEOUT = "has not polled for max.poll.interval.ms"
-    POLL_AGAIN = "polls again"
-    LOST = "loses its connection"
-    UNSUBSCRIBE = "unsubscribes"
-    SUBSCRIBE = "subscribes to all topics"
-    SUBSCRIBE_LESS = "subscribes to the first topic only"
-    CLOSE = "closes its consumer"
-    CRASH = "crashes"
-
-
-COSTS: dict[Stimulus, Disturbance] = {
-    Stimulus.CALLBACK_FAILED: Disturbance.CALLBACK_FAILURE,
-    Stimulus.POLL_TIMEOUT: Disturbance.POLL_TIMEOUT,
-    Stimulus.LOST: Disturbance.CONNECTION_LOST,
-    Stimulus.UNSUBSCRIBE: Disturbance.UNSUBSCRIBE,
-    Stimulus.SUBSCRIBE_LESS: Disturbance.SUBSCRIPTION_CHANGE,
-    Stimulus.CLOSE: Disturbance.CLOSE,
-    Stimulus.CRASH: Disturbance.CRASH,
-}
-"""What counts as a disturbance."""
 
 
 class Sent(NamedTuple):
@@ -215,7 +185,7 @@ class MemberStates:
             effects += member.on_event(event, now_ms=now_ms)
         done = 0
         while done < len(effects):
-            event = self._reaction(effects[done])
+            reaction = self._reaction(effects[done])
             done += 1
             if event is not None:
                 effects += member.on_event(event, now_ms=member.now_ms)
@@ -362,4 +332,3 @@ def _free_times(scope: Scope, rules: MemberRules) -> tuple[str, ...]:
     if type(rules).forgets_request_in_flight is MemberRules.forgets_request_in_flight:
         free += ["_last_response_ms", "_sent_since_response"]
     return tuple(free)
-

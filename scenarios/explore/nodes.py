@@ -13,17 +13,16 @@ from typing import NamedTuple
 from rebalance_sim.protocol.clients.common import events
 from rebalance_sim.protocol.wire.consumer_messages import ConsumerGroupHeartbeatRequest
 from rebalance_sim.protocol.wire.offset_messages import OffsetCommitRequest, OffsetFetchRequest
-from rebalance_sim.scenarios.explore.interning import Interned, Messages
+from rebalance_sim.scenarios.explore.actions import COSTS, Action, Doing, Stimulus
 from rebalance_sim.scenarios.explore.coordinator_states import Finding
+from rebalance_sim.scenarios.explore.interning import Interned, Messages
 from rebalance_sim.scenarios.explore.member_states import (
     ABSENT,
-    COSTS,
     GONE,
     MemberFacts,
     MemberStates,
     Moved,
     Sent,
-    Stimulus,
 )
 from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 
@@ -53,7 +52,7 @@ class Edge(NamedTuple):
     """What may happen to a node by itself: what, which disturbance it is, the next node (-1: none,
     because of what was found)."""
 
-    label: str
+    action: Action
     disturbance: Disturbance | None
     node: int
     found: tuple[Finding, ...] = ()
@@ -95,9 +94,7 @@ class Nodes:
         if edges is None:
             allowed = self._scope.disturbances if is_disturbed else ()
             edges = self._edges[number, is_disturbed] = tuple(
-                edge
-                for edge in self._find_edges(self.node(number), allowed)
-                if edge.node != number
+                edge for edge in self._find_edges(self.node(number), allowed) if edge.node != number
             )
         return edges
 
@@ -119,35 +116,33 @@ class Nodes:
         return found
 
     def _let(self, node: Node, stimulus: Stimulus, disturbance: Disturbance | None) -> Edge:
-        label = f"{self.name} {stimulus.value}"
-        if disturbance is Disturbance.LATE_REQUEST:
-            label += "; its request is still on the way"
+        is_late = disturbance is Disturbance.LATE_REQUEST
+        action = Action(Doing.LOST_LATE if is_late else Doing.of(stimulus), self.name)
         try:
             moved = self.members.apply(node.member, stimulus)
         except Exception as problem:
-            return Edge(label, disturbance, -1, (escaped(self.name, problem),))
+            return Edge(action, disturbance, -1, (escaped(self.name, problem),))
         is_lost = stimulus in (Stimulus.LOST, Stimulus.CRASH) or moved.state == GONE
         items, late = node.items, node.late
         if is_lost:
             items = ()
             if disturbance is Disturbance.LATE_REQUEST or (
-                stimulus is not Stimulus.LOST and Disturbance.LATE_REQUEST in self._scope.disturbances
+                stimulus is not Stimulus.LOST
+                and Disturbance.LATE_REQUEST in self._scope.disturbances
             ):
                 late += tuple(
-                    item.sent
-                    for item in node.items
-                    if item.answer < 0 and item.sent.message >= 0
+                    item.sent for item in node.items if item.answer < 0 and item.sent.message >= 0
                 )
-        return Edge(label, disturbance, self._after(moved, items, late))
+        return Edge(action, disturbance, self._after(moved, items, late))
 
     def _let_answer(self, node: Node) -> Edge:
-        label = f"{self.name} is answered"
+        action = Action(Doing.ANSWERED, self.name)
         item, rest = node.items[0], node.items[1:]
         try:
             moved = self._answered(node.member, 0, item)
         except Exception as problem:
-            return Edge(label, None, -1, (escaped(self.name, problem),))
-        return Edge(label, None, self._after(moved, rest, node.late))
+            return Edge(action, None, -1, (escaped(self.name, problem),))
+        return Edge(action, None, self._after(moved, rest, node.late))
 
     def _answered(self, member: int, rank: int, item: Item) -> Moved:
         kind = _ANSWERS[type(self._messages[item.sent.message])]
@@ -156,9 +151,7 @@ class Nodes:
     def _after(self, moved: Moved, items: tuple[Item, ...], late: tuple[Sent, ...]) -> int:
         if moved.state == GONE:
             return self.number(Node(GONE, (), late))
-        return self.number(
-            Node(moved.state, items + tuple(Item(one) for one in moved.sent), late)
-        )
+        return self.number(Node(moved.state, items + tuple(Item(one) for one in moved.sent), late))
 
     # --- what the coordinator has to do with ------------------------------------------------------
 

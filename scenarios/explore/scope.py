@@ -135,7 +135,7 @@ class Scope:
         some time may happen at any time."""
         return CoordinatorConfig(
             group_consumer_heartbeat_interval_ms=5_000,
-            group_consumer_assignment_interval_ms=1_000 if self.assignment_interval else 0
+            group_consumer_assignment_interval_ms=1_000 if self.assignment_interval else 0,
         )
 
 

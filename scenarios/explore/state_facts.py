@@ -22,9 +22,7 @@ STATE_PROPERTIES = (
 """Ids of the properties that are asked here."""
 
 
-def not_held(
-    name: str, group: CoordinatorFacts, member: MemberFacts, place: int
-) -> Finding | None:
+def not_held(name: str, group: CoordinatorFacts, member: MemberFacts, place: int) -> Finding | None:
     """``cross.assigned_is_held``, of one member."""
     if not member.assigned or not _is_registered(group, member, place):
         return None
