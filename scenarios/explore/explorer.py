@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKind
-from rebalance_sim.scenarios.explore.actions import Action, Doing
+from rebalance_sim.scenarios.explore.actions import Action, Doing, Stimulus
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Done, Finding
 from rebalance_sim.scenarios.explore.interning import Messages
 from rebalance_sim.scenarios.explore.judge import CallJudge
@@ -82,8 +82,8 @@ class Progress:
 
 @dataclass(slots=True, kw_only=True)
 class Explored:
-    """What came of it. ``cut_off``: why it ended early, or empty; ``calls``: real calls of machines;
-    ``transitions``: steps from one state of the whole to another."""
+    """What came of it. ``cut_off``: why it ended early, or empty; ``calls``: real calls of
+    machines; ``transitions``: steps from one state of the whole to another."""
 
     scope: Scope
     progress: Progress
@@ -161,6 +161,16 @@ class Explorer:
         for action, bits, cost, found in self._coordinator_steps(coordinator, nodes, left > 0):
             if cost <= left:
                 yield Step(action, None if bits < 0 else rest + bits + cost, found)
+
+    def open_requests(self, state: int, place: int) -> int:
+        """How many requests of a member are in flight."""
+        return len(self.nodes[place].node(self.unpack(state).nodes[place]).items)
+
+    def may(self, state: int, name: str, stimulus: Stimulus) -> bool:
+        """Whether this may happen to a member by itself."""
+        place = self.scope.names.index(name)
+        nodes = self.nodes[place]
+        return stimulus in nodes.members.stimuli(nodes.node(self.unpack(state).nodes[place]).member)
 
     def look_at(self, state: int) -> Finding | None:
         """What is wrong with a state."""

@@ -187,8 +187,8 @@ class MemberStates:
         while done < len(effects):
             reaction = self._reaction(effects[done])
             done += 1
-            if event is not None:
-                effects += member.on_event(event, now_ms=member.now_ms)
+            if reaction is not None:
+                effects += member.on_event(reaction, now_ms=member.now_ms)
         return effects
 
     def _events(self, member: ConsumerMember, what: Hashable) -> list[tuple[events.Event, int]]:
