@@ -15,6 +15,7 @@ from rebalance_sim.cli.conformance import conformance
 from rebalance_sim.cli.defects import defects
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
+from rebalance_sim.cli.explore import explore
 from rebalance_sim.cli.generate import generate
 from rebalance_sim.cli.output import say, stderr
 from rebalance_sim.cli.profiles import profiles
@@ -53,7 +54,20 @@ def _options(
     pass
 
 
-for command in (*(run, sweep, compare, shrink, replay, conformance, generate, profiles, defects),):
+COMMANDS = (
+    run,
+    sweep,
+    compare,
+    shrink,
+    replay,
+    explore,
+    conformance,
+    generate,
+    profiles,
+    defects,
+)
+
+for command in COMMANDS:
     app.command()(command)
 
 

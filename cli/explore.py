@@ -1,0 +1,182 @@
+"""``rebalance-sim explore``: every order of events in a small scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import print_json, say, stderr, write_text
+
+if TYPE_CHECKING:
+    from rebalance_sim.scenarios.explore.explorer import Explored, Explorer, Progress
+    from rebalance_sim.scenarios.explore.scope import Disturbance
+
+SEMANTICS = "kafka-4.3-clean"
+MAX_STATES = 20_000_000
+MAX_MEMORY_MB = 4_000
+"""As of ``scenarios.explore``, which is not imported for ``--help``; a test compares them."""
+
+
+def explore(
+    members: Annotated[int, typer.Option(help="Members, which join one after another.")] = 2,
+    topics: Annotated[int, typer.Option(help="Topics that all of them subscribe to.")] = 2,
+    partitions: Annotated[int, typer.Option(help="Partitions of each topic.")] = 1,
+    disturbances: Annotated[int, typer.Option(help="So many at most in one run.")] = 1,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Of this kind, such as crash; may be repeated. Without it, all kinds."),
+    ] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="And none of this kind; may be repeated.")
+    ] = None,
+    semantics: Annotated[str, typer.Option(help="Version to explore.")] = SEMANTICS,
+    defect: Annotated[
+        list[str] | None, typer.Option(help="Switch this defect on; may be repeated.")
+    ] = None,
+    repair: Annotated[
+        list[str] | None,
+        typer.Option(help="Without this known issue of the version; may be repeated."),
+    ] = None,
+    assignor: Annotated[str | None, typer.Option(help="The members' server assignor.")] = None,
+    auto_commit: Annotated[
+        bool, typer.Option("--auto-commit", help="Members commit before they give partitions up.")
+    ] = False,
+    assignment_interval: Annotated[
+        bool, typer.Option("--assignment-interval", help="Targets may be put off.")
+    ] = False,
+    max_states: Annotated[int, typer.Option(min=1, help="Stop at so many states.")] = MAX_STATES,
+    max_memory_mb: Annotated[
+        int, typer.Option(min=1, help="Stop when the process has so much memory.")
+    ] = MAX_MEMORY_MB,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Stop after so many wall seconds.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for a scenario of each violated property.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> int:
+    """Try every order of deliveries, losses, timeouts, joins, leaves, crashes and moves.
+
+    Breadth first, so that each violated property is reported with a shortest way to it. It ends
+    complete, or cut off at a bound, and says which. Exit code 1 if a property is violated that is
+    no known issue, or if it was cut off.
+    """
+    from rebalance_sim.scenarios.explore.explorer import Explorer
+    from rebalance_sim.scenarios.explore.scope import Scope
+    from rebalance_sim.scenarios.explore.verdict import describe
+
+    scope = Scope(
+        members=members,
+        topics=topics,
+        partitions=partitions,
+        max_disturbances=disturbances,
+        disturbances=_kinds(only, without),
+        semantics=semantics,
+        defects=tuple(defect or ()),
+        repairs=tuple(repair or ()),
+        assignor=assignor,
+        auto_commit=auto_commit,
+        assignment_interval=assignment_interval,
+    )
+    if out is not None and out.exists() and not out.is_dir():
+        raise BadInput(f"explore: --out {out} is a file: give a folder")
+    explorer = Explorer(scope)
+    with _progress_line() as on_progress:
+        explored = explorer.run(
+            max_states=max_states,
+            max_memory_mb=max_memory_mb,
+            max_seconds=float("inf") if max_seconds is None else max_seconds,
+            on_progress=on_progress,
+        )
+    if json:
+        print_json(_as_json(explored))
+    else:
+        for line in describe(explored):
+            say(line)
+    if out is not None and explored.paths:
+        _write_scenarios(explorer, explored, out)
+    is_violated = any(path.finding.known_as is None for path in explored.paths)
+    return FOUND if is_violated or explored.cut_off else OK
+
+
+def _kinds(only: list[str] | None, without: list[str] | None) -> tuple[Disturbance, ...]:
+    from rebalance_sim.scenarios.errors import did_you_mean
+    from rebalance_sim.scenarios.explore.scope import Disturbance
+
+    known = {one.value: one for one in Disturbance}
+    for option, names in (("only", only), ("without", without)):
+        for name in names or ():
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise BadInput(f"explore: --{option} {name!r} is no kind of disturbance; {hint}")
+    chosen = known if only is None else {name: known[name] for name in only}
+    return tuple(one for name, one in chosen.items() if name not in (without or ()))
+
+
+def _write_scenarios(explorer: Explorer, explored: Explored, out: Path) -> None:
+    """A file for each violated property; the folder is made if need be."""
+    from rebalance_sim.scenarios.explore.scenario_of import scenario_of
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise BadInput(f"explore: --out {out}: {problem.strerror}") from problem
+    for path in explored.paths:
+        concrete = scenario_of(explorer, path)
+        known = f"-{path.finding.known_as}" if path.finding.known_as else ""
+        file = out / f"{path.finding.property}{known}.toml"
+        write_text(file, concrete.text())
+        how = "a run of it violates the same property"
+        if not concrete.is_confirmed:
+            how = f"near to the path, but a run of it ends {concrete.outcome}"
+        say(f"{file}: {len(path.actions)} steps; {how}")
+
+
+def _as_json(explored: Explored) -> dict[str, Any]:
+    from rebalance_sim.scenarios.explore.verdict import describe_scope
+
+    progress = explored.progress
+    return {
+        "scope": describe_scope(explored.scope),
+        "is_complete": not explored.cut_off,
+        "cut_off": explored.cut_off,
+        "states": progress.states,
+        "transitions": explored.transitions,
+        "depth": progress.depth,
+        "seconds": round(progress.seconds, 1),
+        "memory_mb": progress.memory_mb,
+        "calls": explored.calls,
+        "violated": [
+            {
+                "property": path.finding.property,
+                "known_as": path.finding.known_as,
+                "detail": path.finding.detail,
+                "steps": [str(action) for action in path.actions],
+            }
+            for path in explored.paths
+        ],
+    }
+
+
+@contextmanager
+def _progress_line() -> Iterator[Callable[[Progress], None] | None]:
+    """One line on a terminal that is written over; elsewhere nothing."""
+    if not stderr.is_terminal:
+        yield None
+        return
+    with stderr.status("exploring") as status:
+
+        def show(progress: Progress) -> None:
+            status.update(
+                f"{progress.states:,} states, frontier {progress.frontier:,}, depth "
+                f"{progress.depth}, {progress.rate:,.0f} states/s, {progress.memory_mb:,} MB"
+            )
+
+        yield show

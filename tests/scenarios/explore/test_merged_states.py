@@ -1,0 +1,117 @@
+"""States that are taken for one go on alike: one-step bisimulation, over what a search has met."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pytest
+
+from rebalance_sim.protocol.clients.java.consumer import ConsumerMember
+from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates
+from rebalance_sim.scenarios.explore.explorer import Explorer
+from rebalance_sim.scenarios.explore.member_states import ABSENT, GONE, MemberStates
+from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
+
+KEPT_OF_EACH = 3
+"""Other machines of one state that are looked at."""
+
+
+class MergingMembers(MemberStates):
+    """Keeps, of each state, some machines that were taken for the first one."""
+
+    others: dict[int, list[bytes]]
+
+    def _intern(self, member: ConsumerMember) -> int:
+        known = len(self)
+        number = super()._intern(member)
+        if number < known and number not in (ABSENT, GONE):
+            others = self.others.setdefault(number, [])
+            if len(others) < KEPT_OF_EACH:
+                others.append(self._freezer.freeze(member))
+        return number
+
+    def differences(self) -> list[str]:
+        """Events in which one of the others does not come to the same state, or sends other
+        things."""
+        found = []
+        for (state, what), moved in list(self._edges.items()):
+            for picture in self.others.get(state, ()):
+                member = self._freezer.thaw(picture)
+                if self._came_to(member, what) != (moved.state, moved.sent):
+                    found.append(f"{self.name} in state {state}: {what}")
+        return found
+
+    def _came_to(self, member: ConsumerMember, what: Hashable) -> tuple[int, object]:
+        from rebalance_sim.scenarios.explore.actions import Stimulus
+
+        if what is Stimulus.CRASH:
+            return GONE, ()
+        term = member.coordinator_id
+        effects = self.drive(member, what)
+        return MemberStates._intern(self, member), self._sent(member, effects, term)
+
+
+class MergingCoordinator(CoordinatorStates):
+    """The same for the coordinator."""
+
+    others: dict[int, list[object]]
+
+    def _intern(self) -> int:
+        known = len(self)
+        number = super()._intern()
+        shard = self._shard
+        if number < known:
+            others = self.others.setdefault(number, [])
+            if len(others) < KEPT_OF_EACH:
+                kept = self._kept.values[number]
+                others.append(
+                    kept._replace(
+                        snapshot=shard.coordinator.snapshot(),
+                        log=dict(shard.log),
+                        timers=dict(sorted(shard.timers.items())),
+                        now_ms=shard.now_ms,
+                    )
+                )
+        return number
+
+    def differences(self) -> list[str]:
+        """Calls in which one of the others does not come to the same."""
+        found = []
+        for (state, what), done in list(self._edges.items()):
+            for other in self.others.get(state, ()):
+                first = self._kept.values[state]
+                self._kept.values[state] = other
+                self._restore(state)
+                self._kept.values[state] = first
+                response = self._call(what)
+                if (CoordinatorStates._intern(self), response) != (done.state, done.response):
+                    found.append(f"state {state}: {what}")
+        return found
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT)),
+        Scope(disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.COORDINATOR_MOVE)),
+        Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
+        Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
+        Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True),
+    ],
+    ids=lambda scope: "-".join(one.value for one in scope.disturbances),
+)
+def test_merged_states_go_on_alike(scope: Scope) -> None:
+    explorer = Explorer(scope)
+    for nodes in explorer.nodes:
+        nodes.members.__class__ = MergingMembers
+        nodes.members.others = {}
+    explorer.coordinator.__class__ = MergingCoordinator
+    explorer.coordinator.others = {}
+    explorer.run(max_states=30_000)
+
+    merged = [sum(map(len, nodes.members.others.values())) for nodes in explorer.nodes]
+    assert min(merged) > 100
+    for nodes in explorer.nodes:
+        assert nodes.members.differences() == []
+    assert sum(map(len, explorer.coordinator.others.values())) > 10
+    assert explorer.coordinator.differences() == []
