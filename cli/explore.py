@@ -57,6 +57,7 @@ def explore(
     max_seconds: Annotated[
         float | None, typer.Option(help="Stop after so many wall seconds.")
     ] = None,
+    first: Annotated[bool, typer.Option("--first", help="Stop at the first violation.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Folder for a scenario of each violated property.")
     ] = None,
@@ -93,6 +94,7 @@ def explore(
             max_states=max_states,
             max_memory_mb=max_memory_mb,
             max_seconds=float("inf") if max_seconds is None else max_seconds,
+            stops_at_first=first,
             on_progress=on_progress,
         )
     if json:
@@ -102,8 +104,7 @@ def explore(
             say(line)
     if out is not None and explored.paths:
         _write_scenarios(explorer, explored, out)
-    is_violated = any(path.finding.known_as is None for path in explored.paths)
-    return FOUND if is_violated or explored.cut_off else OK
+    return FOUND if explored.violated or explored.cut_off else OK
 
 
 def _kinds(only: list[str] | None, without: list[str] | None) -> tuple[Disturbance, ...]:

@@ -92,6 +92,11 @@ class Explored:
     calls: int = 0
     transitions: int = 0
 
+    @property
+    def violated(self) -> list[Path]:
+        """The paths to what is no known issue."""
+        return [path for path in self.paths if path.finding.known_as is None]
+
 
 class _Local(NamedTuple):
     """What may happen to one member and the coordinator, whatever all others are like: what, the
@@ -315,10 +320,12 @@ class Explorer:
         max_states: int = DEFAULT_MAX_STATES,
         max_memory_mb: int = DEFAULT_MAX_MEMORY_MB,
         max_seconds: float = float("inf"),
+        stops_at_first: bool = False,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> Explored:
-        """Explore all, or until a bound is met. Each property is reported where it is violated
-        first; nothing is looked at beyond a violation that is no known issue."""
+        """Explore all, or until a bound is met, or, with ``stops_at_first``, something is violated
+        that is no known issue. Each property is reported where it is violated first; nothing is
+        looked at beyond a violation that is no known issue."""
         started = time.monotonic()
         progress = Progress()
         explored = Explored(scope=self.scope, progress=progress)
@@ -337,6 +344,8 @@ class Explorer:
             following: list[int] = []
             for start in range(0, len(frontier), _BATCH):
                 explored.cut_off = report(len(frontier) - start + len(following))
+                if stops_at_first and explored.violated:
+                    explored.cut_off = "the first violation"
                 if explored.cut_off:
                     break
                 self._expand(frontier[start : start + _BATCH], following, came_from, explored)
@@ -346,6 +355,7 @@ class Explorer:
             progress.depth += bool(frontier)
         if not explored.cut_off:
             report(0)
+        explored.paths.sort(key=_length)
         explored.calls = self.coordinator.call_count + sum(
             nodes.members.call_count for nodes in self.nodes
         )
@@ -445,6 +455,10 @@ class Explorer:
             next(step.action for step in self.steps(before) if step.state == after)
             for before, after in pairwise(states)
         ]
+
+
+def _length(path: Path) -> int:
+    return len(path.actions)
 
 
 _TIMEOUTS: Mapping[TimerKind, Disturbance] = {

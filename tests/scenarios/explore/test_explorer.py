@@ -1,0 +1,201 @@
+"""Small scopes, explored to the end."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.model.shadow_model import ShadowModel
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.explore.actions import Doing
+from rebalance_sim.scenarios.explore.explorer import Explored, Explorer
+from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES, NEED_HISTORY
+from rebalance_sim.scenarios.explore.member_states import ABSENT, GONE
+from rebalance_sim.scenarios.explore.scenario_of import scenario_of
+from rebalance_sim.scenarios.explore.scope import GROUP, Disturbance, Scope
+from rebalance_sim.scenarios.explore.state_facts import STATE_PROPERTIES
+from rebalance_sim.scenarios.explore.verdict import describe
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import parse_scenario
+
+_LOST = (Disturbance.CONNECTION_LOST,)
+
+
+def explored(scope: Scope) -> Explored:
+    return Explorer(scope).run()
+
+
+def test_the_undisturbed_scope_is_clean() -> None:
+    result = explored(Scope(max_disturbances=0))
+    assert not result.cut_off
+    assert result.paths == []
+    assert (result.progress.states, result.progress.depth) == (5_411, 33)
+
+
+def test_a_lost_connection_breaks_nothing() -> None:
+    result = explored(Scope(disturbances=_LOST))
+    assert not result.cut_off
+    assert result.paths == []
+    assert result.progress.states > 40_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"auto_commit": True}, {"assignment_interval": True}])
+def test_the_whole_scope_is_clean(options: dict[str, bool]) -> None:
+    result = explored(Scope(**options))
+    assert not result.cut_off
+    assert result.paths == []
+    assert result.progress.states > 1_000_000
+
+
+def test_an_early_grant_takes_six_steps() -> None:
+    explorer = Explorer(Scope(max_disturbances=0, defects=("mut-early-grant",)))
+    paths = {path.finding.property: path for path in explorer.run().paths}
+    path = paths["coordinator.exclusive_ownership"]
+    assert [str(action) for action in path.actions] == [
+        "a starts",
+        "a polls",
+        "the coordinator handles a request of a",
+        "b starts",
+        "b polls",
+        "the coordinator handles a request of b",
+    ]
+
+
+def test_d12_takes_thirteen_steps_and_its_scenario_shows_it() -> None:
+    explorer = Explorer(Scope(disturbances=_LOST, defects=("D12",)))
+    paths = {path.finding.property: path for path in explorer.run().paths}
+    path = paths["cross.assigned_is_held"]
+    assert len(path.actions) == 13
+    assert Doing.LOST in {action.doing for action in path.actions}
+
+    concrete = scenario_of(explorer, path)
+    assert concrete.is_confirmed
+    result = run(parse_scenario(concrete.text()), proves_known=False)
+    assert "cross.assigned_is_held" in {row.property for row in result.violations}
+    world = replace(concrete.scenario.world, defects=())
+    assert run(replace(concrete.scenario, world=world)).outcome == "ok"
+
+
+def test_a_bound_cuts_the_search_off_and_the_verdict_says_so() -> None:
+    result = Explorer(Scope()).run(max_states=3_000)
+    assert result.cut_off == "more than 3,000 states"
+    assert result.progress.frontier > 0
+    words = "\n".join(describe(result))
+    assert words.startswith("cut off: 2 members, 2 topics of 1 partition")
+    assert "states were still to be seen" in words
+
+
+def test_memory_and_time_cut_it_off_too() -> None:
+    assert "MB of memory" in Explorer(Scope()).run(max_memory_mb=1).cut_off
+    assert "seconds" in Explorer(Scope()).run(max_seconds=0.0).cut_off
+
+
+def test_two_searches_of_one_scope_are_the_same() -> None:
+    first, second = (explored(Scope(disturbances=(Disturbance.CRASH,))) for _ in range(2))
+    assert first.progress.states == second.progress.states
+    assert first.transitions == second.transitions
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"members": 0}, "members"),
+        ({"topics": 13}, "topics"),
+        ({"topics": 4, "partitions": 4}, "partitions"),
+        ({"max_disturbances": 4}, "max_disturbances"),
+        ({"semantics": "kafka-9"}, "semantics"),
+        ({"defects": ("no-such",)}, "semantics"),
+    ],
+)
+def test_a_scope_that_is_not_small_is_refused(fields: dict[str, object], place: str) -> None:
+    with pytest.raises(ScenarioError, match=place):
+        Scope(**fields)  # type: ignore[arg-type]
+
+
+def test_the_properties_are_those_of_runs() -> None:
+    ids = {one.id for one in PROPERTIES}
+    assert set(STATE_PROPERTIES) <= ids
+    assert ids >= NEED_HISTORY
+    assert len(CALL_PROPERTIES) > 70
+
+
+class _Client:
+    is_alive = True
+
+    def __init__(self, name: str, member: object) -> None:
+        self.name = name
+        self.member = member
+
+
+class _View:
+    """A state of the whole as a ``WorldView``."""
+
+    group_id = GROUP
+    has_data_plane = False
+    now_ms = 0
+
+    def __init__(self, explorer: Explorer, state: int) -> None:
+        whole = explorer.unpack(state)
+        self.config = explorer.scope.config
+        self.semantics = explorer.scope.rules
+        self._shard = explorer.coordinator.shard_at(whole.coordinator)
+        self._clients = {}
+        for nodes, number in zip(explorer.nodes, whole.nodes, strict=True):
+            member = nodes.node(number).member
+            if member not in (ABSENT, GONE):
+                self._clients[nodes.name] = _Client(nodes.name, nodes.members.thawed(member))
+
+    def acting_shard(self) -> object:
+        return self._shard
+
+    def clients(self) -> dict[str, _Client]:
+        return self._clients
+
+
+@pytest.mark.parametrize("defects", [("D12",), ("mut-client-rejoins-before-lost",)])
+def test_bits_say_what_the_properties_say(defects: tuple[str, ...]) -> None:
+    explorer = Explorer(
+        Scope(
+            disturbances=(Disturbance.CONNECTION_LOST, Disturbance.SESSION_TIMEOUT), defects=defects
+        )
+    )
+    judged = [one for one in PROPERTIES if one.id in STATE_PROPERTIES and one.judges_states()]
+    assert {one.id for one in judged} == {"cross.exclusive_consumption", "cross.assigned_is_held"}
+    states = _walked(explorer, count=12, steps=60)
+    found = set()
+    for state in states:
+        view = _View(explorer, state)
+        model = ShadowModel(view)  # type: ignore[arg-type]
+        violated = {one.id for one in judged if one(model).full(view) is not None}  # type: ignore[arg-type]
+        said = explorer.look_at(state)
+        if said is None or said.property not in {one.id for one in judged}:
+            assert not violated, (state, violated)
+        else:
+            assert said.property in violated
+            found.add(said.property)
+    assert view.acting_shard().coordinator.groups_of(ConsumerGroup) is not None  # type: ignore[attr-defined]
+    assert found
+
+
+def _walked(explorer: Explorer, *, count: int, steps: int) -> set[int]:
+    """States on some random ways, and on the ways to what is found."""
+    draw = random.Random(7)
+    states = {explorer.first}
+    for _ in range(count):
+        state = explorer.first
+        for _ in range(steps):
+            after = [step.state for step in explorer.steps(state) if step.state is not None]
+            if not after:
+                break
+            state = draw.choice(after)
+            states.add(state)
+    for path in explorer.run(max_states=60_000).paths:
+        states.update(path.states)
+        last = [step.state for step in explorer.steps(path.states[-1])]
+        states.update(one for one in last[:5] if one is not None)
+    return states
