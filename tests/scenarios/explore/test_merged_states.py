@@ -115,3 +115,16 @@ def test_merged_states_go_on_alike(scope: Scope) -> None:
         assert nodes.members.differences() == []
     assert sum(map(len, explorer.coordinator.others.values())) > 10
     assert explorer.coordinator.differences() == []
+
+
+def test_a_key_that_leaves_out_what_matters_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    scope = Scope(disturbances=(Disturbance.SESSION_TIMEOUT,))
+    explorer = Explorer(scope)
+    for nodes in explorer.nodes:
+        nodes.members.__class__ = MergingMembers
+        nodes.members.others = {}
+        monkeypatch.setattr(
+            nodes.members._maker, "_free", nodes.members._maker._free | {"member_epoch"}
+        )
+    explorer.run(max_states=20_000)
+    assert any(nodes.members.differences() for nodes in explorer.nodes)
