@@ -124,7 +124,7 @@ def test_a_key_that_leaves_out_what_matters_is_found_out(monkeypatch: pytest.Mon
         nodes.members.__class__ = MergingMembers
         nodes.members.others = {}
         monkeypatch.setattr(
-            nodes.members._maker, "_free", nodes.members._maker._free | {"member_epoch"}
+            nodes.members._maker, "_free", nodes.members._maker._free | {"target", "current"}
         )
     explorer.run(max_states=20_000)
     assert any(nodes.members.differences() for nodes in explorer.nodes)
