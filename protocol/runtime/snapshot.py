@@ -148,9 +148,7 @@ class KeyMaker:
                 handler = _Walk.mapping
             elif issubclass(kind, list):
                 handler = _Walk.sequence
-            elif getattr(kind, "__dataclass_params__", None) is not None and (
-                kind.__dataclass_params__.frozen
-            ):
+            elif _is_frozen(kind):
                 handler = _Walk.value
             else:
                 handler = _Walk.part
@@ -224,7 +222,8 @@ class _Walk:
         return self.fields(one) if constant is None else constant
 
     def partial_of(self, one: Any) -> Hashable:
-        function, names = one.func, ()
+        function = one.func
+        names: tuple[str | None, ...] = ()
         if isinstance(function, MethodType):
             said = self._maker.said_of(type(function.__self__))
             names = said.continuations.get(function.__name__, ())
@@ -256,7 +255,7 @@ class _Walk:
         maker = self._maker
         slots, hidden = maker.shown(kind)
         said = maker.said_of(kind)
-        found: list[Hashable] = [kind]
+        found: list[Any] = [kind]
         for name in slots:
             if hasattr(one, name):
                 found.append(self.field(name, getattr(one, name), said))
@@ -273,9 +272,9 @@ class _Walk:
         if kind is int:
             horizon_ms = said.times.get(name)
             if horizon_ms is not None:
-                return max(value - self._now_ms, -horizon_ms)
+                return max(int(value) - self._now_ms, -horizon_ms)
             ordinal = said.ordinals.get(name)
-            return value if ordinal is None else self.number(ordinal, value)
+            return int(value) if ordinal is None else self.number(ordinal, value)
         if kind is dict:
             if name in said.ordinals:
                 ordinal = said.ordinals[name]
@@ -294,6 +293,11 @@ class _Walk:
             return ("none", value)
         met = self._numbers.setdefault(name or "", {})
         return met.setdefault(value, len(met))
+
+
+def _is_frozen(kind: type) -> bool:
+    settings: Any = getattr(kind, "__dataclass_params__", None)
+    return settings is not None and bool(settings.frozen)
 
 
 def _merged(said: Iterable[StateFields]) -> StateFields:

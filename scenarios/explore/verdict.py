@@ -27,7 +27,8 @@ def describe(explored: Explored) -> Iterator[str]:
     yield f"{_complete(explored)}: {describe_scope(scope)}"
     yield (
         f"{progress.states:,} states, {explored.transitions:,} transitions, "
-        f"depth {progress.depth}; {progress.seconds:,.1f} s, {progress.rate:,.0f} states/s, {progress.memory_mb:,} MB; "
+        f"depth {progress.depth}; {progress.seconds:,.1f} s, {progress.rate:,.0f} states/s, "
+        f"{progress.memory_mb:,} MB; "
         f"{explored.calls:,} calls of machines"
     )
     if explored.cut_off:
