@@ -63,6 +63,7 @@ class Doing(Enum):
     HANDLED = "the coordinator handles a request of {}"
     HANDLED_LATE = "the coordinator handles a request of {} that came late"
     TIMER = "a timer of {} fires"
+    WAIT = "the assignment interval is over"
     MOVE = "another broker becomes coordinator"
     GROWTH = "the last topic gets one more partition"
 

@@ -31,16 +31,19 @@ LogKey = tuple[Hashable, ...]
 
 TOPICS_GROW = "topics grow"
 MOVE = "the coordinator moves"
+WAIT = "the assignment interval is over"
 
 
 class CoordinatorFacts(NamedTuple):
     """What properties look at, member by member in the order of ``Scope.names``. Partitions are
-    bits, by their place in ``Scope.all_partitions``; an epoch of 0: no such member."""
+    bits, by their place in ``Scope.all_partitions``; an epoch of 0: no such member.
+    ``puts_off``: it computes no target yet, because it has computed one not long ago."""
 
     epochs: tuple[int, ...]
     held: tuple[int, ...]
     targets: tuple[int, ...]
     target_epoch: int
+    puts_off: bool = False
 
 
 class Shard:
@@ -221,6 +224,10 @@ class CoordinatorStates:
         """The last topic gets one more partition."""
         return self._edge(state, TOPICS_GROW)
 
+    def wait(self, state: int) -> Done:
+        """So much time passes that the coordinator may compute a target."""
+        return self._edge(state, WAIT)
+
     def _edge(self, state: int, what: Hashable) -> Done:
         done = self._edges.get((state, what))
         if done is None:
@@ -236,6 +243,9 @@ class CoordinatorStates:
     def _call(self, what: Any) -> int:
         if what == MOVE:
             self._load()
+            return -1
+        if what == WAIT:
+            self._shard.now_ms += self._scope.config.group_consumer_assignment_interval_ms
             return -1
         if what == TOPICS_GROW:
             self._shard.growth += 1
@@ -325,7 +335,12 @@ class CoordinatorStates:
             ),
             targets=tuple(self._sum(group.target_of(one)) for one in self._member_ids),
             target_epoch=group.target_assignment_epoch,
+            puts_off=self._puts_off(group.target_assignment_timestamp),
         )
+
+    def _puts_off(self, computed_ms: int | None) -> bool:
+        interval_ms = self._scope.config.group_consumer_assignment_interval_ms
+        return computed_ms is not None and self._shard.now_ms < computed_ms + interval_ms
 
     def _sum(self, partitions: Iterable[TopicPartition]) -> int:
         return sum(self._bits[partition] for partition in partitions)

@@ -299,6 +299,9 @@ class Explorer:
             action = Action(Doing.TIMER, who, key.kind.value)
             cost = int(disturbance is not None)
             yield self._let(action, cost, partial(self.coordinator.fire, coordinator, key))
+        if self.coordinator.facts(coordinator).puts_off:
+            wait = partial(self.coordinator.wait, coordinator)
+            yield self._let(Action(Doing.WAIT), 0, wait)
         if Disturbance.COORDINATOR_MOVE in allowed:
             move = partial(self.coordinator.move, coordinator)
             yield self._let(Action(Doing.MOVE), 1, move)

@@ -37,6 +37,7 @@ from rebalance_sim.sim.spec import ClientSpec, DelaySpec, NetworkSpec, TopicSpec
 
 _SESSION_MS = 6_000
 _HEARTBEAT_MS = 1_000
+_INTERVAL_MS = 1_000
 _PATIENCE_MS = 30_000
 """``max.poll.interval.ms``, where no path waits for its end."""
 _IMPATIENCE_MS = 4_000
@@ -169,7 +170,7 @@ class _Timetable:
             group_consumer_max_session_timeout_ms=_SESSION_MS,
             group_consumer_heartbeat_interval_ms=_HEARTBEAT_MS,
             group_consumer_min_heartbeat_interval_ms=_HEARTBEAT_MS,
-            group_consumer_assignment_interval_ms=1_000 if scope.assignment_interval else 0,
+            group_consumer_assignment_interval_ms=_INTERVAL_MS if scope.assignment_interval else 0,
         )
         world = WorldSpec(
             seed=seed,
@@ -232,6 +233,8 @@ class _Timetable:
 
     def _due_ms(self, action: Action, client: _Client | None) -> int:
         """When what happens by itself is due."""
+        if action.doing is Doing.WAIT:
+            return self._now_ms + _INTERVAL_MS
         if client is None:
             return 0
         match action.doing:

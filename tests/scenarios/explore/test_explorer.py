@@ -44,12 +44,27 @@ def test_a_lost_connection_breaks_nothing() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"auto_commit": True}, {"assignment_interval": True}])
-def test_the_whole_scope_is_clean(options: dict[str, bool]) -> None:
-    result = explored(Scope(**options))
+def test_the_whole_scope_is_clean() -> None:
+    result = explored(Scope())
     assert not result.cut_off
     assert result.paths == []
     assert result.progress.states > 1_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(disturbances=_LOST, auto_commit=True),
+        Scope(disturbances=_LOST, assignment_interval=True),
+        Scope(disturbances=_LOST, partitions=2),
+        Scope(max_disturbances=0, topics=3, semantics="kafka-4.1-clean"),
+    ],
+)
+def test_a_wider_scope_is_clean(scope: Scope) -> None:
+    result = explored(scope)
+    assert not result.cut_off
+    assert result.paths == []
 
 
 def test_an_early_grant_takes_six_steps() -> None:
