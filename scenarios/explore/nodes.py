@@ -102,9 +102,8 @@ class Nodes:
         found: list[Edge] = []
         for stimulus in self.members.stimuli(node.member):
             disturbance = COSTS.get(stimulus)
-            if disturbance is not None and disturbance not in allowed:
-                continue
-            found.append(self._let(node, stimulus, disturbance))
+            if disturbance is None or disturbance in allowed:
+                found.append(self._let(node, stimulus, disturbance))
             if (
                 stimulus is Stimulus.LOST
                 and Disturbance.LATE_REQUEST in allowed
