@@ -15,6 +15,7 @@ from rebalance_sim.cli.conformance import conformance
 from rebalance_sim.cli.defects import defects
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
+from rebalance_sim.cli.experiment import experiment
 from rebalance_sim.cli.explore import explore
 from rebalance_sim.cli.generate import generate
 from rebalance_sim.cli.output import say, stderr
@@ -58,6 +59,7 @@ COMMANDS = (
     run,
     sweep,
     compare,
+    experiment,
     shrink,
     replay,
     explore,

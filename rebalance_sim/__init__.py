@@ -48,7 +48,15 @@ if TYPE_CHECKING:
     from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
     from rebalance_sim.sim.faults.fault import Fault
     from rebalance_sim.sim.trace import FullTrace
-    from rebalance_sim.spark import SweepOptions, read_comparison, read_metrics, sweep
+    from rebalance_sim.spark import (
+        SweepOptions,
+        experiment,
+        read_comparison,
+        read_experiment,
+        read_metrics,
+        read_rebalances,
+        sweep,
+    )
 
 __version__ = "0.2.0"
 
@@ -79,6 +87,7 @@ __all__ = [
     "compare",
     "defect_scenario",
     "dump_scenario",
+    "experiment",
     "generate",
     "load_case_study",
     "load_scenario",
@@ -90,7 +99,9 @@ __all__ = [
     "plot_ownership",
     "plot_ownership_of",
     "read_comparison",
+    "read_experiment",
     "read_metrics",
+    "read_rebalances",
     "replay_case_study",
     "run",
     "shrink",
@@ -117,7 +128,15 @@ _PUBLIC = {
     "sim.faults.fault": ("Fault",),
     "sim.trace": ("FullTrace",),
     "scenarios.variant": ("DEFAULT_PROTOCOLS", "Variant"),
-    "spark": ("SweepOptions", "read_comparison", "read_metrics", "sweep"),
+    "spark": (
+        "SweepOptions",
+        "experiment",
+        "read_comparison",
+        "read_experiment",
+        "read_metrics",
+        "read_rebalances",
+        "sweep",
+    ),
 }
 _HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in names} | {
     "COMPARED_PROTOCOLS": ("scenarios.compare", "PROTOCOLS"),

@@ -3,7 +3,7 @@
 A profile of one's own says ``extends = "faulty"``, or the path of another file, and what differs:
 tables are merged key by key, ``faults`` and ``coincidences`` entry by entry, told apart by their
 ``kind``. An empty list takes all entries away. A scenario in place of a profile is the same in
-every run but for its seed.
+every run but for its seed. The file of an experiment stands for the table ``base`` in it.
 
 What is read is one text that stands for itself: it needs no other file, and can be shipped.
 """
@@ -27,6 +27,7 @@ SUFFIX = ".toml"
 """By this a file is told from a name."""
 
 _EXTENDS = "extends"
+_BASE = "base"
 _BY_KIND = ("faults", "coincidences")
 _DEEPEST = 10
 
@@ -73,10 +74,12 @@ def _resolved(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     text = read_text(path)
     try:
         data = parse_toml(text)
+        if isinstance(data.get(_BASE), dict):  # of an experiment: what it varies
+            data = data[_BASE]
         base = data.pop(_EXTENDS, None)
         if base is None:
+            data.setdefault("name", path.stem)
             if not is_scenario(data):
-                data.setdefault("name", path.stem)
                 data.setdefault("description", f"Profile of {path.name}.")
             return data
         if not isinstance(base, str) or not base:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import MetricSample
 
 OUTCOMES: Mapping[str, str] = {
@@ -97,7 +98,8 @@ class RunResult:
     ``known_issues`` has them one by one, and ``repaired`` the run without them, if there was one.
     ``reason`` says in one line why the outcome is not ``ok``; of an ``error``, type, message and
     innermost frames. ``digest`` is that of the trace: equal digests, equal runs. ``samples`` are
-    the series of the run, if any were asked for.
+    the series of the run, if any were asked for. ``rebalances`` are the episodes of rebalancing
+    that ended, by group and time.
     """
 
     seed: int
@@ -117,6 +119,7 @@ class RunResult:
     samples: tuple[MetricSample, ...] = ()
     known_issues: tuple[KnownRow, ...] = ()
     repaired: RepairedRun | None = None
+    rebalances: tuple[Episode, ...] = ()
 
     @property
     def unproven(self) -> tuple[str, ...]:

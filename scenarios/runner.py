@@ -25,6 +25,7 @@ from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
+from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import check_interval
 from rebalance_sim.sim.trace import Trace
 from rebalance_sim.sim.world import World
@@ -167,6 +168,7 @@ class _Run:
         self._deadline_s = time.monotonic() + scenario.wall_budget_ms / 1000
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
+        self._rebalances: tuple[Episode, ...] = ()
         self._late: list[tuple[str, Stuck]] = []
         self._is_judged = False
 
@@ -197,6 +199,7 @@ class _Run:
             reason=reason,
             samples=() if world is None else tuple(world.sampler.samples),
             known_issues=self._known_rows(),
+            rebalances=self._rebalances,
         )
 
     def _simulate(self) -> None:
@@ -212,6 +215,7 @@ class _Run:
         result = self._world.run()
         self._is_complete = result.is_complete
         self._metrics = result.metrics
+        self._rebalances = tuple(self._world.metrics.rebalances.rows())
         self._judge_quiet_period(result.simulated_ms)
 
     def _watch(self, view: WorldView) -> Watcher:

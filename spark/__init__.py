@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from rebalance_sim.spark.comparison import compare
     from rebalance_sim.spark.driver import Progress, sweep
     from rebalance_sim.spark.errors import SparkSetupError, SweepError, SweepInterrupted
+    from rebalance_sim.spark.experiments import carry_out_experiment, experiment
     from rebalance_sim.spark.options import BACKENDS, METRICS_SEEDS, TRACES, SweepOptions
     from rebalance_sim.spark.plan import SeedRange, SweepPlan
     from rebalance_sim.spark.reports.comparison import ComparisonSummary, read_comparison
     from rebalance_sim.spark.reports.report import SweepSummary, summarise
     from rebalance_sim.spark.runner import DEFAULT_RUNNER
+    from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
     from rebalance_sim.spark.store.results import read_metrics, read_plan, read_table
     from rebalance_sim.spark.supervised import Limits
 
@@ -39,10 +41,14 @@ __all__ = [
     "SweepOptions",
     "SweepPlan",
     "SweepSummary",
+    "carry_out_experiment",
     "compare",
+    "experiment",
     "read_comparison",
+    "read_experiment",
     "read_metrics",
     "read_plan",
+    "read_rebalances",
     "read_table",
     "summarise",
     "sweep",
@@ -56,6 +62,8 @@ _HOMES = {
     "rebalance_sim.spark.errors": ("SparkSetupError", "SweepError", "SweepInterrupted"),
     "rebalance_sim.spark.options": ("BACKENDS", "METRICS_SEEDS", "TRACES", "SweepOptions"),
     "rebalance_sim.spark.plan": ("SeedRange", "SweepPlan"),
+    "rebalance_sim.spark.experiments": ("carry_out_experiment", "experiment"),
+    "rebalance_sim.spark.store.experiment_tables": ("read_experiment", "read_rebalances"),
     "rebalance_sim.spark.reports.report": ("SweepSummary", "summarise"),
     "rebalance_sim.spark.store.results": ("read_metrics", "read_plan", "read_table"),
     "rebalance_sim.spark.runner": ("DEFAULT_RUNNER",),

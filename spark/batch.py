@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from rebalance_sim.spark.store.tables import (
     failure_row,
     known_rows,
     metrics_table,
+    rebalance_rows,
     run_row,
     timing_row,
     to_table,
@@ -33,6 +34,7 @@ class SeedRows(NamedTuple):
     violations: list[dict[str, Any]]
     known_issues: list[dict[str, Any]]
     samples: tuple[MetricSample, ...] = ()
+    rebalances: Sequence[dict[str, Any]] = ()
 
 
 def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
@@ -40,11 +42,13 @@ def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     _prepare_process()
     worker = f"{socket.gethostname()}:{os.getpid()}"
     runs, violations, known_issues, timing, metrics = [], [], [], [], []
+    rebalances: list[dict[str, Any]] = []
     for attempt in _attempts(index, plan):
         rows = _rows_of(attempt)
         runs.append(rows.run)
         violations += rows.violations
         known_issues += rows.known_issues
+        rebalances += rows.rebalances
         if rows.samples:
             metrics.append(metrics_table(rows.run, rows.samples))
         timing.append(timing_row(attempt.unit, batch=index, wall_ms=attempt.wall_ms, worker=worker))
@@ -54,12 +58,17 @@ def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     folder.write("timing", index, to_table("timing", timing))
     if metrics:
         folder.write("metrics", index, *metrics)
+    if plan.keeps_rebalances:
+        folder.write("rebalances", index, to_table("rebalances", rebalances))
     folder.write("runs", index, to_table("runs", runs))
     return index
 
 
 def seed_body(
-    runner: Runner, *, interval_of: Callable[[int], int | None] = lambda seed: None
+    runner: Runner,
+    *,
+    interval_of: Callable[[int], int | None] = lambda seed: None,
+    keeps_rebalances: bool = False,
 ) -> Callable[[Unit], SeedRows]:
     """What runs in the child: one run, to rows. ``interval_of`` says how often a seed is sampled.
 
@@ -81,13 +90,23 @@ def seed_body(
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         elif result.outcome == "error" and result.reason.startswith("MemoryError"):
             run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
-        return SeedRows(run, violation_rows(unit, result), known_rows(unit, result), result.samples)
+        return SeedRows(
+            run,
+            violation_rows(unit, result),
+            known_rows(unit, result),
+            result.samples,
+            rebalance_rows(unit, result) if keeps_rebalances else (),
+        )
 
     return body
 
 
 def _attempts(index: int, plan: SweepPlan) -> Iterator[Attempt]:
-    body = seed_body(load_runner(plan.runner), interval_of=plan.metrics_interval_of)
+    body = seed_body(
+        load_runner(plan.runner),
+        interval_of=plan.metrics_interval_of,
+        keeps_rebalances=plan.keeps_rebalances,
+    )
     return supervised(body, plan.batch_units(index), plan.limits)
 
 

@@ -115,6 +115,7 @@ def carry_out(
 
     started_s = monotonic()
     what = "comparison" if plan.protocols else "sweep"
+    what = "experiment" if plan.keeps_rebalances else what
     report_progress(f"{what} {plan.sweep_id}: {len(todo)} of {plan.batch_count} batches to run")
     try:
         if run_batches is not None:
@@ -164,6 +165,7 @@ def _plan(
         limits=options.limits,
         metrics_interval_ms=options.metrics_interval_ms,
         metrics_seeds=options.metrics_seeds,
+        keeps_rebalances=options.keeps_rebalances,
     )
     differences = begun.differences(plan) if begun else []
     if differences:

@@ -30,7 +30,8 @@ class SweepOptions:
     the function that runs a seed, as ``module:function``. ``limits`` are those of one run.
     ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
-    once more for a trace of every step. Raises SweepError for an unknown backend.
+    once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
+    Raises SweepError for an unknown backend.
     """
 
     backend: str = "spark"
@@ -43,6 +44,7 @@ class SweepOptions:
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
     traces: int = TRACES
+    keeps_rebalances: bool = False
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:

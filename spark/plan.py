@@ -78,8 +78,10 @@ class SweepPlan:
     because the standard library's samplers may change with it. ``metrics_seeds`` seeds at most,
     evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``variants``:
     each seed is run once for each of them, all in the same batch; a comparison has one for each
-    protocol, a sweep has a single one. Raises SweepError on a batch size outside 1 .. 100,000, an
-    interval below 1, a negative number of seeds, or a variant that is named twice.
+    protocol, an experiment one for each cell and protocol, a sweep has a single one.
+    ``keeps_rebalances``: there is a row for each rebalance, too. Raises SweepError on a batch size
+    outside 1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is
+    named twice.
     """
 
     variants: tuple[Variant, ...]
@@ -90,6 +92,7 @@ class SweepPlan:
     limits: Limits
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
+    keeps_rebalances: bool = False
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 

@@ -12,16 +12,49 @@ While nothing of this goes on, nothing has to be reported: ``is_watching`` is fa
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
+from typing import NamedTuple
 
 from rebalance_sim.invariants.step import ClientView, ShardView, WorldView
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.runtime.outcome import Outcome
+from rebalance_sim.protocol.runtime.rebalance_causes import Rebalance
 from rebalance_sim.sim.clock import Clock
 from rebalance_sim.sim.observe.durations import Waits
 from rebalance_sim.sim.observe.ownership import Ownership
 
 _BUSY = (ClientState.RECONCILING, ClientState.ACKNOWLEDGING)
+
+
+class Episode(NamedTuple):
+    """One episode that is over; times in milliseconds.
+
+    ``cause`` is that of the rebalance which it began with, ``classic.member_joined``, and ``began``
+    how many began until it was over. ``moved`` counts partitions that went from one client to
+    another. ``unowned_partition_ms``: for how long partitions had no owner while it lasted, summed
+    over partitions; ``partition_ms``: for how long they ought to have had one.
+    """
+
+    group_id: str
+    at_ms: int
+    duration_ms: int
+    cause: str
+    began: int
+    moved: int
+    unowned_partition_ms: int
+    partition_ms: int
+
+
+class _Ended(NamedTuple):
+    """An episode, with how many partitions had moved before it instead of in it."""
+
+    at_ms: int
+    duration_ms: int
+    cause: str
+    began: int
+    moved_before: int
+    unowned_area: int
+    partition_area: int
 
 
 class Rebalances:
@@ -56,7 +89,7 @@ class Rebalances:
             return  # nobody's group, or a leader that has been replaced
         group.leader_epoch = shard.leader_epoch
         if outcome.rebalances:
-            self._begin(group_id, group)
+            self._begin(group_id, group, outcome.rebalances)
         self._look_at(group_id, group, shard)
 
     def on_loaded(self, shard: ShardView) -> None:
@@ -67,10 +100,14 @@ class Rebalances:
                 group.leader_epoch = max(group.leader_epoch, shard.leader_epoch)
                 self._look_at(group_id, group, shard)
 
-    def _begin(self, group_id: str, group: _Group) -> None:
+    def _begin(self, group_id: str, group: _Group, rebalances: tuple[Rebalance, ...]) -> None:
         now_ms = self._clock.now_ms
+        group.rebalance_count += len(rebalances)
         if group.began_ms is None:
             group.began_ms = now_ms
+            group.cause = rebalances[0].name
+            group.rebalance_count = len(rebalances)
+            group.moved_before = group.ownership.episode_moves()[0]
             group.areas = group.ownership.areas()
             group.ownership.begin_episode()
             self._watch(group_id)
@@ -154,6 +191,25 @@ class Rebalances:
         """Episodes that have not ended; they are in none of the sums."""
         return sum(group.began_ms is not None for group in self._of.values())
 
+    def rows(self) -> Iterator[Episode]:
+        """Every episode that has ended, by group and time. What a client is still to fetch its
+        position of when an episode ends counts for it, so this is complete when the run is."""
+        for group_id, group in self._of.items():
+            moved = [ended.moved_before for ended in group.ended]
+            open_one = group.began_ms is not None
+            after = group.moved_before if open_one else group.ownership.episode_moves()[0]
+            for ended, moved_after in zip(group.ended, [*moved[1:], after], strict=True):
+                yield Episode(
+                    group_id=group_id,
+                    at_ms=ended.at_ms,
+                    duration_ms=ended.duration_ms,
+                    cause=ended.cause,
+                    began=ended.began,
+                    moved=moved_after - ended.moved_before,
+                    unowned_partition_ms=ended.unowned_area,
+                    partition_ms=ended.partition_area,
+                )
+
     def _end_if_over(self, group_id: str, group: _Group) -> None:
         if group.began_ms is not None:
             if not (group.unsettled_since_ms is not None or group.busy_since_ms or group.behind):
@@ -167,8 +223,21 @@ class Rebalances:
             return
         self.episodes.add(self._clock.now_ms - began_ms)
         unowned, partitions = group.ownership.areas()
-        self.unowned_area += unowned - group.areas[0]
-        self.partition_area += partitions - group.areas[1]
+        unowned, partitions = unowned - group.areas[0], partitions - group.areas[1]
+        self.unowned_area += unowned
+        self.partition_area += partitions
+        duration_ms = self._clock.now_ms - began_ms
+        group.ended.append(
+            _Ended(
+                at_ms=began_ms,
+                duration_ms=duration_ms,
+                cause=group.cause,
+                began=group.rebalance_count,
+                moved_before=group.moved_before,
+                unowned_area=unowned,
+                partition_area=partitions,
+            )
+        )
         clients = self._groups[group_id].clients()
         staying = [
             client
@@ -199,7 +268,8 @@ class _Group:
 
     ``unsettled_since_ms``: since when the coordinator rebalances it. ``behind``: clients that do
     not know of the epoch that it came to rest at. ``crashed_ms``: when members were killed that
-    are still in the group, by member id.
+    are still in the group, by member id. ``cause``, ``rebalance_count`` and ``moved_before`` are of
+    the last episode that began.
     """
 
     __slots__ = (
@@ -207,9 +277,13 @@ class _Group:
         "began_ms",
         "behind",
         "busy_since_ms",
+        "cause",
         "crashed_ms",
+        "ended",
         "leader_epoch",
+        "moved_before",
         "ownership",
+        "rebalance_count",
         "unsettled_since_ms",
     )
 
@@ -219,6 +293,10 @@ class _Group:
         self.began_ms: int | None = None
         self.unsettled_since_ms: int | None = None
         self.areas = (0, 0)
+        self.cause = ""
+        self.rebalance_count = 0
+        self.moved_before = 0
+        self.ended: list[_Ended] = []
         self.busy_since_ms: dict[str, int] = {}
         self.behind: dict[str, int] = {}
         self.crashed_ms: dict[str, int] = {}

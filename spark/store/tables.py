@@ -53,6 +53,9 @@ _IDENTITY = (
     _column("semantics", pa.string(), "version instead of the profile's own; empty: its own"),
     _column("repairs", pa.list_(pa.string()), "known issues of the version that it ran without"),
     _PROTOCOL,
+    _column(
+        "settings", pa.map_(pa.string(), pa.string()), "path -> value that was set there, as TOML"
+    ),
     _verdict_column("scenario_hash", pa.string(), "hash of the scenario value"),
     _verdict_column("code_version", pa.string(), "version of the simulator"),
 )
@@ -142,6 +145,29 @@ METRICS = pa.schema(
     metadata={"doc": "one row per reading of the seeds that are sampled, by seed and time"},
 )
 
+REBALANCES = pa.schema(
+    [
+        *_IDENTITY,
+        _column("group_id", pa.string(), "group that rebalanced"),
+        _column("at_ms", pa.int64(), "simulated time at which it began, ms"),
+        _column("duration_ms", pa.int64(), "until the last client was at rest, ms"),
+        _column("cause", pa.string(), "why it began: protocol and cause"),
+        _column("began", pa.int64(), "rebalances that began until it was over, the first included"),
+        _column("moved", pa.int64(), "partitions that went from one client to another"),
+        _column(
+            "unowned_partition_ms",
+            pa.int64(),
+            "time without an owner while it lasted, summed over partitions, ms",
+        ),
+        _column(
+            "partition_ms",
+            pa.int64(),
+            "time in which they ought to have had one, summed over partitions, ms",
+        ),
+    ],
+    metadata={"doc": "one row per rebalance that ended, by seed, group and time; of experiments"},
+)
+
 COMPARISON = pa.schema(
     [
         _column("metric", pa.string(), "metric of the runs, with its unit in the name"),
@@ -168,6 +194,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "known_issues": KNOWN_ISSUES,
     "timing": TIMING,
     "metrics": METRICS,
+    "rebalances": REBALANCES,
 }
 
 
@@ -243,6 +270,12 @@ def known_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
     ]
 
 
+def rebalance_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
+    """The rows of ``rebalances`` for one run, by group and time."""
+    identity = _identity(unit, result)
+    return [{**identity, **episode._asdict()} for episode in result.rebalances]
+
+
 def _identity(unit: Unit, result: RunResult | None = None) -> dict[str, Any]:
     """What says which run a row is about."""
     return {
@@ -251,6 +284,7 @@ def _identity(unit: Unit, result: RunResult | None = None) -> dict[str, Any]:
         "semantics": unit.variant.semantics,
         "repairs": list(unit.variant.repairs),
         "protocol": unit.variant.protocol,
+        "settings": list(unit.variant.settings),
         "scenario_hash": result and result.scenario_hash,
         "code_version": result and result.code_version,
     }

@@ -216,3 +216,20 @@ def test_looking_at_the_metrics_changes_none_of_them() -> None:
     often.advance_to(59_999)
     once.advance_to(59_999)
     assert measured(often) == measured(once)
+
+
+def test_each_episode_has_a_row_that_says_why_it_began_and_what_it_cost() -> None:
+    watched = scale_out(client("a"), client("b"), client("c", start_ms=30_000))
+    watched.advance_to(59_000)
+    metrics, rows = measured(watched), list(watched.world.metrics.rebalances.rows())
+    assert len(rows) == metrics["rebalance_episodes"]
+    assert {row.cause for row in rows} == {"consumer.member_joined"}
+    assert rows[0].moved == 0
+    newcomer = rows[-1]
+    assert 30_000 <= newcomer.at_ms < 31_000
+    assert (newcomer.began, newcomer.moved) == (1, 4)
+    assert 0 < newcomer.unowned_partition_ms < newcomer.partition_ms
+    assert newcomer.partition_ms == 12 * newcomer.duration_ms
+    assert sum(row.duration_ms for row in rows) == metrics["rebalance_ms"]
+    unowned = sum(row.unowned_partition_ms for row in rows)
+    assert unowned == metrics["rebalance_unowned_partition_ms"]

@@ -1,0 +1,118 @@
+"""``rebalance-sim experiment``: one question to many runs, of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rebalance_sim.cli import options as cli_options
+from rebalance_sim.cli.errors import BadInput
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import say
+from rebalance_sim.cli.sweep import progress_bar
+from rebalance_sim.spark import Limits, SweepOptions
+
+if TYPE_CHECKING:
+    from rebalance_sim.scenarios.experiment import Experiment
+    from rebalance_sim.spark.experiments import Estimate
+    from rebalance_sim.spark.reports.experiment import ExperimentSummary
+
+FAILURES_SHOWN = 5
+EFFECTS_SHOWN = 12
+_DEFAULTS = Limits()
+
+
+def experiment(
+    file: Annotated[Path, typer.Argument(help="The file of the experiment.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; new, or to go on in.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(help="Instead of the file's: a number, or first:end.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost, from a few runs; no more.")
+    ] = False,
+    backend: cli_options.Backend = "spark",
+    master: cli_options.Master = None,
+    batch: cli_options.Batch = None,
+    conf: cli_options.SparkSetting = None,
+    time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
+    memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
+) -> int:
+    """Vary what a file says, run every cell with the same seeds, and report what it changes.
+
+    The same command on the same folder goes on where an interrupted experiment stopped.
+    """
+    from rebalance_sim.scenarios.experiment import load_experiment
+    from rebalance_sim.spark.experiments import carry_out_experiment, estimate
+
+    instead: dict[str, Any] = {}
+    if seeds is not None:
+        instead["seeds"] = int(seeds) if seeds.isdecimal() else seeds
+    asked = load_experiment(file, **instead)
+    options = SweepOptions(
+        backend=backend,
+        master=master,
+        batch_size=batch,
+        limits=cli_options.limits_of(time_limit_s, memory_limit_mib),
+        spark_settings=cli_options.spark_settings(conf),
+    )
+    if dry_run:
+        for line in _plan(asked, estimate(asked, options)):
+            say(line)
+        return OK
+    if out is None:
+        raise BadInput("experiment: give --out, a folder for the results, or --dry-run")
+    with progress_bar("experiment") as on_progress:
+        summary = carry_out_experiment(asked, out=out, options=options, on_progress=on_progress)
+    for line in _describe(summary):
+        say(line)
+    return OK if summary.passed else FOUND
+
+
+def _plan(asked: Experiment, cost: Estimate) -> Iterator[str]:
+    yield asked.question or f"experiment with {asked.base}"
+    sides = [f"{len(names)} {what}" for what, names in
+             (("protocols", asked.protocols), ("versions", asked.semantics)) if names]  # fmt: skip
+    parts = [f"{len(asked.cells):,} cells", *sides, f"{asked.seeds:,} seeds"]
+    yield f"{' x '.join(parts)} = {asked.run_count:,} runs"
+    for parameter in asked.vary:
+        values = ", ".join(map(str, parameter.values))
+        ends = "" if parameter.between is None else " .. ".join(map(str, parameter.between))
+        yield f"  {parameter.name}: {values or ends}  ({', '.join(parameter.paths)})"
+    yield (
+        f"about {_time(cost.run_s)} a run (of {cost.probed} that were tried), {_time(cost.cpu_s)} "
+        f"of processor time, {_time(cost.wall_s)} on {cost.processes} cores"
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _describe(summary: ExperimentSummary) -> Iterator[str]:
+    from rebalance_sim.spark.reports.experiment_report import effect_rows
+
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in summary.outcomes.items())
+    yield f"{len(summary.runs):,} runs of {summary.experiment.base}: {outcomes}"
+    if summary.runs_done:
+        yield f"{summary.runs_done:,} runs in {summary.elapsed_s:,.1f} s, start-up included"
+    rows = effect_rows(summary)
+    for metric, choice, group, difference, share, *_ in rows[1 : EFFECTS_SHOWN + 1]:
+        where = f" ({group})" if group else ""
+        yield f"  {metric}: {choice}{where}: {difference} {share}".rstrip()
+    if len(rows) - 1 > EFFECTS_SHOWN:
+        yield f"  and {len(rows) - 1 - EFFECTS_SHOWN} more effects: see the report"
+    for outcome, reason, command in summary.failures[:FAILURES_SHOWN]:
+        yield f"{outcome:<8} {reason}"
+        yield f"         {command}"
+    if len(summary.failures) > FAILURES_SHOWN:
+        yield f"         and {len(summary.failures) - FAILURES_SHOWN} more: see the report"
+    yield f"report: {os.path.relpath(summary.report)}"

@@ -1,0 +1,120 @@
+"""The tables of an experiment: those of its sweep, with a typed column for each parameter.
+
+``experiment_runs.parquet`` has a row for each run, with a column for each metric;
+``experiment_rebalances.parquet`` a row for each rebalance. Both have the same first columns:
+``seed``, ``cell``, one for each parameter, ``semantics`` and ``protocol``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebalance_sim.scenarios.experiment import Experiment
+from rebalance_sim.scenarios.settings import Setting
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.store.results import read_plan, read_table
+
+RUNS_FILE = "experiment_runs.parquet"
+REBALANCES_FILE = "experiment_rebalances.parquet"
+_OF_RUN = ("outcome", "reason", "scenario_hash", "digest", "steps", "simulated_ms")
+_OF_REBALANCE = (
+    "group_id", "at_ms", "duration_ms", "cause", "began", "moved", "unowned_partition_ms",
+    "partition_ms",
+)  # fmt: skip
+
+
+def write_experiment_tables(path: Path, experiment: Experiment) -> None:
+    """Write both tables, from those of the finished sweep in ``path``; equal rows, equal bytes."""
+    cells = _cell_columns(read_plan(path), experiment)
+    runs = read_table(path, "runs")
+    names = sorted({name for pairs in runs.column("metrics").to_pylist() for name, _ in pairs})
+    rows = [dict(pairs) for pairs in runs.column("metrics").to_pylist()]
+    metrics = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
+    _write(path / RUNS_FILE, _joined(runs, cells, _OF_RUN, metrics))
+    rebalances = read_table(path, "rebalances")
+    _write(path / REBALANCES_FILE, _joined(rebalances, cells, _OF_REBALANCE, {}))
+
+
+def read_experiment(path: Path | str) -> pd.DataFrame:
+    """The runs of an experiment as a pandas frame, a row for each. Raises SweepError if the folder
+    holds none."""
+    return _read(Path(path), RUNS_FILE)
+
+
+def read_rebalances(path: Path | str) -> pd.DataFrame:
+    """The rebalances of an experiment as a pandas frame, a row for each. Raises SweepError if the
+    folder holds none."""
+    return _read(Path(path), REBALANCES_FILE)
+
+
+def _read(path: Path, name: str) -> pd.DataFrame:
+    if not (path / name).exists():
+        raise SweepError(f"{path} has no {name}: is it an experiment, and complete?")
+    return pq.read_table(path / name).to_pandas()
+
+
+_Key = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+def _cell_columns(plan: SweepPlan, experiment: Experiment) -> dict[_Key, dict[str, Any]]:
+    """What is typed of each variant: its cell's number, and the value of each parameter."""
+    return {
+        _key(variant.semantics, variant.protocol, variant.settings): {
+            "cell": cell.number,
+            **cell.values,
+        }
+        for (cell, _), variant in zip(experiment.cell_variants, plan.variants, strict=True)
+    }
+
+
+def _key(semantics: str, protocol: str, settings: Sequence[tuple[str, str]]) -> _Key:
+    return semantics, protocol, tuple((path, value) for path, value in settings)
+
+
+def _joined(
+    table: pa.Table,
+    cells: Mapping[_Key, Mapping[str, Any]],
+    columns: Sequence[str],
+    more: Mapping[str, pa.Array],
+) -> pa.Table:
+    of_rows = zip(
+        *(table.column(name).to_pylist() for name in ("semantics", "protocol", "settings")),
+        strict=True,
+    )
+    found = [cells[_key(*row)] for row in of_rows]
+    names = list(next(iter(cells.values())))
+    typed = {name: _typed([cell[name] for cell in cells.values()]) for name in names}
+    arrays = {"seed": table.column("seed")}
+    for name in names:
+        values = [_plain(row[name], typed[name]) for row in found]
+        arrays[name] = pa.array(values, typed[name])
+    for name in ("semantics", "protocol", *columns):
+        arrays[name] = table.column(name)
+    return pa.table({**arrays, **{name: more[name] for name in more if name not in arrays}})
+
+
+def _typed(values: Sequence[Any]) -> pa.DataType:
+    """The type of a parameter's column; what is neither number nor text is TOML text."""
+    kinds = {type(value) for value in values}
+    if kinds <= {bool}:
+        return pa.bool_()
+    if kinds <= {int}:
+        return pa.int64()
+    return pa.float64() if kinds <= {int, float} else pa.string()
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    if kind != pa.string() or isinstance(value, str):
+        return value
+    return Setting.of("value", value).value
+
+
+def _write(file: Path, table: pa.Table) -> None:
+    pq.write_table(table, file, compression="zstd")

@@ -1,0 +1,76 @@
+"""``rebalance-sim experiment``: from a file to tables and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+from rebalance_sim.spark.store.experiment_tables import read_experiment
+
+Call = Callable[..., Outcome]
+
+FILE = """
+question = "What does distance cost?"
+base = "calm"
+protocols = ["eager", "consumer-uniform"]
+seeds = 2
+
+[vary]
+"world.network.latency.max_ms" = [5, 200]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "experiment.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_dry_run_says_what_it_would_cost_and_writes_nothing(
+    call: Call, tmp_path: Path, file: Path
+) -> None:
+    outcome = call("experiment", file, "--dry-run", "--seeds", 1000)
+    assert outcome.code == 0
+    lines = outcome.out.splitlines()
+    assert lines[0] == "What does distance cost?"
+    assert lines[1] == "2 cells x 2 protocols x 1,000 seeds = 4,000 runs"
+    assert lines[2] == "  max_ms: 5, 200  (world.network.latency.max_ms)"
+    assert "of processor time" in lines[3]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_an_experiment_leaves_tables_and_a_report(call: Call, tmp_path: Path, file: Path) -> None:
+    out = tmp_path / "out"
+    outcome = call("experiment", file, "--backend", "pool", "--out", out)
+    assert outcome.code == 0
+    assert outcome.out.startswith("8 runs of calm: 8 ok\n")
+    assert "max_ms 200, not 5 (eager)" in outcome.out
+    assert outcome.out.rstrip().endswith("report.md")
+    assert list(read_experiment(out)["max_ms"]) == [5, 5, 200, 200] * 2
+    again = call("experiment", file, "--backend", "pool", "--out", out)
+    assert "start-up included" not in again.out
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "said"),
+    [
+        ("", (), "give --out"),
+        ('metrics = ["unowned"]', ("--dry-run",), "metrics: no metric 'unowned'"),
+        ("design = 3", ("--dry-run",), "design: has a value of another type"),
+        ("", ("--dry-run", "--seeds", "5-9"), "seeds: '5-9'"),
+        ("", ("--dry-run", "--backend", "dask"), "choose one of spark, pool"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(
+    call: Call, file: Path, more: str, options: tuple[str, ...], said: str
+) -> None:
+    file.write_text(more + "\n" + FILE)
+    outcome = call("experiment", file, *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("rebalance-sim: error: ")
+    assert outcome.err.count("\n") == 1
+    assert said in outcome.err

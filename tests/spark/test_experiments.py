@@ -1,0 +1,184 @@
+"""An experiment carried out: its tables, its report, and the same rows wherever it runs."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyspark
+import pytest
+
+import rebalance_sim as rs
+from rebalance_sim.scenarios.experiment import load_experiment, make_experiment
+from rebalance_sim.spark import SweepError, SweepOptions, carry_out_experiment
+from rebalance_sim.spark.experiments import estimate
+from rebalance_sim.spark.reports.experiment import ExperimentSummary
+from rebalance_sim.spark.reports.experiment_report import headline_rows
+
+ROOT = Path(__file__).parents[2]
+POOL = SweepOptions(backend="pool", processes=2, batch_size=2)
+KEYS: dict[str, Any] = {
+    "question": "Does <latency> matter?",
+    "base": "calm",
+    "protocols": ["eager", "consumer-uniform"],
+    "seeds": 6,
+    "metrics": ["unowned_partition_ms", "rebalance_episodes"],
+    "vary": {
+        "latency_ms": {"path": "world.network.latency.max_ms", "values": [5, 200]},
+        "label": {"path": "world.group_id", "values": ["one", "two"]},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> ExperimentSummary:
+    out = tmp_path_factory.mktemp("experiment") / "out"
+    return carry_out_experiment(make_experiment(**KEYS), out=out, options=POOL)
+
+
+def test_a_row_for_each_run_with_a_typed_column_for_each_parameter(
+    summary: ExperimentSummary,
+) -> None:
+    runs = rs.read_experiment(summary.report.parent)
+    assert list(runs.columns[:6]) == [
+        "seed", "cell", "latency_ms", "label", "semantics", "protocol",
+    ]  # fmt: skip
+    assert len(runs) == 6 * 4 * 2
+    assert runs["latency_ms"].dtype.kind == "i"
+    assert set(runs["label"]) == {"one", "two"}
+    assert runs.groupby(["cell", "protocol"])["seed"].nunique().eq(6).all()
+    one = runs[(runs["seed"] == 3) & (runs["cell"] == 2) & (runs["protocol"] == "eager")].iloc[0]
+    variant = next(v for c, v in summary.experiment.cell_variants if c.number == 2)
+    result = rs.run(rs.generate(variant, 3))
+    assert one["digest"] == result.digest
+    assert one["unowned_partition_ms"] == result.metrics["unowned_partition_ms"]
+
+
+def test_a_row_for_each_rebalance(summary: ExperimentSummary) -> None:
+    runs = rs.read_experiment(summary.report.parent)
+    rebalances = rs.read_rebalances(summary.report.parent)
+    assert len(rebalances) == runs["rebalance_episodes"].sum()
+    assert rebalances["duration_ms"].sum() == runs["rebalance_ms"].sum()
+    of_eager = rebalances[rebalances["protocol"] == "eager"]
+    assert of_eager["cause"].str.startswith("classic.").all()
+    unowned = runs["rebalance_unowned_partition_ms"].sum()
+    assert rebalances["unowned_partition_ms"].sum() == unowned
+
+
+def test_effects_are_differences_of_runs_that_share_all_else(summary: ExperimentSummary) -> None:
+    runs = rs.read_experiment(summary.report.parent)
+    metric = "unowned_partition_ms"
+    [effect] = [
+        e for e in summary.effects
+        if (e.metric, e.choice, e.group) == (metric, "latency_ms", "eager")
+    ]  # fmt: skip
+    eager = runs[runs["protocol"] == "eager"]
+    slow, fast = (
+        eager[eager["latency_ms"] == ms].groupby("seed")[metric].mean() for ms in (200, 5)
+    )
+    assert effect.difference.value == pytest.approx((slow - fast).median())
+    assert (effect.seeds, effect.base, effect.value) == (6, "5", "200")
+    assert effect.less + effect.more <= 6
+    # What a group is called changes nothing at all.
+    names = [e for e in summary.effects if e.choice == "label"]
+    assert names and all(e.difference.value == 0 and not e.less + e.more for e in names)
+
+
+def test_the_report_shows_each_metric_over_each_parameter(summary: ExperimentSummary) -> None:
+    text = summary.report.read_text()
+    folder = summary.report.parent
+    for metric in KEYS["metrics"]:
+        assert f"](report/{metric}.png)" in text
+        assert (folder / "report" / f"{metric}.png").stat().st_size > 5_000
+    assert "latency_ms 200, not 5" in text
+    rows = headline_rows(summary)
+    assert rows[0] == ["metric", "latency_ms", "label", "eager", "consumer-uniform"]
+    assert len(rows) == 1 + 2 * 4
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("plotly") is None, reason="the extra [report] is not installed"
+)
+def test_the_page_stands_for_itself(summary: ExperimentSummary) -> None:
+    page = (summary.report.parent / "report.html").read_text()
+    assert "Does &lt;latency&gt; matter?" in page
+    assert "<script src=" not in page and "https://cdn" not in page
+    assert page.count("Plotly.newPlot(") == 2
+
+
+def test_without_plotly_there_are_still_pictures(
+    summary: ExperimentSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rebalance_sim.spark.reports.experiment_plots import write_page
+
+    real = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **options: Any) -> Any:
+        if name.startswith("plotly"):
+            raise ImportError(name)
+        return real(name, *rest, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    assert not write_page(tmp_path, summary, [])
+
+
+def test_from_python_the_same_as_a_frame(tmp_path: Path) -> None:
+    keys = {**KEYS, "vary": {}, "seeds": 2, "protocols": []}
+    frame = rs.experiment(out=tmp_path / "out", options=POOL, **keys)
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame["seed"]) == [0, 1]
+    assert list(frame["cell"]) == [0, 0]
+
+
+def test_another_experiment_does_not_go_on_in_its_folder(summary: ExperimentSummary) -> None:
+    other = make_experiment(**{**KEYS, "set": {"max_steps": 999_999}})
+    with pytest.raises(SweepError, match="holds another sweep"):
+        carry_out_experiment(other, out=summary.report.parent, options=POOL)
+
+
+def test_a_finished_experiment_is_reported_again_without_a_run(summary: ExperimentSummary) -> None:
+    again = carry_out_experiment(make_experiment(**KEYS), out=summary.report.parent, options=POOL)
+    assert again.runs_done == 0
+    pd.testing.assert_frame_equal(again.runs, summary.runs)
+
+
+def test_a_metric_that_no_run_has_is_refused_before_all(tmp_path: Path) -> None:
+    asked = make_experiment(**{**KEYS, "metrics": ["unowned_partition_s"]})
+    with pytest.raises(rs.ScenarioError, match="did you mean 'unowned_partition_ms'"):
+        carry_out_experiment(asked, out=tmp_path / "out", options=POOL)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_it_costs_is_known_before(tmp_path: Path) -> None:
+    cost = estimate(make_experiment(**KEYS), POOL)
+    assert (cost.runs, cost.probed, cost.processes) == (48, 8, 2)
+    assert cost.wall_s == cost.cpu_s / 2 > 0
+
+
+def test_the_question_of_the_checkout_is_answered_in_small(tmp_path: Path) -> None:
+    small = {
+        "consumers": {"path": "world.clients.app.count", "values": [3]},
+        "heartbeat_ms": {
+            "path": "world.config.group_consumer_heartbeat_interval_ms",
+            "values": [1_000, 5_000],
+        },
+    }
+    file = ROOT / "experiments" / "failover.toml"
+    asked = load_experiment(file, vary=small, seeds=1, set={"world.duration_ms": 60_000})
+    summary = carry_out_experiment(asked, out=tmp_path / "out", options=POOL)
+    assert summary.passed
+    values = summary.runs.set_index(["protocol", "heartbeat_ms"])["unowned_partition_ms"]
+    assert values["consumer-uniform", 1_000] < values["eager", 1_000]
+
+
+@pytest.mark.spark
+def test_on_a_cluster_the_rows_are_the_same(
+    summary: ExperimentSummary, spark_session: pyspark.SparkContext, tmp_path: Path
+) -> None:
+    options = SweepOptions(master=spark_session.master, batch_size=2)
+    other = carry_out_experiment(make_experiment(**KEYS), out=tmp_path / "out", options=options)
+    pd.testing.assert_frame_equal(other.runs, summary.runs)
+    pd.testing.assert_frame_equal(other.rebalances, summary.rebalances)
