@@ -195,6 +195,8 @@ class Rebalances:
         """Every episode that has ended, by group and time. What a client is still to fetch its
         position of when an episode ends counts for it, so this is complete when the run is."""
         for group_id, group in self._of.items():
+            if not group.ended:
+                continue
             moved = [ended.moved_before for ended in group.ended]
             open_one = group.began_ms is not None
             after = group.moved_before if open_one else group.ownership.episode_moves()[0]

@@ -233,3 +233,9 @@ def test_each_episode_has_a_row_that_says_why_it_began_and_what_it_cost() -> Non
     assert sum(row.duration_ms for row in rows) == metrics["rebalance_ms"]
     unowned = sum(row.unowned_partition_ms for row in rows)
     assert unowned == metrics["rebalance_unowned_partition_ms"]
+
+
+def test_a_group_that_never_rebalanced_has_no_row() -> None:
+    watched = Watched(spec(client("a", start_ms=50_000)))
+    watched.advance_to(40_000)
+    assert list(watched.world.metrics.rebalances.rows()) == []
