@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.options import variant_of
+from rebalance_sim.scenarios.plugin_names import plugin_options
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.scenario import Scenario
@@ -46,6 +47,7 @@ def choose(
         scenario = load_scenario(path, values).without(*(repairs or ()))
         options = [f"--repair={issue}" for issue in repairs or ()]
         options += [f"--set={value}" for value in values]
+        options += plugin_options()
         return Choice(scenario=scenario, words=shlex.join((str(path), *options)))
     if path is None and profile is not None and seed is not None:
         variant = variant_of(profile, semantics, repairs, settings)

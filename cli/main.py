@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -51,8 +52,19 @@ def _options(
             "--version", callback=_show_version, is_eager=True, help="Print the version and leave."
         ),
     ] = False,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A module with properties, metrics, faults, assignors or rules of your own; may "
+            "be repeated, and stand anywhere in the line."
+        ),
+    ] = None,
 ) -> None:
-    pass
+    from rebalance_sim.scenarios.plugins import installed_plugins, load_plugins
+
+    if plugin:
+        sys.path.insert(0, os.getcwd())  # where a user's own module usually is
+    load_plugins((*installed_plugins(), *(plugin or ())))
 
 
 COMMANDS = (
@@ -81,7 +93,10 @@ def main() -> None:
 def invoke(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. Bad input is one line on standard error."""
     try:
-        return int(app(args=list(arguments), prog_name="rebalance-sim", standalone_mode=False) or 0)
+        return int(
+            app(args=plugins_first(arguments), prog_name="rebalance-sim", standalone_mode=False)
+            or 0
+        )
     except TyperException as problem:
         return _refuse(problem.format_message())
     except (BadInput, ScenarioError, SweepError, TraceError) as problem:
@@ -91,6 +106,20 @@ def invoke(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def plugins_first(arguments: Sequence[str]) -> list[str]:
+    """The same command line with each ``--plugin`` in front, where typer looks for it."""
+    first, rest = [], list(arguments)
+    place = 0
+    while place < len(rest) and rest[place] != "--":
+        if rest[place] == "--plugin" and place + 1 < len(rest):
+            first += [rest.pop(place), rest.pop(place)]
+        elif rest[place].startswith("--plugin="):
+            first.append(rest.pop(place))
+        else:
+            place += 1
+    return first + rest
 
 
 def _refuse(message: str) -> int:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ownership_intervals,
     )
     from rebalance_sim.scenarios.plots import plot_case_study, plot_ownership, plot_ownership_of
+    from rebalance_sim.scenarios.plugins import load_plugins
     from rebalance_sim.scenarios.profile import PROFILES
     from rebalance_sim.scenarios.result import RunResult, ViolationRow
     from rebalance_sim.scenarios.runner import run
@@ -90,6 +91,7 @@ __all__ = [
     "experiment",
     "generate",
     "load_case_study",
+    "load_plugins",
     "load_scenario",
     "metrics_frame",
     "ownership_intervals",
@@ -117,6 +119,7 @@ _PUBLIC = {
     "scenarios.generate.generator": ("generate",),
     "scenarios.ownership": ("OwnershipInterval", "OwnershipTrace", "ownership_intervals"),
     "scenarios.plots": ("plot_case_study", "plot_ownership", "plot_ownership_of"),
+    "scenarios.plugins": ("load_plugins",),
     "scenarios.profile": ("PROFILES",),
     "scenarios.result": ("RunResult", "ViolationRow"),
     "scenarios.runner": ("run",),

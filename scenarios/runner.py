@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
-from rebalance_sim.invariants.engine.discovery import PROPERTIES
+from rebalance_sim.invariants.engine.discovery import every_property
 from rebalance_sim.invariants.explanation import Explanation
 from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.own_metrics import Measured, Metric, registered_metrics, values_of
 from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
 from rebalance_sim.scenarios.scenario import Scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
@@ -105,7 +106,7 @@ def run(
     scenario: Scenario,
     *,
     trace: Trace | None = None,
-    properties: Sequence[type[Property]] = PROPERTIES,
+    properties: Sequence[type[Property]] | None = None,
     make_watcher: Callable[[WorldView], Watcher] | None = None,
     metrics_interval_ms: int | None = None,
     proves_known: bool = True,
@@ -116,13 +117,15 @@ def run(
     ``proves_known`` is False.
 
     ``trace`` takes the steps in (``sim.trace.FullTrace`` keeps them); ``properties`` are those that
-    are checked. ``make_watcher``, if given, is called with each group of the world instead, and
-    what it returns checks what it likes. ``metrics_interval_ms``: how often metrics are sampled, in
-    simulated time; None for never. The run is the same one with and without. Raises ValueError for
-    an interval below 1, and else nothing but what stops a process, such as KeyboardInterrupt.
+    are checked, None for all, those of plug-ins included. ``make_watcher``, if given, is called
+    with each group of the world instead, and what it returns checks what it likes.
+    ``metrics_interval_ms``: how often metrics are sampled, in simulated time; None for never. The
+    run is the same one with and without. Raises ValueError for an interval below 1, and else
+    nothing but what stops a process, such as KeyboardInterrupt.
     """
     check_interval(metrics_interval_ms)
-    watch = make_watcher or (lambda view: Checker(view, properties=properties))
+    chosen = every_property() if properties is None else properties
+    watch = make_watcher or (lambda view: Checker(view, properties=chosen))
     with _rare_collections():
         result = _Run(scenario, trace or Trace(), watch, metrics_interval_ms).result()
     if not proves_known:
@@ -169,6 +172,7 @@ class _Run:
         self._is_complete = False
         self._metrics: Mapping[str, float] = {}
         self._rebalances: tuple[Episode, ...] = ()
+        self._own_metrics: list[Metric] = []
         self._late: list[tuple[str, Stuck]] = []
         self._is_judged = False
 
@@ -214,15 +218,20 @@ class _Run:
         )
         result = self._world.run()
         self._is_complete = result.is_complete
-        self._metrics = result.metrics
+        self._metrics = {**result.metrics, **values_of(self._own_metrics)}
         self._rebalances = tuple(self._world.metrics.rebalances.rows())
         self._judge_quiet_period(result.simulated_ms)
 
-    def _watch(self, view: WorldView) -> Watcher:
+    def _watch(self, view: WorldView) -> Watcher | Measured:
         self._views.append(view)
         watcher = self._watchers[view.group_id] = self._make_watcher(view)
         watcher.liveness.on_quiet_period_start(self._scenario.world.duration_ms)
-        return watcher
+        own = registered_metrics()
+        if not own:
+            return watcher
+        measured = Measured(watcher, [metric(view) for metric in own])
+        self._own_metrics += measured.metrics
+        return measured
 
     def _judge_quiet_period(self, now_ms: int) -> None:
         """After a violated property the shadow model of its group is closed: it is not judged

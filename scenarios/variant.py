@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.plugin_names import plugin_options
 from rebalance_sim.scenarios.profile_file import digest_of, is_file, text_of
 from rebalance_sim.scenarios.settings import Setting
 
@@ -89,6 +90,7 @@ class Variant:
         words = ["--profile", str(self)]
         for setting in self.settings:
             words += ["--set", str(setting)]
+        words += plugin_options()
         return shlex.join(words)
 
     def setting(self, settings: Iterable[Setting]) -> Variant:

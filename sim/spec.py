@@ -6,10 +6,12 @@ ValueError names the field. Times are milliseconds of simulated time.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rebalance_sim.protocol.hosting.broker_rules import BrokerRules
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.suggestion import did_you_mean
 from rebalance_sim.protocol.versions.semantics import (
     WITH_CLIENT_ASSIGNORS,
     semantics_named,
@@ -85,6 +87,7 @@ class WorldSpec:
         if self.admin_interval_ms is not None:
             at_least(self, 1, "admin_interval_ms")
         self._check_sizes()
+        self._check_assignors(semantics.coordinator.assignors)
         unique("topics", (topic.name for topic in self.topics))
         unique("clients", (client.name for client in self.clients))
         has_client_assignors = semantics.coordinator.has_client_assignors
@@ -110,6 +113,15 @@ class WorldSpec:
         for index, fault in enumerate(self.faults):
             self._check_fault(f"faults[{index}]", fault)
         configs_ever_in_force(self)
+
+    def _check_assignors(self, known: Mapping[str, object]) -> None:
+        """A broker does not start with an assignor that it does not have."""
+        for name in self.config.group_consumer_assignors:
+            if name not in known:
+                raise ValueError(
+                    f"config.group_consumer_assignors: no assignor {name!r}; "
+                    + did_you_mean(name, known)
+                )
 
     def _check_sizes(self) -> None:
         """What fits no memory is refused before anything is made of it."""

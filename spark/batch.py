@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rebalance_sim.scenarios.plugins import load_plugins
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.spark.plan import SweepPlan, Unit
@@ -40,6 +41,7 @@ class SeedRows(NamedTuple):
 def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
     """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
     _prepare_process()
+    load_plugins(plan.plugins)
     worker = f"{socket.gethostname()}:{os.getpid()}"
     runs, violations, known_issues, timing, metrics = [], [], [], [], []
     rebalances: list[dict[str, Any]] = []

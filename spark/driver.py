@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 
+from rebalance_sim.scenarios.plugin_names import loaded_plugins
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.batch import seed_body
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
@@ -161,11 +162,12 @@ def _plan(
         seeds=seeds,
         batch_size=batch_size,
         runner=options.runner,
-        code_digest=code_digest(packages_of(options.runner)),
+        code_digest=code_digest(packages_of(options.runner, loaded_plugins())),
         limits=options.limits,
         metrics_interval_ms=options.metrics_interval_ms,
         metrics_seeds=options.metrics_seeds,
         keeps_rebalances=options.keeps_rebalances,
+        plugins=loaded_plugins(),
     )
     differences = begun.differences(plan) if begun else []
     if differences:

@@ -52,7 +52,7 @@ def run_on_spark(
     """
     log_file = out / LOG_FILE
     with spark_context(setup, log_file=log_file, settings=settings) as context:
-        packages = shipped_packages(plan.runner)
+        packages = shipped_packages(plan.runner, plan.plugins)
         digest = code_digest(packages)
         _ship(context, packages, digest)
         _preflight(context, packages, digest, out, log_file)

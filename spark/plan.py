@@ -79,7 +79,8 @@ class SweepPlan:
     evenly spread, keep their series, with a sample every ``metrics_interval_ms``. ``variants``:
     each seed is run once for each of them, all in the same batch; a comparison has one for each
     protocol, an experiment one for each cell and protocol, a sweep has a single one.
-    ``keeps_rebalances``: there is a row for each rebalance, too. Raises SweepError on a batch size
+    ``keeps_rebalances``: there is a row for each rebalance, too. ``plugins``: modules that are
+    loaded before anything is run. Raises SweepError on a batch size
     outside 1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is
     named twice.
     """
@@ -93,6 +94,7 @@ class SweepPlan:
     metrics_interval_ms: int = DEFAULT_INTERVAL_MS
     metrics_seeds: int = METRICS_SEEDS
     keeps_rebalances: bool = False
+    plugins: tuple[str, ...] = ()
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 
@@ -178,6 +180,7 @@ class SweepPlan:
             del values["sweep_id"]
             seeds, limits = SeedRange(**values.pop("seeds")), Limits(**values.pop("limits"))
             texts = values.pop("files")
+            values["plugins"] = tuple(values["plugins"])
             variants = tuple(_variant(row, texts) for row in values.pop("variants"))
             return cls(seeds=seeds, limits=limits, variants=variants, **values)
         except (ValueError, KeyError, TypeError, AttributeError) as problem:

@@ -30,15 +30,17 @@ _AROUND = "rebalance_sim.__init__"
 """The module alone: what stands beside its layers is not needed by workers."""
 
 
-def packages_of(runner: str) -> tuple[str, ...]:
-    """The packages that decide what the named runner returns."""
-    top = runner.partition(":")[0].partition(".")[0]
-    return _LAYERS if top == "rebalance_sim" else (*_LAYERS, top)
+def packages_of(runner: str, plugins: Iterable[str] = ()) -> tuple[str, ...]:
+    """The packages that decide what the named runner returns, with these plug-ins."""
+    modules = (runner.partition(":")[0], *plugins)
+    tops = dict.fromkeys(module.partition(".")[0] for module in modules)
+    tops.pop("rebalance_sim", None)
+    return (*_LAYERS, *tops)
 
 
-def shipped_packages(runner: str) -> tuple[str, ...]:
+def shipped_packages(runner: str, plugins: Iterable[str] = ()) -> tuple[str, ...]:
     """The packages that a worker needs, the one around them first."""
-    return (_AROUND, *packages_of(runner), _OWN)
+    return (_AROUND, *packages_of(runner, plugins), _OWN)
 
 
 def code_digest(packages: Iterable[str]) -> str:

@@ -47,6 +47,26 @@ def _defined_in(module: ModuleType) -> Iterator[type[Property]]:
 PROPERTIES: tuple[type[Property], ...] = find_properties(properties)
 """All properties: invariants, liveness properties and reachability goals."""
 
+_REGISTERED: list[type[Property]] = []
+
+
+def register(kind: type[Property]) -> type[Property]:
+    """Add a property whose module lies elsewhere; usable as a decorator.
+
+    Every run checks it from now on, after those of this package. Raises ValueError for an id that
+    is taken.
+    """
+    if any(kind.id == other.id for other in every_property()):
+        raise ValueError(f"there is a property {kind.id!r} already")
+    _REGISTERED.append(kind)
+    return kind
+
+
+def every_property() -> tuple[type[Property], ...]:
+    """The properties of this package, and those that were registered."""
+    return (*PROPERTIES, *_REGISTERED) if _REGISTERED else PROPERTIES
+
+
 INVARIANTS = tuple(p for p in PROPERTIES if p.kind is Kind.ALWAYS)
 LIVENESS = tuple(p for p in PROPERTIES if p.kind is Kind.EVENTUALLY)
 GOALS = tuple(p for p in PROPERTIES if p.kind is Kind.SOMETIMES)

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from rebalance_sim.protocol.assignors.server import (
+    ASSIGNOR_KINDS,
     DEFAULT_ASSIGNORS,
     Assignor,
-    RangeAssignor,
     SubscriptionType,
-    UniformAssignor,
 )
 from rebalance_sim.protocol.consumer.client_side_rules import ClientSideRules
 from rebalance_sim.protocol.consumer.consumer_group import NOBODY, ConsumerGroup, OwnershipRules
@@ -108,9 +107,7 @@ class ConsumerGroupRules(CoordinatorRules, ClientSideRules):
     """What a member gives up passes to its next owner at once, and not at that one's next heartbeat
     (coordinator §13)."""
 
-    parts: ClassVar[Mapping[str, tuple[type[Any], ...]]] = {
-        "assignors": (UniformAssignor, RangeAssignor)
-    }
+    parts: ClassVar[Mapping[str, Sequence[type[Any]]]] = {"assignors": ASSIGNOR_KINDS}
     assignors: Mapping[str, Assignor] = DEFAULT_ASSIGNORS
     ownership = OwnershipRules()
 

@@ -14,9 +14,17 @@ from types import MappingProxyType
 from rebalance_sim.protocol.defects.defect import Defect
 from rebalance_sim.protocol.runtime.discovery import declared_in
 
-__all__ = ["DEFECTS", "Defect"]
+__all__ = ["DEFECTS", "Defect", "register"]
 
-DEFECTS: Mapping[str, Defect] = MappingProxyType(
-    {defect.id: defect for defect in declared_in(__name__, "DEFECT", Defect)}
-)
-"""Every defect by id, in the order of the modules' names."""
+_DEFECTS = {defect.id: defect for defect in declared_in(__name__, "DEFECT", Defect)}
+
+DEFECTS: Mapping[str, Defect] = MappingProxyType(_DEFECTS)
+"""Every defect by id, in the order of the modules' names; then rules that were registered."""
+
+
+def register(rule: Defect) -> None:
+    """Add a rule whose module lies elsewhere, a proposal or a mutant: scenarios switch it on by its
+    id from now on. Raises ValueError for an id that is taken."""
+    if rule.id in _DEFECTS:
+        raise ValueError(f"there is a defect {rule.id!r} already")
+    _DEFECTS[rule.id] = rule

@@ -68,3 +68,9 @@ def _composed(base: Any, changes: tuple[type, ...]) -> Any:
     changed_base = type(base.__name__, (base,), parts) if parts else base
     changed = [change for change in reversed(changes) if _applies(change, base)]
     return type(f"{base.__name__}WithChanges", (*changed, changed_base), {})
+
+
+def compose_anew() -> None:
+    """Forget what was put together: a rules class has got another part."""
+    _applying.cache_clear()
+    _composed.cache_clear()

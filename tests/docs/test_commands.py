@@ -14,7 +14,7 @@ import pytest
 from pages import PAGES, ROOT, Block, Command, blocks, commands, inline_commands, missing_line
 from typer.main import get_command
 
-from rebalance_sim.cli.main import app
+from rebalance_sim.cli.main import app, plugins_first
 
 BIN = Path(sys.executable).parent
 ENVIRONMENT = {
@@ -196,7 +196,12 @@ def _run(
 
 def _parse(words: str) -> None:
     """Raises for an unknown sub-command, option or value."""
-    _, name, *arguments = _before_redirection(shlex.split(words, comments=True))
+    _, *line = _before_redirection(shlex.split(words, comments=True))
+    # A line of a page that loads plug-ins is read as any other: here they are not imported.
+    line = [word for word in plugins_first(line) if not word.startswith("--plugin=")]
+    while line[0] == "--plugin":
+        del line[:2]
+    name, *arguments = line
     if arguments != ["--help"]:
         get_command(app).commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
 

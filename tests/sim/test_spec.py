@@ -140,3 +140,9 @@ def test_groups_are_those_of_the_clients_and_the_worlds_own_comes_first() -> Non
     assert spec(*clients, group_id="orders").group_ids == ("orders", "audit", "zoo")
     assert spec(*clients[1:], group_id="orders").group_ids == ("audit", "zoo")
     assert spec(group_id="orders").group_ids == ("orders",)
+
+
+def test_an_assignor_that_no_broker_has_is_refused() -> None:
+    config = CoordinatorConfig(group_consumer_assignors=("uniform", "rang"))
+    with pytest.raises(ValueError, match="no assignor 'rang'; did you mean 'range'"):
+        WorldSpec(seed=1, topics=(), clients=(), duration_ms=1, quiet_period_ms=0, config=config)

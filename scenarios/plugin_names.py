@@ -1,0 +1,16 @@
+"""Which plug-ins are loaded in this process, by name; ``plugins.py`` loads them."""
+
+from __future__ import annotations
+
+LOADED: dict[str, bool] = {}
+"""Module -> whether it is found by itself, because its package is installed."""
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """The modules that were loaded, in their order."""
+    return tuple(LOADED)
+
+
+def plugin_options() -> list[str]:
+    """What to type so that a command loads the same."""
+    return [f"--plugin={name}" for name, is_installed in LOADED.items() if not is_installed]

@@ -1,0 +1,134 @@
+"""Plug-ins, with the example package: each kind of them counts in every command.
+
+Each command is a process of its own: what a plug-in registers stays for the life of a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+from rebalance_sim.cli.main import plugins_first
+from rebalance_sim.spark.shipping import packages_of
+from rebalance_sim.spark.store.experiment_tables import read_experiment
+from rebalance_sim.spark.store.results import read_plan
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "research"
+PLUGIN = ("--plugin", "research_plugins")
+RULE = "research-tolerant-fence"
+
+
+def rebalance_sim(*arguments: object, folder: Path = EXAMPLE) -> Outcome:
+    """Run the command in the folder of the example, where its package can be imported."""
+    script = Path(sys.executable).parent / "rebalance-sim"
+    done = subprocess.run(
+        [script, *map(str, arguments)], cwd=folder, capture_output=True, text=True, env=os.environ
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def test_one_of_each_kind_counts_in_a_run(tmp_path: Path) -> None:
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        'extends = "calm"\n[[faults]]\nkind = "operator_error"\nprobability = 1.0\n'
+        "[features]\nassignor_votes = 0.0\n"
+    )
+    settings = (
+        "--set", 'world.config.group_consumer_assignors=["research-racks"]',
+        "--set", f'world.defects=["{RULE}"]',
+    )  # fmt: skip
+    outcome = rebalance_sim("run", "--profile", profile, "--seed", 3, *settings, *PLUGIN, "--json")
+    assert outcome.code == 0, outcome
+    result = json.loads(outcome.out)
+    assert result["metrics"]["research_members_max"] >= 1
+    assert result["coverage"]["fault.operator_error"] >= 1
+
+
+def test_a_property_of_ones_own_is_violated_as_any_other(tmp_path: Path) -> None:
+    module = tmp_path / "strict.py"
+    module.write_text(
+        (EXAMPLE / "research_plugins" / "invariant.py").read_text()
+        .replace("500", "5").replace("research.few_epochs", "strict.few_epochs")
+    )  # fmt: skip
+    outcome = rebalance_sim(
+        "run", "--profile", "calm", "--seed", 4, "--plugin=strict", folder=tmp_path
+    )
+    assert outcome.code == 1
+    assert "property  strict.few_epochs" in outcome.out
+    assert "No group epoch rises above 5." in outcome.out
+    assert "--plugin=strict" in outcome.out.splitlines()[-1]
+
+
+def test_an_experiment_holds_a_rule_against_that_of_kafka(tmp_path: Path) -> None:
+    file, out = tmp_path / "rule.toml", tmp_path / "out"
+    file.write_text(
+        f'base = "calm"\nseeds = 2\nmetrics = ["fences", "research_members_max"]\n'
+        f'[vary]\nrule = {{ path = "world.defects", values = [[], ["{RULE}"]] }}\n'
+    )
+    outcome = rebalance_sim("experiment", file, *PLUGIN, "--backend", "pool", "--out", out)
+    assert outcome.code == 0, outcome
+    assert read_plan(out).plugins == ("research_plugins",)
+    runs = read_experiment(out)
+    assert list(runs["rule"]) == ["[]", f'["{RULE}"]'] * 2
+    assert (runs["research_members_max"] >= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "plug-in 'mine' cannot be imported: ModuleNotFoundError"),
+        ("1 / 0", "plug-in 'mine' cannot be imported: ZeroDivisionError"),
+        ("import os", "plug-in 'mine' brings nothing"),
+        (
+            "class Range:\n    name = 'range'\n    def assign(self, spec, counts): ...\n",
+            "plug-in 'mine': there is an assignor 'range' already",
+        ),
+    ],
+)
+def test_a_module_that_is_no_plugin_is_refused_in_one_line(
+    tmp_path: Path, text: str | None, said: str
+) -> None:
+    if text is not None:
+        (tmp_path / "mine.py").write_text(text)
+    outcome = rebalance_sim("profiles", "--plugin", "mine", folder=tmp_path)
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+
+
+def test_the_option_may_stand_anywhere() -> None:
+    line = ["run", "--plugin", "a", "x.toml", "--plugin=b", "--", "--plugin", "c"]
+    assert plugins_first(line) == [
+        "--plugin",
+        "a",
+        "--plugin=b",
+        "run",
+        "x.toml",
+        "--",
+        "--plugin",
+        "c",
+    ]
+
+
+def test_plugins_are_shipped_with_the_code() -> None:
+    packages = packages_of("rebalance_sim.spark.runner:run_seed", ("thesis.rules", "thesis.faults"))
+    assert packages[-1] == "thesis"
+    assert packages.count("thesis") == 1
+
+
+def test_the_examples_are_short() -> None:
+    most = {"invariant.py": 12, "assignor.py": 25, "rule.py": 25, "metric.py": 25, "fault.py": 25}
+    for name, lines in most.items():
+        assert len((EXAMPLE / "research_plugins" / name).read_text().splitlines()) <= lines
+
+
+def test_the_page_shows_the_examples_as_they_are() -> None:
+    page = (EXAMPLE.parents[1] / "docs" / "plugins.md").read_text()
+    files = [*EXAMPLE.glob("*/*.py"), EXAMPLE / "tolerant_fence.toml"]
+    missing = [file.name for file in files if file.read_text() not in page]
+    assert missing == ["__init__.py"]
