@@ -27,6 +27,7 @@ from rebalance_sim.cli.shrink import shrink
 from rebalance_sim.cli.sweep import sweep
 from rebalance_sim.conformance.errors import TraceError
 from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.plugin_names import installed_plugins
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 
 app = typer.Typer(
@@ -60,11 +61,13 @@ def _options(
         ),
     ] = None,
 ) -> None:
-    from rebalance_sim.scenarios.plugins import installed_plugins, load_plugins
-
     if plugin:
         sys.path.insert(0, os.getcwd())  # where a user's own module usually is
-    load_plugins((*installed_plugins(), *(plugin or ())))
+    names = (*installed_plugins(), *(plugin or ()))
+    if names:
+        from rebalance_sim.scenarios.plugins import load_plugins
+
+        load_plugins(names)
 
 
 COMMANDS = (

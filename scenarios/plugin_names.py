@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
+ENTRY_POINTS = "rebalance_sim.plugins"
+"""The group of entry points by which an installed package names its plug-ins."""
+
 LOADED: dict[str, bool] = {}
 """Module -> whether it is found by itself, because its package is installed."""
 
@@ -14,3 +19,8 @@ def loaded_plugins() -> tuple[str, ...]:
 def plugin_options() -> list[str]:
     """What to type so that a command loads the same."""
     return [f"--plugin={name}" for name, is_installed in LOADED.items() if not is_installed]
+
+
+def installed_plugins() -> tuple[str, ...]:
+    """The modules that installed packages name as plug-ins, in ascending order."""
+    return tuple(sorted({entry.module for entry in entry_points(group=ENTRY_POINTS)}))

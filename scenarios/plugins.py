@@ -12,7 +12,6 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
@@ -25,19 +24,11 @@ from rebalance_sim.protocol.runtime.rule_set import compose_anew
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.own_metrics import Metric
 from rebalance_sim.scenarios.own_metrics import register as register_metric
-from rebalance_sim.scenarios.plugin_names import LOADED, loaded_plugins
+from rebalance_sim.scenarios.plugin_names import LOADED, installed_plugins, loaded_plugins
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.fault import register as register_fault
 
-ENTRY_POINTS = "rebalance_sim.plugins"
-"""The group of entry points by which an installed package names its plug-ins."""
-
-__all__ = ["ENTRY_POINTS", "Rule", "installed_plugins", "load_plugins", "loaded_plugins"]
-
-
-def installed_plugins() -> tuple[str, ...]:
-    """The modules that installed packages name as plug-ins, in ascending order."""
-    return tuple(sorted({entry.module for entry in entry_points(group=ENTRY_POINTS)}))
+__all__ = ["Rule", "installed_plugins", "load_plugins", "loaded_plugins"]
 
 
 def load_plugins(names: Iterable[str]) -> None:

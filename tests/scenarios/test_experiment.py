@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_sim.scenarios import ScenarioError, generate
+from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.experiment import Experiment, load_experiment, make_experiment
+from rebalance_sim.scenarios.generate.generator import generate
 
 ROOT = Path(__file__).parents[2]
 CLIENTS = {"clients": {"path": "sizes.clients", "values": [[2, 2], [5, 5]]}}
