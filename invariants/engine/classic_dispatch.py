@@ -160,6 +160,7 @@ class ClassicWatch:
             is_routine = not error_code
             if is_routine or error_code is ErrorCode.REBALANCE_IN_PROGRESS:
                 entry.heard_ms = step.at_ms
+                entry.heard_id = step.event.correlation_id
         if not is_routine or step.effects or entry.has_moved():
             self._client_moved(step, entry, is_routine=is_routine)
         if model.contested:

@@ -17,12 +17,14 @@ class ClassicClientEntry:
     application has committed what it liked. ``committed_ms``: when a commit was sent last;
     ``open_commits``: what the application has committed, and has not heard of;
     ``state_since_ms``: since when it is in its state; ``heard_ms``: when a Heartbeat was last
-    answered well, or with no more than that the group rebalances; -1: never."""
+    answered well, or with no more than that the group rebalances; -1: never; ``heard_id``: its
+    correlation id."""
 
     __slots__ = (
         "commits_itself",
         "committed_ms",
         "fetchable",
+        "heard_id",
         "heard_ms",
         "incarnation",
         "kind",
@@ -50,6 +52,7 @@ class ClassicClientEntry:
         self.open_commits: dict[int, OpenCommit] = {}
         self.state_since_ms = at_ms
         self.heard_ms = -1
+        self.heard_id = 0
         self.version = -1
 
     def has_moved(self) -> bool:

@@ -18,6 +18,7 @@ from rebalance_sim.protocol.wire.classic_messages import (
     HeartbeatRequest,
     JoinGroupRequest,
     JoinGroupResponse,
+    LeaveGroupRequest,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -220,9 +221,13 @@ class ClassicAlwaysAnswered(Property):
     sentence = (
         "A JoinGroup or SyncGroup to a classic group is answered at once, or kept for its sender; "
         "when the sender is removed or replaced, its phase ends or the group is converted, it is "
-        "answered at once as well; in a consumer group it is answered when its write has ended."
+        "answered at once as well, but for the SyncGroup of a member that is made to leave; in a "
+        "consumer group it is answered when its write has ended."
     )
-    clauses = ("classic §1.5", "classic §2.5", "classic §2.6", "classic §2.9", "classic §7.3")
+    clauses = (
+        *("classic §1.5", "classic §2.5", "classic §2.6", "classic §2.8", "classic §2.9"),
+        "classic §7.3",
+    )
     violated_by = ("test:classic-refuses-silently", "test:classic-forgets-the-replaced")
     judges_mixed = True
     interest = Interest(requests=(JoinGroupRequest, SyncGroupRequest), is_in_changes=True)
@@ -282,7 +287,8 @@ class ClassicAlwaysAnswered(Property):
                 del waiting.held[operation]
                 if is_newest:
                     del waiting.newest[member_id, api]
-                    waiting.owed[operation] = step.at_ms, member_id
+                    if api == "JoinGroup" or not _is_made_to_leave(step, group, member_id):
+                        waiting.owed[operation] = step.at_ms, member_id
         return finding
 
     def _note_repeated(self, step: Step, waiting: _Waiting) -> None:
@@ -311,6 +317,12 @@ def _holds(group: ClassicGroup, member_id: str, api: str, operation: int) -> boo
         return False
     token = member.awaiting_join if api == "JoinGroup" else member.awaiting_sync
     return getattr(token, "operation", token) == operation
+
+
+def _is_made_to_leave(step: Step, group: ClassicGroup | None, member_id: str) -> bool:
+    """Whether a LeaveGroup has just removed a member; its SyncGroup is forgotten (classic §2.8)."""
+    is_leave = type(step.request) is LeaveGroupRequest
+    return is_leave and (group is None or member_id not in group.members)
 
 
 def _overdue(waiting: _Waiting, step: Step) -> Finding | None:

@@ -37,21 +37,20 @@ _IS_OF_OLD = (
 class _Failures:
     """Heartbeats of one client since it last joined."""
 
-    __slots__ = ("count", "failed_ms", "in_flight", "sent_ms")
+    __slots__ = ("count", "failed_ms", "in_flight")
 
     def __init__(self) -> None:
         self.in_flight: set[int] = set()
         """Correlation ids; good answers are not looked at one by one."""
-        self.sent_ms = 0
         self.count = 0
         """How many have failed in a row, at most."""
         self.failed_ms: int | None = None
         """When the last one failed, if none was sent since."""
 
-    def forget_answered(self, heard_ms: int) -> None:
-        """Answers come in order: a good one after the last was sent leaves none in flight."""
-        if heard_ms >= self.sent_ms:
-            self.in_flight.clear()
+    def forget_answered(self, heard_id: int) -> None:
+        """Answers come in order: a good one leaves those in flight that were sent after it."""
+        if heard_id in self.in_flight:
+            self.in_flight = {one for one in self.in_flight if one > heard_id}
             self.count = 0
 
     def note(self, count: int, at_ms: int) -> None:
@@ -91,7 +90,7 @@ class HeartbeatRetried(Property):
         event, failures = step.event, self._failures.get(entry.name)
         if failures is None:
             return None
-        failures.forget_answered(entry.heard_ms)
+        failures.forget_answered(entry.heard_id)
         if type(event) is JoinGroupAnswered:
             failures.failed_ms = None
         elif type(event) is ClassicHeartbeatAnswered:
@@ -101,6 +100,8 @@ class HeartbeatRetried(Property):
                 failures.count = 0
             elif error_code not in _IS_OF_OLD:
                 failures.note(1, step.at_ms)
+            elif step.effects:  # It ends the generation, and the join does not make it good.
+                failures.count += 1
         elif type(event) is not CoordinatorFound:
             lost = failures.in_flight.intersection(event.correlation_ids)
             if lost:
@@ -131,9 +132,8 @@ class HeartbeatRetried(Property):
             failures = self._failures[entry.name] = _Failures()
         for effect in step.effects:
             if type(effect) is SendClassicHeartbeat:
-                failures.forget_answered(entry.heard_ms)
+                failures.forget_answered(entry.heard_id)
                 failures.in_flight.add(effect.correlation_id)
-                failures.sent_ms = step.at_ms
                 failed_ms, failures.failed_ms = failures.failed_ms, None
                 least_ms = least_backoff_ms(entry.member, 1)
                 if failed_ms is not None and step.at_ms - failed_ms < least_ms:
@@ -145,7 +145,7 @@ class HeartbeatRetried(Property):
             elif type(effect) is SendJoinGroup:
                 failures.failed_ms = None
             elif type(effect) is CloseConnection:
-                failures.forget_answered(entry.heard_ms)
+                failures.forget_answered(entry.heard_id)
                 if failures.in_flight:
                     failures.note(len(failures.in_flight), step.at_ms)
                     failures.in_flight.clear()
