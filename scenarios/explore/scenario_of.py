@@ -124,6 +124,8 @@ class _Client:
 
     start_ms: int | None = None
     last_sent_ms: int = 0
+    has_interval: bool = False
+    """Whether it has been told the interval of heartbeats, which begins with that answer."""
     last_handled_ms: int = 0
     last_ms: int = 0
     """Of anything that it did."""
@@ -202,7 +204,7 @@ class _Timetable:
             server_assignor=self._scope.assignor,
             max_poll_interval_ms=self._max_poll_ms,
             enable_auto_commit=self._scope.auto_commit,
-            request_timeout_ms=5_000,
+            request_timeout_ms=_PATIENCE_MS,
         )
 
     # --- when -------------------------------------------------------------------------------------
@@ -302,6 +304,8 @@ class _Timetable:
         elif action.doing is Doing.ANSWERED and client.answers:
             self._hold_back(action.who, client.answers.popleft())
             client.lost_ms = None
+            if not client.has_interval:
+                client.last_sent_ms, client.has_interval = self._now_ms, True
         if after is None:
             return
         place = self._scope.names.index(action.who)
@@ -368,7 +372,7 @@ class _Timetable:
 
     def _stalls(self, who: str, client: _Client) -> Iterator[Fault]:
         since_ms = client.free_ms[0] + _BEFORE_MS
-        for free_ms in client.free_ms[1:]:
+        for free_ms in (*client.free_ms[1:], self._end_ms):
             if free_ms - since_ms > 2 * _BEFORE_MS:
                 yield PollStall(at_ms=since_ms, duration_ms=free_ms - since_ms, client=who)
             since_ms = free_ms + _BEFORE_MS
