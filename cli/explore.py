@@ -50,6 +50,10 @@ def explore(
     assignment_interval: Annotated[
         bool, typer.Option("--assignment-interval", help="Targets may be put off.")
     ] = False,
+    slow_lookups: Annotated[
+        bool,
+        typer.Option("--slow-lookups", help="Offset fetches and coordinator searches take time."),
+    ] = False,
     max_states: Annotated[int, typer.Option(min=1, help="Stop at so many states.")] = MAX_STATES,
     max_memory_mb: Annotated[
         int, typer.Option(min=1, help="Stop when the process has so much memory.")
@@ -85,6 +89,7 @@ def explore(
         assignor=assignor,
         auto_commit=auto_commit,
         assignment_interval=assignment_interval,
+        slow_lookups=slow_lookups,
     )
     if out is not None and out.exists() and not out.is_dir():
         raise BadInput(f"explore: --out {out} is a file: give a folder")

@@ -60,6 +60,7 @@ class Doing(Enum):
     CLOSE = "{} closes its consumer"
     CRASH = "{} crashes"
     ANSWERED = "{} is answered"
+    FOUND = "{} finds its coordinator"
     HANDLED = "the coordinator handles a request of {}"
     HANDLED_LATE = "the coordinator handles a request of {} that came late"
     TIMER = "a timer of {} fires"

@@ -211,9 +211,21 @@ class Explorer:
         sent = nodes.next_request(number)
         if sent is not None:
             yield self._handle(coordinator, place, number, sent, is_late=False)
+        rank = nodes.search_rank(number)
+        if rank >= 0:
+            yield self._find(coordinator, place, number, rank)
         late = nodes.node(number).late
         if late:
             yield self._handle(coordinator, place, number, late[0], is_late=True)
+
+    def _find(self, coordinator: int, place: int, number: int, rank: int) -> _Local:
+        nodes = self.nodes[place]
+        action = Action(Doing.FOUND, nodes.name)
+        try:
+            after = nodes.find(number, rank, self.coordinator.term(coordinator))
+        except Exception as problem:
+            return _Local(action, -1, 0, (escaped(nodes.name, problem),))
+        return self._settle(action, coordinator, place, number, after, 0)
 
     def _handle(
         self, coordinator: int, place: int, number: int, sent: Sent, *, is_late: bool
@@ -245,7 +257,7 @@ class Explorer:
         try:
             while True:
                 rank = nodes.search_rank(number)
-                if rank >= 0:
+                if rank >= 0 and not self.scope.slow_lookups:
                     number = nodes.find(number, rank, self.coordinator.term(coordinator))
                 elif nodes.is_at_once(number):
                     sent = nodes.node(number).items[0].sent

@@ -264,7 +264,8 @@ class MemberStates:
                     sent.append(Sent(-1, -1, True))
                 case all_effects.SendRequest():
                     number = self._messages.number(effect.request)
-                    is_at_once = isinstance(effect, SendOffsetFetch)
+                    is_lookup = isinstance(effect, SendOffsetFetch)
+                    is_at_once = is_lookup and not self._scope.slow_lookups
                     sent.append(Sent(number, -1 if term is None else term, is_at_once))
         return tuple(sent)
 

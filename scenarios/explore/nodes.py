@@ -110,8 +110,12 @@ class Nodes:
                 and any(item.answer < 0 and item.sent.message >= 0 for item in node.items)
             ):
                 found.append(self._let(node, stimulus, Disturbance.LATE_REQUEST))
-        if node.items and node.items[0].answer >= 0:
-            found.append(self._let_answer(node))
+        # A search has a connection of its own, and holds up no answer.
+        for rank, item in enumerate(node.items):
+            if item.sent.message >= 0:
+                if item.answer >= 0:
+                    found.append(self._let_answer(node, rank))
+                break
         return found
 
     def _let(self, node: Node, stimulus: Stimulus, disturbance: Disturbance | None) -> Edge:
@@ -134,11 +138,11 @@ class Nodes:
                 )
         return Edge(action, disturbance, self._after(moved, items, late))
 
-    def _let_answer(self, node: Node) -> Edge:
+    def _let_answer(self, node: Node, rank: int) -> Edge:
         action = Action(Doing.ANSWERED, self.name)
-        item, rest = node.items[0], node.items[1:]
+        item, rest = node.items[rank], node.items[:rank] + node.items[rank + 1 :]
         try:
-            moved = self._answered(node.member, 0, item)
+            moved = self._answered(node.member, rank, item)
         except Exception as problem:
             return Edge(action, None, -1, (escaped(self.name, problem),))
         return Edge(action, None, self._after(moved, rest, node.late))

@@ -52,8 +52,9 @@ class Scope:
 
     At most ``max_disturbances`` of ``disturbances`` happen in one run. With ``assignment_interval``
     the coordinator puts off computing a target while it has computed one not long ago. With
-    ``auto_commit`` members commit before they give partitions up. Raises ScenarioError for a
-    scope that is not small.
+    ``auto_commit`` members commit before they give partitions up. With ``slow_lookups`` offset
+    fetches and searches of coordinators take their time; without, they are answered before anything
+    else happens. Raises ScenarioError for a scope that is not small.
     """
 
     members: int = 2
@@ -67,6 +68,7 @@ class Scope:
     assignor: str | None = None
     auto_commit: bool = False
     assignment_interval: bool = False
+    slow_lookups: bool = False
 
     def __post_init__(self) -> None:
         for name, least, most in (

@@ -14,7 +14,7 @@ LEFT_OUT = (
     "time",
     "records that are not committed yet, and writes that fail",
     "two connections of one member at the same time, and answers that overtake each other",
-    "offset fetches, coordinator searches, positions and metadata that take their time",
+    "positions and metadata that take their time",
     "processes that come back, static members, patterns, other clients than Java's, classic groups",
     "properties of what has to come about, and those that need the history of a run",
 )
@@ -49,6 +49,8 @@ def describe(explored: Explored) -> Iterator[str]:
     absent = [one.value for one in Disturbance if one not in scope.disturbances]
     if absent and scope.max_disturbances:
         yield f"left out: {', '.join(absent)}"
+    if not scope.slow_lookups:
+        yield "left out: offset fetches and searches of coordinators that take their time"
     for one in LEFT_OUT:
         yield f"left out: {one}"
 
@@ -73,6 +75,8 @@ def describe_scope(scope: Scope) -> str:
         parts.append("auto-commit")
     if scope.assignment_interval:
         parts.append("assignment interval")
+    if scope.slow_lookups:
+        parts.append("slow lookups")
     return ", ".join(parts)
 
 

@@ -57,6 +57,7 @@ def test_the_whole_scope_is_clean() -> None:
     [
         Scope(disturbances=_LOST, auto_commit=True),
         Scope(disturbances=_LOST, assignment_interval=True),
+        Scope(disturbances=_LOST, slow_lookups=True),
         Scope(disturbances=_LOST, partitions=2),
         Scope(max_disturbances=0, topics=3, semantics="kafka-4.1-clean"),
     ],

@@ -96,7 +96,7 @@ class MergingCoordinator(CoordinatorStates):
         Scope(disturbances=(Disturbance.POLL_TIMEOUT, Disturbance.COORDINATOR_MOVE)),
         Scope(disturbances=(Disturbance.UNSUBSCRIBE, Disturbance.CLOSE)),
         Scope(disturbances=(Disturbance.CALLBACK_FAILURE, Disturbance.TOPIC_GROWTH)),
-        Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True),
+        Scope(disturbances=(Disturbance.CONNECTION_LOST,), auto_commit=True, slow_lookups=True),
     ],
     ids=lambda scope: "-".join(one.value for one in scope.disturbances),
 )
