@@ -44,6 +44,7 @@ def test_a_lost_connection_breaks_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_the_whole_scope_is_clean() -> None:
     result = explored(Scope())
     assert not result.cut_off
@@ -95,6 +96,16 @@ def test_d12_takes_thirteen_steps_and_its_scenario_shows_it() -> None:
     assert "cross.assigned_is_held" in {row.property for row in result.violations}
     world = replace(concrete.scenario.world, defects=())
     assert run(replace(concrete.scenario, world=world)).outcome == "ok"
+
+
+@pytest.mark.slow
+def test_d12_needs_no_lost_connection() -> None:
+    scope = Scope(disturbances=(Disturbance.SESSION_TIMEOUT,), defects=("D12",))
+    explorer = Explorer(scope)
+    path = explorer.run(stops_at_first=True).paths[0]
+    assert path.finding.property == "cross.assigned_is_held"
+    assert len(path.actions) == 20
+    assert scenario_of(explorer, path).is_confirmed
 
 
 def test_a_bound_cuts_the_search_off_and_the_verdict_says_so() -> None:
