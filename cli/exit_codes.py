@@ -5,4 +5,5 @@ from __future__ import annotations
 OK = 0
 FOUND = 1  # a violated property, a stuck group, a difference, or no verdict where one was due
 BAD_INPUT = 2
+CHANGED = 3  # of regress: every outcome is as before, some run took other steps
 INTERRUPTED = 130

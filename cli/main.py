@@ -19,8 +19,9 @@ from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from rebalance_sim.cli.experiment import experiment
 from rebalance_sim.cli.explore import explore
 from rebalance_sim.cli.generate import generate
-from rebalance_sim.cli.output import say, stderr
+from rebalance_sim.cli.output import flush, say, stderr
 from rebalance_sim.cli.profiles import profiles
+from rebalance_sim.cli.regress import regress
 from rebalance_sim.cli.replay import replay
 from rebalance_sim.cli.run import run
 from rebalance_sim.cli.shrink import shrink
@@ -75,9 +76,10 @@ COMMANDS = (
     sweep,
     compare,
     experiment,
-    shrink,
-    replay,
     explore,
+    regress,
+    replay,
+    shrink,
     conformance,
     generate,
     profiles,
@@ -90,7 +92,9 @@ for command in COMMANDS:
 
 def main() -> None:
     """Entry point of the script."""
-    sys.exit(invoke(sys.argv[1:]))
+    code = invoke(sys.argv[1:])
+    flush()
+    sys.exit(code)
 
 
 def invoke(arguments: Sequence[str]) -> int:

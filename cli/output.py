@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,27 @@ stderr = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def say(text: str = "") -> None:
-    """Print a line of results."""
-    sys.stdout.write(text + "\n")
+    """Print a line of results. Once the reader has gone (``| head -1``) nobody is told any more: a
+    closed pipe says nothing about the runs, and their exit code stays what it is."""
+    try:
+        sys.stdout.write(text + "\n")
+    except BrokenPipeError:
+        _drop_output()
+
+
+def flush() -> None:
+    """Print what is still held back."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    """Whatever comes, also when Python ends, goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def print_json(value: Any) -> None:

@@ -1,0 +1,104 @@
+"""The results of a regression for the programs of others: JUnit's XML, JSON, and Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from xml.etree import ElementTree
+
+from rebalance_sim.spark.regress import CHANGED, FAILED, NEW, SAME, SKIPPED, Checked
+from rebalance_sim.spark.reports.markdown import section
+
+VERDICTS = {
+    FAILED: "another outcome than before, or a new case that does not pass",
+    CHANGED: "the same outcome by other steps",
+    NEW: "in no lock, and it passed",
+    SAME: "as before",
+    SKIPPED: "not run: the time was up",
+}
+LISTED = 50
+
+
+def counts_of(checked: Sequence[Checked]) -> dict[str, int]:
+    """Verdict -> how many cases, those that there are."""
+    counts = Counter(one.verdict for one in checked)
+    return {verdict: counts[verdict] for verdict in VERDICTS if verdict in counts}
+
+
+def headline(one: Checked) -> str:
+    """What has become of a case, in a line."""
+    got = one.got.outcome + (f" ({', '.join(one.got.properties)})" if one.got.properties else "")
+    if one.expected is None or one.verdict in (SAME, CHANGED):
+        return got
+    before = one.expected.outcome
+    if one.expected.properties:
+        before += f" ({', '.join(one.expected.properties)})"
+    return f"{got}, not {before}"
+
+
+def as_junit(checked: Sequence[Checked]) -> str:
+    """One test case for each case; a change of digest is no failure, and is told as output."""
+    suite = ElementTree.Element(
+        "testsuite",
+        name="rebalance-sim",
+        tests=str(len(checked)),
+        failures=str(sum(one.verdict == FAILED for one in checked)),
+        skipped=str(sum(one.verdict == SKIPPED for one in checked)),
+    )
+    for one in checked:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname="rebalance-sim.regress",
+            name=one.case.id,
+            time=f"{one.wall_ms / 1000:.3f}",
+        )
+        if one.verdict == FAILED:
+            failure = ElementTree.SubElement(case, "failure", message=headline(one))
+            failure.text = f"{_printable(one.reason)}\n{one.replay}"
+        elif one.verdict == SKIPPED:
+            ElementTree.SubElement(case, "skipped", message=one.reason)
+        elif one.verdict == CHANGED and one.expected is not None:
+            output = ElementTree.SubElement(case, "system-out")
+            output.text = f"digest {one.got.digest}, not {one.expected.digest}"
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _printable(text: str) -> str:
+    """XML has no control characters."""
+    return "".join(one if one.isprintable() or one == "\n" else " " for one in text)
+
+
+def as_json(checked: Sequence[Checked]) -> str:
+    """Every case with what it came to."""
+    rows = [
+        {
+            "case": one.case.id,
+            "verdict": one.verdict,
+            **asdict(one.got),
+            "expected": one.expected and asdict(one.expected),
+            "reason": one.reason,
+            "replay": one.replay,
+            "wall_ms": round(one.wall_ms, 1),
+        }
+        for one in checked
+    ]
+    return json.dumps({"counts": counts_of(checked), "cases": rows}, indent=2) + "\n"
+
+
+def as_markdown(checked: Sequence[Checked]) -> str:
+    """A short summary, for a pull request: counts, then what needs a look."""
+    counts = counts_of(checked)
+    lines = ["# Regression", "", ", ".join(f"{count:,} {name}" for name, count in counts.items())]
+    for verdict in (FAILED, CHANGED):
+        rows = [["case", "came to", "see it again"]]
+        found = [one for one in checked if one.verdict == verdict]
+        rows += [[one.case.id, headline(one), f"`{one.replay}`"] for one in found[:LISTED]]
+        if found:
+            lines += section(f"{verdict.capitalize()}: {VERDICTS[verdict]}", rows)
+        if len(found) > LISTED:
+            lines += ["", f"And {len(found) - LISTED:,} more."]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,140 @@
+"""``rebalance-sim regress``: what came out once comes out again, or somebody is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from command_line import Outcome
+
+from rebalance_sim.scenarios.variant import Variant
+from rebalance_sim.spark.regress import fresh_seeds
+
+Call = Callable[..., Outcome]
+ROOT = Path(__file__).parents[2]
+DEFECTS = ROOT / "scenarios" / "defects"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A folder with a scenario that passes, and one that is known to fail."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    failing = (DEFECTS / "mut-early-grant.toml").read_text()
+    (folder / "failing.toml").write_text(failing)
+    (folder / "passing.toml").write_text(failing.replace('["mut-early-grant"]', "[]"))
+    return folder
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return tmp_path / "regress.lock.json"
+
+
+def test_a_corpus_pins_failing_scenarios_for_good(call: Call, corpus: Path, lock: Path) -> None:
+    first = call("regress", corpus, "--lock", lock)
+    assert first.code == 1
+    assert "2 cases: 1 failed, 1 new" in first.out
+    assert "failed   corpus/failing.toml: violation (" in first.out
+    assert f"rebalance-sim run {corpus}/failing.toml" in first.out
+    assert not lock.exists()
+    assert call("regress", corpus, "--lock", lock, "--update").code == 0
+    again = call("regress", corpus, "--lock", lock)
+    assert (again.code, again.out) == (0, "2 cases: 2 same\n")
+
+
+def test_other_steps_are_told_apart_from_another_outcome(
+    call: Call, corpus: Path, lock: Path
+) -> None:
+    call("regress", corpus, "--lock", lock, "--update")
+    values = json.loads(lock.read_text())
+    values["cases"]["corpus/passing.toml"]["digest"] = "other"
+    lock.write_text(json.dumps(values))
+    changed = call("regress", corpus, "--lock", lock)
+    assert changed.code == 3
+    assert "changed  corpus/passing.toml: ok" in changed.out
+    values["cases"]["corpus/failing.toml"]["outcome"] = "ok"
+    values["cases"]["corpus/failing.toml"]["properties"] = []
+    lock.write_text(json.dumps(values))
+    failed = call("regress", corpus, "--lock", lock)
+    assert failed.code == 1
+    assert "failing.toml: violation" in failed.out and ", not ok" in failed.out
+
+
+def test_seeds_and_fresh_seeds_with_results_for_other_programs(
+    call: Call, tmp_path: Path, corpus: Path, lock: Path
+) -> None:
+    files = {name: tmp_path / f"results.{name}" for name in ("junit", "json", "markdown")}
+    options = [word for name, file in files.items() for word in (f"--{name}", file)]
+    outcome = call(
+        "regress", corpus / "failing.toml", "--lock", lock, "--profile", "calm",
+        "--seeds", "3,7:9", "--fresh", 2, "--fresh-from", "2026-01-01", *options,
+    )  # fmt: skip
+    assert outcome.code == 1
+    suite = ElementTree.fromstring(files["junit"].read_text())
+    assert (suite.get("tests"), suite.get("failures")) == ("6", "1")
+    names = [case.get("name") for case in suite]
+    assert names[:4] == ["corpus/failing.toml"] + [
+        f"--profile calm --seed {seed}" for seed in (3, 7, 8)
+    ]
+    [failure] = suite.iter("failure")
+    assert "rebalance-sim run" in (failure.text or "")
+    results = json.loads(files["json"].read_text())
+    assert results["counts"] == {"failed": 1, "new": 5}
+    assert results["cases"][0]["verdict"] == "failed"
+    assert "1 failed, 5 new" in files["markdown"].read_text()
+
+
+def test_what_no_time_is_left_for_is_skipped_and_said(call: Call, lock: Path) -> None:
+    outcome = call(
+        "regress", "--lock", lock, "--profile", "calm", "--fresh", 3, "--fresh-from", "x",
+        "--time-budget-s", 0,
+    )  # fmt: skip
+    assert (outcome.code, outcome.out) == (0, "3 cases: 3 skipped\n")
+
+
+def test_fresh_seeds_follow_from_the_commit_alone() -> None:
+    def seeds(source: str) -> set[int]:
+        return {seed for _, seed in fresh_seeds(Variant("calm"), 500, source=source)}
+
+    assert seeds("c9902a8") == seeds("c9902a8")
+    assert len(seeds("c9902a8")) == 500
+    assert not seeds("c9902a8") & seeds("a4015e1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give scenario files, or --profile"),
+        (("none.toml",), "none.toml: cannot be read"),
+        (("{lock}",), "regress.lock.json: is not valid TOML"),
+        (("--seeds", "3"), "--seeds are those of a --profile"),
+        (("--profile", "calm", "--seeds", "3-5"), "write numbers or ranges"),
+        (("--profile", "calm", "--fresh", "3"), "--fresh needs --profile and --fresh-from"),
+        (("--profile", "calm", "--seeds", "3", "--lock", "{lock}"), "is no lock of regress"),
+        (("--profile", "calm", "--seeds", "3", "--junit", "no/where.xml"), "cannot write"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    call: Call, lock: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    lock.write_text("{}")
+    outcome = call("regress", *(word.format(lock=lock) for word in arguments))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert said in outcome.err
+
+
+@pytest.mark.parametrize(("profile", "code"), [("calm", 0), (DEFECTS / "mut-early-grant.toml", 1)])
+def test_a_reader_that_has_gone_changes_no_verdict(profile: object, code: int) -> None:
+    script = Path(sys.executable).parent / "rebalance-sim"
+    command = f"{script} generate --profile {profile} --seed 1 | head -0; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    command = f"{script} run --profile {profile} --seed 1 --json | head -0; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{code}\n", "")
