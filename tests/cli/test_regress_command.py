@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,3 +139,24 @@ def test_a_reader_that_has_gone_changes_no_verdict(profile: object, code: int) -
     command = f"{script} run --profile {profile} --seed 1 --json | head -0; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{code}\n", "")
+
+
+def test_the_workflow_of_the_example_runs(call: Call, tmp_path: Path, corpus: Path) -> None:
+    workflow = (ROOT / "examples" / "ci" / "regress.yml").read_text()
+    assert len(workflow.splitlines()) <= 18
+    assert workflow in (ROOT / "docs" / "ci.md").read_text()
+    [line] = [row for row in workflow.splitlines() if "run: rebalance-sim" in row]
+    places = {
+        "$GITHUB_SHA": "c9902a8",
+        "$GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "corpus": str(corpus),
+        "junit.xml": str(tmp_path / "junit.xml"),
+        "corpus/regress.lock.json": str(corpus / "regress.lock.json"),
+        "0:20": "0:2",
+        "500": "2",
+    }
+    words = [places.get(word, word) for word in shlex.split(line.partition("run: ")[2])]
+    assert call(*words[1:], "--update").code == 0
+    assert call(*words[1:]).code == 0
+    assert "4 same" in (tmp_path / "summary.md").read_text()
+    assert ElementTree.parse(tmp_path / "junit.xml").getroot().get("tests") == "6"
