@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from rebalance_sim.cli.testing import assert_ok, each_scenario, scenarios_from
     from rebalance_sim.protocol.defects import DEFECTS
     from rebalance_sim.protocol.hosting.offsets_topic import partition_for
     from rebalance_sim.scenarios.case_studies import CASE_STUDIES, Promotion, load_case_study
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         read_rebalances,
         sweep,
     )
+    from rebalance_sim.spark.store.frames import read_frame as read_table
 
 __version__ = "0.2.0"
 
@@ -85,9 +87,11 @@ __all__ = [
     "Variant",
     "ViolationRow",
     "__version__",
+    "assert_ok",
     "compare",
     "defect_scenario",
     "dump_scenario",
+    "each_scenario",
     "experiment",
     "generate",
     "load_case_study",
@@ -104,14 +108,17 @@ __all__ = [
     "read_experiment",
     "read_metrics",
     "read_rebalances",
+    "read_table",
     "replay_case_study",
     "run",
+    "scenarios_from",
     "shrink",
     "sweep",
     "with_protocol",
 ]
 
 _PUBLIC = {
+    "cli.testing": ("assert_ok", "each_scenario", "scenarios_from"),
     "scenarios.case_studies": ("CASE_STUDIES", "Promotion", "load_case_study"),
     "scenarios.compare": ("with_protocol",),
     "scenarios.defects": ("defect_scenario",),
@@ -143,6 +150,7 @@ _PUBLIC = {
 }
 _HOMES = {name: (module, name) for module, names in _PUBLIC.items() for name in names} | {
     "COMPARED_PROTOCOLS": ("scenarios.compare", "PROTOCOLS"),
+    "read_table": ("spark.store.frames", "read_frame"),
     "replay_case_study": ("scenarios.case_studies", "replay"),
 }
 

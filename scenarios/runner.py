@@ -12,6 +12,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 from rebalance_sim.invariants.engine.checker import Checker
@@ -21,9 +22,10 @@ from rebalance_sim.invariants.known.catalogue import page_of
 from rebalance_sim.invariants.property import Property, Stuck, Violation
 from rebalance_sim.invariants.step import Step, WorldView
 from rebalance_sim.scenarios.counterfactual import prove_known
+from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.own_metrics import Measured, Metric, registered_metrics, values_of
 from rebalance_sim.scenarios.result import KnownRow, RunResult, ViolationRow
-from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 from rebalance_sim.scenarios.vacuity import is_vacuous
 from rebalance_sim.scenarios.version import code_version
 from rebalance_sim.sim.observe.rebalances import Episode
@@ -103,7 +105,7 @@ class Watcher(Protocol):
 
 
 def run(
-    scenario: Scenario,
+    scenario: Scenario | Path | str,
     *,
     trace: Trace | None = None,
     properties: Sequence[type[Property]] | None = None,
@@ -111,7 +113,7 @@ def run(
     metrics_interval_ms: int | None = None,
     proves_known: bool = True,
 ) -> RunResult:
-    """Run a scenario and check every property after every step.
+    """Run a scenario, or that of a file, and check every property after every step.
 
     A run that shows known issues only is run again without them (``counterfactual.py``), unless
     ``proves_known`` is False.
@@ -120,10 +122,12 @@ def run(
     are checked, None for all, those of plug-ins included. ``make_watcher``, if given, is called
     with each group of the world instead, and what it returns checks what it likes.
     ``metrics_interval_ms``: how often metrics are sampled, in simulated time; None for never. The
-    run is the same one with and without. Raises ValueError for an interval below 1, and else
-    nothing but what stops a process, such as KeyboardInterrupt.
+    run is the same one with and without. Raises ValueError for an interval below 1,
+    ScenarioError for a file that is no scenario, and else nothing but what stops a process, such as
+    KeyboardInterrupt.
     """
     check_interval(metrics_interval_ms)
+    scenario = _read(scenario)
     chosen = every_property() if properties is None else properties
     watch = make_watcher or (lambda view: Checker(view, properties=chosen))
     with _rare_collections():
@@ -136,6 +140,14 @@ def run(
             return _Run(repaired, Trace(), watch, None).result()
 
     return prove_known(scenario, result, run_repaired)
+
+
+def _read(scenario: Scenario | Path | str) -> Scenario:
+    if isinstance(scenario, Path | str):
+        return load_scenario(scenario)
+    if not isinstance(scenario, Scenario):
+        raise ScenarioError(f"{scenario!r} is no scenario: give one, or a file of one")
+    return scenario
 
 
 @contextmanager

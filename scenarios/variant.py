@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.plugin_names import plugin_options
@@ -58,11 +59,15 @@ class Variant:
         return f"{self.profile}{semantics}{repairs}{protocol}"
 
     @classmethod
-    def of(cls, variant: Variant | str) -> Variant:
+    def of(cls, variant: Variant | Path | str) -> Variant:
         """A variant however it is given: as one, or as its text, with the file that it names read.
         Raises ScenarioError."""
         if isinstance(variant, Variant):
             return variant._loaded()
+        if isinstance(variant, Path):
+            return cls(str(variant))._loaded()
+        if not isinstance(variant, str):
+            raise ScenarioError(f"{variant!r} names no profile: give its name, or a file")
         match = _FORM.fullmatch(variant)
         if match is None:
             raise ScenarioError(

@@ -12,7 +12,7 @@ from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
 from rebalance_sim.spark.driver import DEFAULTS, OnProgress, carry_out, ignore
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import SweepOptions
-from rebalance_sim.spark.plan import SeedRange
+from rebalance_sim.spark.plan import SeedRange, Seeds
 from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
     summarise_comparison,
@@ -23,8 +23,8 @@ from rebalance_sim.spark.reports.comparison_report import write_comparison_repor
 
 def compare(
     *,
-    profile: Variant | str,
-    seeds: SeedRange | str | tuple[int, int],
+    profile: Variant | Path | str,
+    seeds: Seeds,
     out: Path | str,
     protocols: Sequence[str] = DEFAULT_PROTOCOLS,
     base: str | None = None,

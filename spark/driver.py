@@ -13,7 +13,7 @@ from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.batch import seed_body
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 from rebalance_sim.spark.options import SweepOptions
-from rebalance_sim.spark.plan import SeedRange, SweepPlan, Unit
+from rebalance_sim.spark.plan import SeedRange, Seeds, SweepPlan, Unit
 from rebalance_sim.spark.reports.report import SweepSummary, summarise, write_report
 from rebalance_sim.spark.runner import DEFAULT_RUNNER, load_runner
 from rebalance_sim.spark.shipping import code_digest, packages_of
@@ -49,8 +49,8 @@ def ignore(progress: Progress) -> None:
 
 def sweep(
     *,
-    profile: Variant | str,
-    seeds: SeedRange | str | tuple[int, int],
+    profile: Variant | Path | str,
+    seeds: Seeds,
     out: Path | str,
     options: SweepOptions = DEFAULTS,
     on_progress: OnProgress = ignore,
@@ -80,7 +80,7 @@ class CarriedOut:
 
 def carry_out(
     variants: tuple[Variant, ...],
-    seeds: SeedRange | str | tuple[int, int],
+    seeds: Seeds,
     out: Path | str,
     options: SweepOptions,
     *,

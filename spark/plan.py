@@ -45,11 +45,21 @@ class SeedRange:
         return self.end - self.first
 
     @classmethod
-    def of(cls, seeds: SeedRange | str | tuple[int, int]) -> SeedRange:
-        """A range however it is given: as one, as text, or as its first seed and its end."""
-        if isinstance(seeds, SeedRange):
-            return seeds
-        return cls.parse(seeds) if isinstance(seeds, str) else cls(*seeds)
+    def of(cls, seeds: Seeds) -> SeedRange:
+        """A range however it is given: as one, as Python's, as text, as its first seed and its end,
+        or as a number of seeds. Raises SweepError."""
+        match seeds:
+            case SeedRange():
+                return seeds
+            case str():
+                return cls.parse(seeds)
+            case range() if seeds.step == 1:
+                return cls(seeds.start, seeds.stop)
+            case int() if not isinstance(seeds, bool):
+                return cls(0, seeds)
+            case (int() as first, int() as end):
+                return cls(first, end)
+        raise SweepError(f"seeds {seeds!r}: give range(4), a pair, or text such as 0:2000")
 
     def __contains__(self, seed: int) -> bool:
         return self.first <= seed < self.end
@@ -61,6 +71,10 @@ class SeedRange:
         if match is None:
             raise SweepError(f"seed range {text!r}: write first:end, as in 0:2000")
         return cls(int(match.group(1)), int(match.group(2)))
+
+
+Seeds = SeedRange | range | str | tuple[int, int] | int
+"""How seeds may be given."""
 
 
 class Unit(NamedTuple):

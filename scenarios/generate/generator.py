@@ -11,6 +11,7 @@ import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rebalance_sim.invariants.model.quiet_period import SLACK_BATCHES
@@ -94,14 +95,14 @@ _WARM_UP_MS = 60_000
 """For the last copies of a Streams application: each that catches up asks for a new target."""
 
 
-def generate(variant: Variant | str, seed: int) -> Scenario:
+def generate(variant: Variant | Path | str, seed: int | str) -> Scenario:
     """The scenario of this variant, or profile, and seed; always the same one for the same code.
 
     A profile may be a file that is a whole scenario: then the seed is all that differs. Raises
     ScenarioError for an unknown profile, version or protocol, for a repair of something that no
     version of the profile has, and for whatever is wrong with a file or a setting.
     """
-    variant = Variant.of(variant)
+    variant, seed = Variant.of(variant), _seed(seed)
     try:
         scenario = _scenario_of(variant, seed)
     except ScenarioError as problem:
@@ -109,6 +110,16 @@ def generate(variant: Variant | str, seed: int) -> Scenario:
             raise problem.within(variant.profile) from None
         raise
     return with_protocol(scenario, variant.protocol) if variant.protocol else scenario
+
+
+def _seed(seed: object) -> int:
+    """A seed as a person would write it. Raises ScenarioError."""
+    if isinstance(seed, str) and seed.isdecimal():
+        return int(seed)
+    number = seed.__index__() if hasattr(seed, "__index__") else None
+    if not isinstance(number, int) or isinstance(seed, bool) or number < 0:
+        raise ScenarioError(f"seed {seed!r}: give a whole number from 0 on")
+    return number
 
 
 def _scenario_of(variant: Variant, seed: int) -> Scenario:
