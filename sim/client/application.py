@@ -127,12 +127,15 @@ class Application:
 
     def _arm_poll(self) -> None:
         """Wake the application at its first ``poll`` that does more than restart the timer."""
-        due_ms = self._member.poll_due_ms
-        if due_ms is None or not self._member.is_polling:
+        member = self._member
+        due_ms = member.poll_due_ms if member.is_polling else None
+        if due_ms is None:
             return
-        earliest_ms = max(due_ms, self._clock.now_ms + 1)
+        earliest_ms = self._clock.now_ms + 1
+        if due_ms > earliest_ms:
+            earliest_ms = due_ms
         at_ms = earliest_ms
-        if not self._member.polls_at_once:
+        if not member.polls_at_once:
             count = -((self._phase_ms - earliest_ms) // self._interval_ms)
             at_ms = self._phase_ms + count * self._interval_ms
         if self._poll_at_ms is None or at_ms < self._poll_at_ms:

@@ -92,16 +92,16 @@ class ConnectionOwner(Protocol):
 class Link:
     """What all connections of one client share: its latency, and faults that wait for it.
 
-    ``factor`` multiplies the latency. ``cut`` breaks the connection to the coordinator at the next
-    message of its kind; ``cut_at``, if there is one, says of a request whether it, or its answer,
-    is meant.
+    ``sample_ms`` draws a latency, which ``factor`` multiplies. ``cut`` breaks the connection to the
+    coordinator at the next message of its kind; ``cut_at``, if there is one, says of a request
+    whether it, or its answer, is meant.
     """
 
-    __slots__ = ("_awaited", "_sample", "cut", "cut_at", "factor", "tie_break")
+    __slots__ = ("_awaited", "cut", "cut_at", "factor", "sample_ms", "tie_break")
 
     def __init__(self, spec: NetworkSpec, streams: Streams, client_name: str) -> None:
         stream = streams.get(f"latency/{client_name}")
-        self._sample = delay_sampler(spec.latency, stream, least_ms=1)
+        self.sample_ms = delay_sampler(spec.latency, stream, least_ms=1)
         self.tie_break = streams.get(f"schedule/network/{client_name}").random
         self.factor = 1
         self.cut: Moment | None = None
@@ -114,7 +114,7 @@ class Link:
 
     def delay_ms(self) -> int:
         """Draw the time of one message, one way."""
-        return self._sample() * self.factor
+        return self.sample_ms() * self.factor
 
     def is_cut_at_request(self, correlation_id: int, request: Any) -> bool:
         """Whether a cut waits for this request; it is used up."""
@@ -208,11 +208,12 @@ class Pipe:
         self._held = 0
 
     def _schedule(self, sent_ms: int) -> None:
-        at_ms = sent_ms + self._link.delay_ms()
+        link = self._link
+        at_ms = sent_ms + link.sample_ms() * link.factor
         if at_ms < self._last_ms:
             at_ms = self._last_ms
         self._last_ms = at_ms
-        self._clock.call_at(at_ms, self._link.tie_break(), self._arrive)
+        self._clock.call_at(at_ms, link.tie_break(), self._arrive)
 
     def _arrive(self, call: Call) -> None:
         if self.blocked:
