@@ -101,6 +101,11 @@ class ClientProcesses:
         process = self.processes.get(name)
         return process if process is not None and process.is_alive else None
 
+    def stays(self, name: str) -> bool:
+        """Whether a client has a process that nobody has asked to close."""
+        process = self.live(name)
+        return process is not None and not process.application.is_exiting
+
     # --- what happens to processes ----------------------------------------------------------------
 
     def crash(self, name: str, down_ms: int | None) -> bool:

@@ -43,6 +43,9 @@ class Clients(Protocol):
     def live(self, name: str) -> Process | None:
         """The process of a client; None while it has none."""
 
+    def stays(self, name: str) -> bool:
+        """Whether a client has a process that nobody has asked to close."""
+
     def crash(self, name: str, down_ms: int | None) -> bool:
         """Kill the process; a new one follows after ``down_ms``, or none. False: there is none."""
 

@@ -16,8 +16,9 @@ from rebalance_sim.sim.faults.targets import FaultTargets
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurgeDeploy(Fault):
-    """A deployment with a surge: all of ``successors`` that do not run start, and ``overlap_ms``
-    later ``clients`` close, for good. Meanwhile the group has both, and it rebalances twice.
+    """A deployment with a surge: all of ``successors`` that do not run start, or do when their
+    ``close`` has ended, and ``overlap_ms`` later ``clients`` close, for good. Meanwhile the group
+    has both, and it rebalances twice.
     """
 
     clients: tuple[str, ...]
@@ -52,7 +53,7 @@ class SurgeDeploy(Fault):
 
     def begin(self, world: FaultWorld) -> End | bool:
         clients = world.client_processes
-        starting = [name for name in self.successors if clients.live(name) is None]
+        starting = [name for name in self.successors if not clients.stays(name)]
         for name in starting:
             clients.restart_later(name, 0)
 

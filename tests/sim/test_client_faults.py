@@ -7,6 +7,7 @@ from worlds import Watched, client, spec
 
 from rebalance_sim.invariants.step import StepKind
 from rebalance_sim.protocol.clients.kinds import EVERY_KIND
+from rebalance_sim.sim.faults.callback_slowdown import CallbackSlowdown
 from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.crash_loop import CrashLoop
@@ -89,6 +90,18 @@ def test_new_clients_start_before_the_old_ones_stop() -> None:
     watched.run()
     assert owned(watched, "c", "d") == ALL
     assert not watched.world.clients()["a"].is_alive
+
+
+def test_who_is_still_closing_comes_back_for_the_surge() -> None:
+    slow = CallbackSlowdown(at_ms=18_000, duration_ms=12_000, client="c", callback_ms=10_000)
+    away = ClientClose(at_ms=19_000, client="c")
+    surge = SurgeDeploy(at_ms=20_000, clients=("a", "b"), successors=("c",), overlap_ms=15_000)
+    watched = Watched(spec(*(client(name) for name in "abc"), faults=(slow, away, surge)))
+    watched.advance_to(20_001)
+    assert watched.world.clients()["c"].is_alive  # onPartitionsRevoked is running
+    watched.run()
+    assert len(starts(watched, "c")) == 2
+    assert watched.fetchable("c") == ALL
 
 
 def test_a_surge_needs_somebody_on_either_side() -> None:
