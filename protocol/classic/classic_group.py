@@ -31,6 +31,7 @@ class ClassicGroup:
     ``rebalance_cause`` why the last rebalance began, None before the first.
     ``first_of`` picks the next leader among several ids, where any of them would do.
     ``first_generation`` is the smallest number that the next generation may have.
+    ``now_ms``, here and in the methods, is by the wall clock: it goes into records.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ def prepare_rebalance(op: Operation, group: ClassicGroup, cause: RebalanceCause)
     group.pending_sync.clear()
     op.cancel(sync_key(group.group_id))
     is_initial = group.is_empty
-    group.apply(Event.REBALANCE_NEEDED, now_ms=op.now_ms)
+    group.apply(Event.REBALANCE_NEEDED, now_ms=op.wall_ms)
     if is_initial:
         delay_ms = op.config.group_initial_rebalance_delay_ms
         _wait_for_more(op, group, delay_ms, max(group.max_rebalance_timeout_ms - delay_ms, 0))
@@ -87,7 +87,7 @@ def complete_join_phase(op: Operation, group: ClassicGroup) -> None:
         # All that remain are static and silent; their sessions will end, or they come back.
         op.arm(join_key(group.group_id), group.max_rebalance_timeout_ms)
         return
-    group.begin_generation(now_ms=op.now_ms)
+    group.begin_generation(now_ms=op.wall_ms)
     if group.is_empty:
         op.write(group)
         return

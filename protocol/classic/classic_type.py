@@ -81,7 +81,7 @@ class _Creation(Continuation):
     ) -> Outcome:
         """Whoever waits is answered with the error."""
         groups = context.groups_of(ClassicGroup)
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         is_there = groups.get(self.group_id) is self.group
         if is_undone:
             if is_there:
@@ -116,8 +116,8 @@ def join_new_group(
     if request.member_id:
         code = ErrorCode.UNKNOWN_MEMBER_ID
         return Outcome(JoinGroupResponse(error_code=code, member_id=request.member_id))
-    op = Operation(context.config, context.rules, now_ms=call.now_ms)
-    group = ClassicGroup(request.group_id, now_ms=call.now_ms, first_of=op.rules.first_member)
+    op = Operation(context, now_ms=call.now_ms)
+    group = ClassicGroup(request.group_id, now_ms=op.wall_ms, first_of=op.rules.first_member)
     op.records += tombstones
     op.write(group)
     code = join(op, group, call, context.new_member_id)
@@ -139,7 +139,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
     _context: ClassicContext
 
     def _operation(self, now_ms: int) -> Operation:
-        return Operation(self._context.config, self._context.rules, now_ms=now_ms)
+        return Operation(self._context, now_ms=now_ms)
 
     # -- requests --------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class ClassicGroupType(GroupType[ClassicGroup]):
         for group_id in sorted(self.groups):
             group = self.groups[group_id]
             op.answer_parked(group, ErrorCode.NOT_COORDINATOR)
-            group.apply(Event.UNLOADED, now_ms=now_ms)
+            group.apply(Event.UNLOADED, now_ms=op.wall_ms)
         return op.completions
 
     # -- the log ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_rules import ClassicGroupRules
-from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
+from rebalance_sim.protocol.runtime.context import CoordinatorContext
 from rebalance_sim.protocol.runtime.outcome import (
     CancelTimer,
     Completion,
@@ -74,7 +74,10 @@ def sync_key(group_id: str) -> TimerKey:
 
 
 class Operation:
-    """Collects an Outcome while handlers change groups in place."""
+    """Collects an Outcome while handlers change groups in place.
+
+    ``wall_ms`` is ``now_ms`` by the wall clock.
+    """
 
     __slots__ = (
         "completions",
@@ -85,12 +88,14 @@ class Operation:
         "records",
         "rules",
         "timers",
+        "wall_ms",
     )
 
-    def __init__(self, config: CoordinatorConfig, rules: ClassicGroupRules, *, now_ms: int) -> None:
-        self.config = config
-        self.rules = rules
+    def __init__(self, context: CoordinatorContext[ClassicGroupRules], *, now_ms: int) -> None:
+        self.config = context.config
+        self.rules = context.rules
         self.now_ms = now_ms
+        self.wall_ms = now_ms + context.wall_offset_ms
         self.completions: list[Completion] = []
         self.records: list[Record] = []
         self.timers: list[TimerCommand] = []

@@ -52,7 +52,7 @@ class Replacement(Continuation):
 
     def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
         """The new id is durable: the member is answered, unless that has happened since."""
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         group = context.groups_of(ClassicGroup).get(self.group_id)
         member = None if group is None else group.members.get(self.new_id)
         if group is None or member is None or member.awaiting_join != self.token:
@@ -76,7 +76,7 @@ class Replacement(Continuation):
         self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
         """The predecessor is back, and the newcomer has to try again."""
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         group = context.groups_of(ClassicGroup).get(self.group_id)
         member = None if group is None else group.members.get(self.new_id)
         if group is None or member is None or member.awaiting_join != self.token:

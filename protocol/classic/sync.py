@@ -35,7 +35,7 @@ class LeaderAssignment(Continuation):
 
     def committed(self, context: CoordinatorContext[Any], *, now_ms: int) -> Outcome:
         """The generation is durable: everybody who waits gets its share."""
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         group = self._current(context)
         if group is None:
             return op.outcome()
@@ -44,14 +44,14 @@ class LeaderAssignment(Continuation):
             member.assignment = self.assignments.get(member_id)
             if op.complete_sync(group, member, assignment=member.assignment):
                 op.renew_session(group, member)
-        group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=now_ms)
+        group.apply(Event.ASSIGNMENT_COMMITTED, now_ms=op.wall_ms)
         return op.outcome()
 
     def write_failed(
         self, context: CoordinatorContext[Any], error: ErrorCode, *, is_undone: bool, now_ms: int
     ) -> Outcome:
         """Everybody who waits is answered with the error, and the group starts over."""
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         group = self._current(context)
         if group is not None:
             reset_assignments(op, group, error)

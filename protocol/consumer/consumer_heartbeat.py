@@ -54,7 +54,8 @@ def heartbeat(
     member, replaced_id, records = _resolve(context, group, request, member_id)
     updated = _merge(member, request, call.client_id, call.client_host)
 
-    if updated is member and not records and is_at_rest(group, member, now_ms):
+    wall_ms = now_ms + context.wall_offset_ms
+    if updated is member and not records and is_at_rest(group, member, wall_ms):
         after, target_epoch = member, group.target_assignment_epoch
         target = group.target_of(member_id)
         rebalances: tuple[Rebalance, ...] = ()

@@ -39,7 +39,7 @@ METADATA_REFRESH_INTERVAL_MS = 2_147_483_647
 """Effectively never: what triggers a refresh is a change of topics (coordinator §7.3)."""
 
 
-def is_at_rest(group: ConsumerGroup, member: Member, now_ms: int) -> bool:
+def is_at_rest(group: ConsumerGroup, member: Member, wall_ms: int) -> bool:
     """Would no step do anything for a member that has reported nothing new?
 
     Most heartbeats find it so, and need not go through the steps.
@@ -49,7 +49,7 @@ def is_at_rest(group: ConsumerGroup, member: Member, now_ms: int) -> bool:
         epoch == group.target_assignment_epoch
         and member.is_reconciled_to(epoch)
         and epoch >= group.metadata_refresh_epoch
-        and now_ms < group.metadata_refresh_deadline_ms
+        and wall_ms < group.metadata_refresh_deadline_ms
         and epoch != 0
     )
 
@@ -68,6 +68,7 @@ class Advance:
         "_kind",
         "_now_ms",
         "_replaced_id",
+        "_wall_ms",
         "cause",
         "group_epoch",
         "is_bumped",
@@ -94,6 +95,7 @@ class Advance:
         self._group = group
         self._kind: SubscriptionType | None = None
         self._now_ms = now_ms
+        self._wall_ms = now_ms + context.wall_offset_ms
         self._replaced_id = replaced_id
         self.stored = stored
         self.member = member
@@ -145,7 +147,7 @@ class Advance:
         group = self._group
         bump = self.is_bumped or group.group_epoch == 0
         if bump or (
-            self._now_ms >= group.metadata_refresh_deadline_ms
+            self._wall_ms >= group.metadata_refresh_deadline_ms
             or group.group_epoch < group.metadata_refresh_epoch
         ):
             self._refresh(bump)
@@ -164,7 +166,7 @@ class Advance:
             self.records.append(ConsumerGroupMetadata(group.group_id, value))
         # Soft state, by design not part of any record: a rolled-back write shows as an epoch that
         # the group never reached, and so counts as expired (coordinator §7.3).
-        group.metadata_refresh_deadline_ms = self._now_ms + METADATA_REFRESH_INTERVAL_MS
+        group.metadata_refresh_deadline_ms = self._wall_ms + METADATA_REFRESH_INTERVAL_MS
         group.metadata_refresh_epoch = self.group_epoch
 
     def _cause_of_bump(self) -> RebalanceCause:
@@ -234,7 +236,7 @@ class Advance:
         if last_ms is None:
             return True
         interval_ms = self._context.assignment_interval_ms(self._group.group_id)
-        return self._now_ms - last_ms >= interval_ms
+        return self._wall_ms - last_ms >= interval_ms
 
     # -- coordinator H11 -------------------------------------------------------------------
 

@@ -93,9 +93,10 @@ def resolution_timer(
     under_way = context.part(Resolutions)
     if not patterns or group.group_id in under_way:
         return None
+    wall_ms = now_ms + context.wall_offset_ms
     stored = group.resolved_regexes.values()
     last_ms = max((resolved.timestamp for resolved in stored), default=None)
-    if last_ms is not None and now_ms <= last_ms + RESOLUTION_INTERVAL_MS:
+    if last_ms is not None and wall_ms <= last_ms + RESOLUTION_INTERVAL_MS:
         return None
     last_version = max((resolved.version for resolved in stored), default=-1)
     refresh_ms = context.config.group_consumer_regex_refresh_interval_ms
@@ -103,9 +104,9 @@ def resolution_timer(
         brings_new
         or len(patterns) != len(group.resolved_regexes)
         or last_version < context.newest_topic_version
-        or (last_ms is not None and now_ms > last_ms + refresh_ms)
+        or (last_ms is not None and wall_ms > last_ms + refresh_ms)
     ):
-        resolution = RegexResolution(tuple(sorted(patterns)), context.image, now_ms)
+        resolution = RegexResolution(tuple(sorted(patterns)), context.image, wall_ms)
         under_way[group.group_id] = resolution
         return ScheduleTimer(regex_key(group.group_id), now_ms)
     return None

@@ -130,7 +130,8 @@ def _install(
             or member_id in group.target_metadata  # Of a client-side assignor, which is not asked.
         ):
             records.append(ConsumerGroupTargetAssignmentMember(group.group_id, member_id, share))
-    timestamp = now_ms if context.rules.writes_assignment_timestamp else None
+    wall_ms = now_ms + context.wall_offset_ms
+    timestamp = wall_ms if context.rules.writes_assignment_timestamp else None
     records.append(
         ConsumerGroupTargetAssignmentMetadata(
             group.group_id,

@@ -91,7 +91,7 @@ class Migration(Component[Any]):
         """A consumer joins a classic group, which becomes a consumer group; an empty one gives
         way, and its offsets stay. The group is not in force before its records are replayed."""
         context, request, classic = self._context, call.request, call.group
-        op = Operation(context.config, context.rules, now_ms=call.now_ms)
+        op = Operation(context, now_ms=call.now_ms)
         try:
             validate(context, request)
             if request.member_epoch != JOIN_EPOCH:
@@ -127,6 +127,6 @@ class Migration(Component[Any]):
         context = self._context
         if not group.classic_member_count or not can_downgrade(context, group, leaving):
             return None
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         downgrade(context, group, op, leaving=leaving)
         return op.outcome(response)

@@ -52,7 +52,7 @@ class Downgrade(Continuation):
         if groups.get(self.group_id) is self.classic:
             del groups[self.group_id]
         # Whoever has come to the classic group meanwhile would wait for ever.
-        op = Operation(context.config, context.rules, now_ms=now_ms)
+        op = Operation(context, now_ms=now_ms)
         op.answer_parked(self.classic, error)
         return Outcome(completions=tuple(op.completions))
 
@@ -114,7 +114,7 @@ def downgrade(
     rules = context.rules
     classic = ClassicGroup(
         group.group_id,
-        now_ms=op.now_ms,
+        now_ms=op.wall_ms,
         first_of=rules.first_member,
         first_generation=rules.first_generation(context.term),
     )

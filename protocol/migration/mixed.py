@@ -211,7 +211,7 @@ def _advance(
     advance.note_subscription()
     is_changed = advance.is_bumped
     advance.refresh_metadata()
-    op = Operation(context.config, context.rules, now_ms=now_ms)
+    op = Operation(context, now_ms=now_ms)
     op.records = advance.records
     if context.rules.ends_timers_of_former_protocol:
         op.timers += _ended_timers(group, stored, replaced)
@@ -415,12 +415,13 @@ def _computes_target(context: MigrationContext, group: ConsumerGroup, now_ms: in
         or group.classic_member_count < len(group.members)
     ):
         return False
+    wall_ms = now_ms + context.wall_offset_ms
     if group.group_epoch > group.target_assignment_epoch:
         last_ms = group.target_assignment_timestamp
         interval_ms = context.assignment_interval_ms(group.group_id)
-        return last_ms is None or now_ms - last_ms >= interval_ms
+        return last_ms is None or wall_ms - last_ms >= interval_ms
     is_refresh_due = (
-        now_ms >= group.metadata_refresh_deadline_ms
+        wall_ms >= group.metadata_refresh_deadline_ms
         or group.group_epoch < group.metadata_refresh_epoch
     )
     return is_refresh_due and rules.notices_metadata(

@@ -25,6 +25,11 @@ class CoordinatorContext(Generic[_Rules]):
     the newest state. ``term`` is the leader epoch of the partition, by which a later coordinator
     can be told from an earlier one; 0 where there is only one.
 
+    ``now_ms`` is monotonic everywhere, as the clock of a broker's timers is. What is kept, written
+    or compared with what another broker wrote goes by the wall clock of the host, which may be set:
+    it is ``wall_offset_ms`` ahead (``SystemTimer``, ``GroupMetadataManager``, and
+    ``OffsetMetadataManager``: ``hiResClockMs`` and ``milliseconds`` of ``Time``).
+
     ``compile_regex`` turns a pattern into a test of whole topic names; it raises ValueError with
     the reason for a pattern that does not compile.
     """
@@ -41,6 +46,7 @@ class CoordinatorContext(Generic[_Rules]):
         "rules",
         "term",
         "timeline",
+        "wall_offset_ms",
     )
 
     def __init__(
@@ -53,6 +59,7 @@ class CoordinatorContext(Generic[_Rules]):
         compile_regex: CompileRegex,
         timeline: Timeline | None = None,
         term: int = 0,
+        wall_offset_ms: int = 0,
     ) -> None:
         self.configs = configs
         self.config = configs.broker
@@ -63,6 +70,7 @@ class CoordinatorContext(Generic[_Rules]):
         self.compile_regex = compile_regex
         self.timeline = timeline
         self.term = term
+        self.wall_offset_ms = wall_offset_ms
         self._tables: dict[type, dict[str, Any]] = {}
         self._parts: dict[type, Any] = {}
 

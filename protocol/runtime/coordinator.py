@@ -82,7 +82,8 @@ class GroupCoordinator:
 
     ``keeps_history`` is for hosts that replay records before they are committed: they say at which
     offset, and reads then answer from the last committed one. Without, all is committed at once.
-    ``term`` is the leader epoch in which it serves.
+    ``term`` is the leader epoch in which it serves. ``wall_offset_ms``: how far the wall clock of
+    its host is ahead of the ``now_ms`` that it is handed, which is monotonic.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class GroupCoordinator:
         keeps_history: bool = False,
         group_configs: Mapping[str, GroupConfig] = MappingProxyType({}),
         term: int = 0,
+        wall_offset_ms: int = 0,
     ) -> None:
         self.semantics = semantics
         self._context: CoordinatorContext[Any] = CoordinatorContext(
@@ -106,6 +108,7 @@ class GroupCoordinator:
             compile_regex=compile_regex,
             timeline=Timeline() if keeps_history else None,
             term=term,
+            wall_offset_ms=wall_offset_ms,
         )
         self._components = [component(self._context) for component in semantics.group_types]
         group_types = [one for one in self._components if isinstance(one, GroupType)]
@@ -210,6 +213,11 @@ class GroupCoordinator:
     def term(self) -> int:
         """The leader epoch in which it serves."""
         return self._context.term
+
+    @property
+    def wall_offset_ms(self) -> int:
+        """How far the wall clock of its host is ahead of ``now_ms``."""
+        return self._context.wall_offset_ms
 
     @property
     def image(self) -> MetadataImage:
@@ -324,7 +332,8 @@ class GroupCoordinator:
         """
         if key.kind is ShardTimer.EXPIRY:
             again = now_ms + self.config.offsets_retention_check_interval_ms
-            records = tuple(self._directory.expired(now_ms=now_ms))
+            wall_ms = now_ms + self._context.wall_offset_ms
+            records = tuple(self._directory.expired(now_ms=wall_ms))
             return Outcome(None, records, (ScheduleTimer(EXPIRY_KEY, again),))
         if key.kind is ShardTimer.TOPIC_DELETED:
             return Outcome(None, tuple(self.offsets.tombstones_of_topic(key.member_id)))
@@ -386,6 +395,10 @@ class GroupCoordinator:
     def update_configs(self, configs: ConfigsInForce) -> None:
         """Take altered settings (coordinator §10.2). Timers that are running are not adjusted."""
         self._context.take_configs(configs)
+
+    def set_wall_clock(self, offset_ms: int) -> None:
+        """The wall clock of the host is ``offset_ms`` ahead of ``now_ms`` from now on."""
+        self._context.wall_offset_ms = offset_ms
 
     def on_loaded(self, *, now_ms: int) -> tuple[TimerCommand, ...]:
         """Timers of a freshly loaded shard: full timeouts for every member, expiry

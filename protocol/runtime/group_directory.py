@@ -58,7 +58,8 @@ class Directory:
         return Outcome(DeleteGroupsResponse(group_id=group_id), records)
 
     def expired(self, *, now_ms: int) -> list[Record]:
-        """Offsets whose retention is over, and empty groups that have none left."""
+        """Offsets whose retention is over by the wall clock, and empty groups that have none
+        left."""
         records: list[Record] = []
         store = self._store
         ids = set(store.offsets.group_ids())

@@ -115,13 +115,14 @@ class OffsetStore:
             return Outcome(OffsetCommitResponse(errors=errors))
         errors.update(dict.fromkeys(known, ErrorCode.NONE))
         response = OffsetCommitResponse(errors=errors)
+        wall_ms = now_ms + self._context.wall_offset_ms
         if group is None or not known:
-            return Outcome(response, self._records_of(request, known, now_ms))
+            return Outcome(response, self._records_of(request, known, wall_ms))
         timers = self._types[type(group)].on_commit_accepted(group, request, now_ms=now_ms)
-        return Outcome(response, self._records_of(request, known, now_ms), timers)
+        return Outcome(response, self._records_of(request, known, wall_ms), timers)
 
     def _records_of(
-        self, request: OffsetCommitRequest, known: Mapping[TopicPartition, Topic], now_ms: int
+        self, request: OffsetCommitRequest, known: Mapping[TopicPartition, Topic], wall_ms: int
     ) -> tuple[Record, ...]:
         """One record for each partition."""
         group_id, offsets, metadata = request.group_id, request.offsets, request.metadata
@@ -134,7 +135,7 @@ class OffsetStore:
             request.retention_time_ms is not None
             and request.api_version in _VERSIONS_WITH_RETENTION
         ):
-            expire_timestamp = now_ms + request.retention_time_ms
+            expire_timestamp = wall_ms + request.retention_time_ms
         records: list[Record] = []
         for partition, topic in known.items():
             text = metadata.get(partition, "") if metadata else ""
@@ -144,7 +145,7 @@ class OffsetStore:
             stored_id = topic.topic_id if writes_topic_id else None
             # By place: by name would take half as long again, and this is every commit.
             value = OffsetCommitValue(
-                offsets[partition], now_ms, leader_epoch, text, expire_timestamp, stored_id
+                offsets[partition], wall_ms, leader_epoch, text, expire_timestamp, stored_id
             )
             records.append(OffsetCommit(group_id, topic.name, partition.partition, value))
         return tuple(records)
@@ -270,7 +271,7 @@ class OffsetStore:
         """Tombstones of offsets whose retention is over (coordinator §8.5).
 
         Topics that the group subscribes to are spared. From when retention counts, the type of
-        the group says; without a group, from the commit on.
+        the group says; without a group, from the commit on. ``now_ms``: by the wall clock.
         """
         base_of: Callable[[OffsetCommitValue], int] | None = time_of_commit
         if group is not None:

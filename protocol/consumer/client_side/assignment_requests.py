@@ -260,7 +260,8 @@ def _target_records(
                     group.group_id, member_id, row.partitions, metadata
                 )
             )
-    timestamp = now_ms if context.rules.writes_assignment_timestamp else None
+    wall_ms = now_ms + context.wall_offset_ms
+    timestamp = wall_ms if context.rules.writes_assignment_timestamp else None
     epoch = context.rules.epoch_to_install(group, request.group_epoch)
     value = TargetMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp)
     records.append(ConsumerGroupTargetAssignmentMetadata(group.group_id, value))
