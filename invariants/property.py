@@ -204,7 +204,9 @@ class Property:
     ``needs_data_plane`` it watches only worlds that have one; with ``judges_mixed`` it holds for a
     consumer group with classic members too, and when a group is converted. Without
     ``outlives_lost_commits`` it is judged no more once a new leader lacked committed records: what
-    clients and answers know is then ahead of the group, which goes back in time.
+    clients and answers know is then ahead of the group, which goes back in time. Without
+    ``outlives_clock_steps`` it is judged no more where a client goes by a clock that was set: it
+    measures what the client does by the world's.
 
     A liveness property (``EVENTUALLY``) defines ``late``; a reachability goal (``SOMETIMES``) has
     ``counters``, one of which must be above 0 (``goal`` makes one).
@@ -224,6 +226,7 @@ class Property:
     needs_data_plane: ClassVar[bool] = False
     judges_mixed: ClassVar[bool] = False
     outlives_lost_commits: ClassVar[bool] = True
+    outlives_clock_steps: ClassVar[bool] = True
     relies_on: ClassVar[tuple[str, ...]] = ()
     deadline: ClassVar[Deadline] = Deadline.SETTLED
     counters: ClassVar[tuple[str, ...]] = ()

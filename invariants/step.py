@@ -151,6 +151,11 @@ class ClientView(Protocol):
     is_alive: bool
 
     @property
+    def clock_was_set(self) -> bool:
+        """Whether the clock that it goes by is, or was, another than that of the world."""
+        ...
+
+    @property
     def metadata_max_age_ms(self) -> int:
         """``metadata.max.age.ms``."""
         ...
@@ -239,3 +244,9 @@ def shard_of(step: Step) -> ShardView:
     if step.shard is None:
         raise ValueError(f"a step of kind {step.kind} must name its shard")
     return step.shard
+
+
+def wall_ms(step: Step) -> int:
+    """When a step whose kind has a shard was, by the wall clock of its broker: what stands in
+    records is such a time."""
+    return step.at_ms + shard_of(step).coordinator.wall_offset_ms

@@ -198,7 +198,8 @@ class FaultRule:
     its window or of the time a process is down, ``factor`` a slowdown, ``callback_ms`` the length
     of a slow callback, ``gap_ms`` the pause between two processes of a rolling restart, ``load_ms``
     the time of a slow load, ``lag_ms`` how late a broker hears of the controller's decisions,
-    ``throttle_ms`` for how long a connection is muted after a request.
+    ``throttle_ms`` for how long a connection is muted after a request, ``step_ms`` by how much a
+    clock is set, forward or back.
     ``forever_probability`` is that of a process that never comes back, ``graceful_probability``
     that one which is deployed anew closes its consumer before. ``to_kinds`` are the kinds
     of client that a rolling migration, or a deployment, may lead to.
@@ -214,6 +215,7 @@ class FaultRule:
     load_ms: Range = (2_000, 60_000)
     lag_ms: Range = (500, 5_000)
     throttle_ms: Range = (100, 3_000)
+    step_ms: Range = (500, 20_000)
     forever_probability: float = 0.0
     graceful_probability: float = 0.7
     to_kinds: tuple[str, ...] = (*CLIENT_KINDS, CLASSIC)
@@ -226,7 +228,7 @@ class FaultRule:
         _check_range("count", self.count, least=1, most=FAULTS_MOST)
         _check_range("duration_ms", self.duration_ms, least=1, most=TIME_MOST_MS)
         _check_range("factor", self.factor, least=2, most=TIME_MOST_MS)
-        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms", "throttle_ms"):
+        for name in ("callback_ms", "gap_ms", "load_ms", "lag_ms", "throttle_ms", "step_ms"):
             _check_range(name, getattr(self, name), least=0, most=TIME_MOST_MS)
 
 

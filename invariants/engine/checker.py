@@ -442,10 +442,15 @@ class Checker:
     def _found(self, step: Step, listener: Listener, finding: Finding) -> None:
         self._report(step, self._listeners.owner_of(listener), finding)
 
+    def _has_set_clocks(self) -> bool:
+        return any(client.clock_was_set for client in self._view.clients().values())
+
     def _report(self, step: Step, invariant: Property, finding: Finding) -> None:
         if self.is_stopped:
             return
         if self.model.went_back_at_step is not None and not invariant.outlives_lost_commits:
+            return
+        if not invariant.outlives_clock_steps and self._has_set_clocks():
             return
         violation = Violation(
             property=type(invariant),

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rebalance_sim.invariants.step import ShardView, Step, StepKind
+from rebalance_sim.invariants.step import ShardView, Step, StepKind, wall_ms
 from rebalance_sim.protocol.classic.classic_group import ClassicGroup
 from rebalance_sim.protocol.classic.classic_member import ClassicMember
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
@@ -167,7 +167,7 @@ class ClassicModel:
     _begins_at: int = -1
     """Where the record is that made the group what it is, if one did."""
     _emptied: tuple[ClassicGroup, int] | None = None
-    """The group that has become Empty last in this term, and when that was."""
+    """The group that has become Empty last in this term, and when that was by the wall clock."""
 
     @property
     def emptied_ms(self) -> int | None:
@@ -223,7 +223,7 @@ class ClassicModel:
             and before.state is not now.state
             and is_same
         ):
-            self._emptied = group, step.at_ms
+            self._emptied = group, wall_ms(step)
         if is_same and now == before and not _changes_ids(step):
             look.is_untouched = type(step.request) in _TOUCH_NOTHING
             look.touched = _sender(step, group)

@@ -56,6 +56,7 @@ from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_config_change import BrokerConfigChange
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.clock_step import ClockStep
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.group_config_change import GroupConfigChange
 from rebalance_sim.sim.faults.targets import FaultTargets
@@ -460,6 +461,9 @@ def _quiet_period_ms(
             assignment_ms = max(assignment_ms, fault.consumer_assignment_interval_ms or 0)
         elif isinstance(fault, BrokerConfigChange):
             assignment_ms = max(assignment_ms, fault.group_consumer_assignment_interval_ms or 0)
+    # What goes by a clock that was set back waits for so long; so does a coordinator whose
+    # predecessor's clock was ahead.
+    clocks_ms = sum(abs(fault.step_ms) for fault in faults if isinstance(fault, ClockStep))
     slack_ms = (
         _QUIET_PERIOD_INTERVALS * heartbeat_ms
         + assignment_ms
@@ -478,4 +482,4 @@ def _quiet_period_ms(
         # out.
         classic_ms = [f.session_timeout_ms or 0 for f in faults if isinstance(f, ClientRedeploy)]
         session_ms = max(session_ms, *classic_ms, 0)
-    return session_ms + slack_ms + rebalance_ms + computing_ms + _LOAD_MS
+    return session_ms + slack_ms + rebalance_ms + computing_ms + clocks_ms + _LOAD_MS

@@ -76,7 +76,9 @@ class Broker:
     ``throttles``: whose connections it does not read for a while after each request.
     ``stalled_shards``: those whose thread handles nothing now. ``lost_peers``: brokers that it
     cannot reach, one entry for each fault. ``has_lost_tail``: its disk lacks what it had before it
-    died. ``meters`` are those of its group coordinator, None where nobody reads them.
+    died. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's; its timers
+    go by a monotonic one (``SystemTimer``). ``meters`` are those of its group coordinator, None
+    where nobody reads them.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class Broker:
         self.append_errors: list[WriteError] = []
         self.lost_peers: list[int] = []
         self.has_lost_tail = False
+        self.clock_ahead_ms = 0
         self.throttles: list[Throttle] = []
         self._muted_until_ms: dict[Connection, int] = {}
         self._tie_break = environment.streams.get(f"schedule/throttle/{node_id}").random
@@ -140,6 +143,13 @@ class Broker:
     def is_paused(self) -> bool:
         """Whether its process does not run."""
         return self.pause_count > 0
+
+    def step_clock(self, step_ms: int) -> None:
+        """The wall clock of its host is set, but not to a time before 0, which coordinators take
+        for never."""
+        self.clock_ahead_ms = max(self.clock_ahead_ms + step_ms, -self._clock.now_ms)
+        for shard in self.shards:
+            shard.coordinator.set_wall_clock(self.clock_ahead_ms)
 
     # --- requests ---------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class ReplicatingBroker(BrokerState, Protocol):
     configs: ConfigsInForce
     meters: Meters | None
     slow_loads_ms: list[int]
+    clock_ahead_ms: int
     stalled_shards: dict[ShardHost, None]
 
     @property

@@ -39,6 +39,8 @@ class _Broker(Protocol):
     @property
     def slow_loads_ms(self) -> Sequence[int]: ...
     @property
+    def clock_ahead_ms(self) -> int: ...
+    @property
     def stalled_shards(self) -> dict[ShardHost, None]: ...
     def defers(self, function: Callable[..., None], *arguments: Any) -> bool: ...
 
@@ -210,6 +212,7 @@ class ShardHost(Shard):
             compile_regex=compile_re2,
             keeps_history=True,
             term=self.leader_epoch,
+            wall_offset_ms=self._replica.broker.clock_ahead_ms,
         )
 
     # --- a thread that handles nothing ------------------------------------------------------------

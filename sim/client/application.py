@@ -132,6 +132,7 @@ class Application:
         if due_ms is None:
             return
         earliest_ms = self._clock.now_ms + 1
+        due_ms = self._process.world_ms(due_ms)
         if due_ms > earliest_ms:
             earliest_ms = due_ms
         at_ms = earliest_ms
@@ -152,7 +153,7 @@ class Application:
         due_ms = self._member.poll_due_ms
         if due_ms is None or not self._member.is_polling or not self._is_free:
             return
-        if due_ms > self._clock.now_ms:
+        if due_ms > self._process.now_ms:
             self._arm_poll()
             return
         back_ms = self._back_ms()
@@ -351,6 +352,6 @@ class Application:
     def _poll_if_due(self) -> None:
         """The ``poll`` that the application is back at, if it does more than hand out records."""
         due_ms = self._member.poll_due_ms
-        is_due = due_ms is not None and due_ms <= self._clock.now_ms
+        is_due = due_ms is not None and due_ms <= self._process.now_ms
         if is_due and self._member.is_polling and self._is_free:
             self._process.take(_POLL)

@@ -30,7 +30,7 @@ class ClientConditions:
     """The open windows of one client. A pause or a stall ends with the process that it hit.
 
     ``is_paused``: the process does not run. ``is_stalled``: the application stays away from
-    ``poll``.
+    ``poll``. ``clock_ahead_ms``: how far the wall clock of its host is ahead of the world's.
     """
 
     def __init__(self, draw_callback_ms: Callable[[], int]) -> None:
@@ -39,6 +39,7 @@ class ClientConditions:
         self._metadata: MetadataResponse | None = None
         self.is_paused = False
         self.is_stalled = False
+        self.clock_ahead_ms = 0
 
     def open(self, condition: Condition) -> Callable[[], None]:
         """A window opens; the function closes it, if it is not closed already."""

@@ -210,6 +210,17 @@ class ClientConnections:
         line.in_flight.clear()
         line.waiting.clear()
 
+    def on_clock_stepped(self, step_ms: int) -> None:
+        """The clock that timeouts and backoffs go by is set: all of them are over by so much
+        sooner, or later."""
+        for line in (*self._to_coordinator.values(), *self._to_any.values()):
+            line.retry_at_ms -= step_ms
+            line.in_flight = deque(
+                (one, due_ms if due_ms >= NEVER_MS else due_ms - step_ms)
+                for one, due_ms in line.in_flight
+            )
+            self._watch(line)
+
     def close(self) -> None:
         """The process ends: its connections go with it."""
         for connection in list(self._by_connection):

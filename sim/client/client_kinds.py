@@ -8,7 +8,7 @@ from typing import Any
 
 from rebalance_sim.protocol.clients import GroupMember
 from rebalance_sim.protocol.clients.common.client_kind import ClientKind, NewMember
-from rebalance_sim.protocol.clients.kinds import KINDS
+from rebalance_sim.protocol.clients.kinds import JAVA_KINDS, KINDS
 from rebalance_sim.protocol.versions.semantics import Semantics
 from rebalance_sim.sim.client.client_assignors import make_assignors
 from rebalance_sim.sim.client.client_spec import ClientSpec
@@ -47,6 +47,12 @@ def make_member(
             now_ms=now_ms,
         )
     )
+
+
+def runs_by_wall_clock(spec: ClientSpec) -> bool:
+    """Whether the client times what it does by the wall clock of its host, as Java's do;
+    librdkafka's ``rd_clock`` is monotonic."""
+    return spec.kind in JAVA_KINDS
 
 
 def looks_at_topics(spec: ClientSpec) -> bool:

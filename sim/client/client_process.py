@@ -49,7 +49,11 @@ from rebalance_sim.sim.client.client_answers import event_of
 from rebalance_sim.sim.client.client_assignors import AssignorHost
 from rebalance_sim.sim.client.client_conditions import ClientConditions
 from rebalance_sim.sim.client.client_connections import NEVER_MS, ClientConnections
-from rebalance_sim.sim.client.client_kinds import looks_at_topics, make_member
+from rebalance_sim.sim.client.client_kinds import (
+    looks_at_topics,
+    make_member,
+    runs_by_wall_clock,
+)
 from rebalance_sim.sim.client.client_spec import ClientSpec, OffsetReset
 from rebalance_sim.sim.client.environment import ClientEnvironment
 from rebalance_sim.sim.client.metadata_refresh import TopicWatch
@@ -99,6 +103,9 @@ class ClientProcess:
         self._supervisor = supervisor
         self._clock = environment.clock
         self._conditions = conditions
+        self._ahead_ms = conditions.clock_ahead_ms if runs_by_wall_clock(spec) else 0
+        self._stands_until_ms = -1
+        self.clock_was_set = self._ahead_ms != 0
         self._lines = ClientConnections(environment.network, self)
         jitter = streams.get(f"jitter/{name}").random
         self.member = make_member(
@@ -107,7 +114,7 @@ class ClientProcess:
             member_id=_new_member_id(streams.get(f"member-id/{name}"), name, incarnation),
             semantics=environment.semantics,
             jitter=lambda: 2.0 * jitter() - 1.0,
-            now_ms=self._clock.now_ms,
+            now_ms=self._clock.now_ms + self._ahead_ms,
         )
         self.application = Application(
             self,
@@ -205,7 +212,7 @@ class ClientProcess:
         if self.intake is not None:
             self.intake.thaw()
         member = self.member
-        away_ms = self._clock.now_ms - member.last_poll_at_ms
+        away_ms = self.now_ms - member.last_poll_at_ms
         is_overdue = not member.is_polling and away_ms >= self.spec.max_poll_interval_ms
         if not is_overdue or self._race() < _APPLICATION_FIRST_SHARE:
             self.application.look_at_conditions()
@@ -216,13 +223,49 @@ class ClientProcess:
             self.take(_TICK)
         self.application.look_at_conditions()
 
+    # --- a clock that is set (``ClockStep``) ------------------------------------------------------
+
+    @property
+    def now_ms(self) -> int:
+        """By the clock of the process. One that was set back stands until it is where it was."""
+        now_ms = self._clock.now_ms + self._ahead_ms
+        return now_ms if now_ms > self._stands_until_ms else self._stands_until_ms
+
+    def world_ms(self, at_ms: int) -> int:
+        """When a time by the clock of the process is, or will be."""
+        return at_ms - self._ahead_ms if at_ms > self._stands_until_ms else self._clock.now_ms
+
+    def step_clock(self, step_ms: int) -> bool:
+        """The wall clock of the host is set; False: the process does not go by it.
+
+        The Java clients time everything by it (``Time.milliseconds``, ``Timer``). A step forward is
+        a pause as far as they can tell: what was to happen meanwhile is overdue, and the network
+        thread may look at the poll timer before the application polls again. After a step back
+        nothing is due until the clock is where it was (``Timer.update``).
+        """
+        if not runs_by_wall_clock(self.spec):
+            return False
+        self.clock_was_set = True
+        is_running = not self._conditions.is_paused
+        if is_running and step_ms > 0:
+            self.fall_asleep()
+        if step_ms < 0:
+            self._stands_until_ms = self.now_ms
+        self._ahead_ms += step_ms
+        self._lines.on_clock_stepped(step_ms)
+        if is_running and step_ms > 0:
+            self.wake_up()
+        if self.is_alive:
+            self._arm_tick()
+        return True
+
     # --- events in, effects out -------------------------------------------------------------------
 
     def take(self, event: Event) -> None:
         """Hand one event to the member, carry out what it wants, and see when it is due next."""
         member = self.member
         if (self.intake is not None or member.commits_without_poll) and member.reads_positions(
-            event, now_ms=self._clock.now_ms
+            event, now_ms=self.now_ms
         ):
             self.application.report_positions()
         self.apply(event)
@@ -232,7 +275,7 @@ class ClientProcess:
 
     def apply(self, event: Event) -> None:
         """The first half of ``take``, for an event that another one follows at once."""
-        effects = self.member.on_event(event, now_ms=self._clock.now_ms)
+        effects = self.member.on_event(event, now_ms=self.now_ms)
         self._steps.client_event(self, event, effects)
         self._effects = effects
         for effect in effects:
@@ -244,9 +287,11 @@ class ClientProcess:
 
     def _arm_tick(self) -> None:
         """A deadline that moves back costs no event, as with timers of a shard."""
-        deadline_ms = self._deadline_ms = self.member.next_deadline_ms
+        deadline_ms = self.member.next_deadline_ms
         if deadline_ms is None:
+            self._deadline_ms = None
             return
+        deadline_ms = self._deadline_ms = self.world_ms(deadline_ms)
         at_ms = self._tick_at_ms
         if at_ms is None or deadline_ms < at_ms:
             self._schedule_tick(max(deadline_ms, self._clock.now_ms))

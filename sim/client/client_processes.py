@@ -101,6 +101,15 @@ class ClientProcesses:
         process = self.processes.get(name)
         return process if process is not None and process.is_alive else None
 
+    def step_clock(self, name: str, step_ms: int) -> bool:
+        """The wall clock of a client's host is set, but not to a time before 0. False: no process
+        goes by it now; one that does may follow."""
+        conditions = self.conditions[name]
+        step_ms = max(step_ms, -conditions.clock_ahead_ms - self._clock.now_ms)
+        conditions.clock_ahead_ms += step_ms
+        process = self.live(name)
+        return process is not None and process.step_clock(step_ms)
+
     def stays(self, name: str) -> bool:
         """Whether a client has a process that nobody has asked to close."""
         process = self.live(name)

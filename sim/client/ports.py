@@ -42,6 +42,13 @@ class Process(Protocol):
     is_alive: bool
     tie_break: Callable[[], float]
 
+    @property
+    def now_ms(self) -> int:
+        """By the clock of the process, which the member's times are of."""
+
+    def world_ms(self, at_ms: int) -> int:
+        """When a time by the clock of the process is, or will be."""
+
     def take(self, event: Event) -> None:
         """Hand an event to the member, and do what it wants."""
 

@@ -52,6 +52,9 @@ class Clients(Protocol):
     def close(self, name: str, down_ms: int | None, operation: MembershipOperation) -> bool:
         """The same by ``close``."""
 
+    def step_clock(self, name: str, step_ms: int) -> bool:
+        """Set the wall clock of a client's host. False: no process goes by it now."""
+
     def subscribe(self, name: str, topics: tuple[str, ...], topic_regex: str | None = None) -> bool:
         """Let the application change its subscription. False: there is no process now."""
 
@@ -255,6 +258,10 @@ class DrawRule(Protocol):
     @property
     def lag_ms(self) -> tuple[int, int]:
         """How late a broker hears of the controller's decisions."""
+
+    @property
+    def step_ms(self) -> tuple[int, int]:
+        """By how much a clock is set, forward or back."""
 
     @property
     def forever_probability(self) -> float:

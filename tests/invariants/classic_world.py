@@ -225,6 +225,7 @@ class StubClient:
     incarnation = 0
     metadata_max_age_ms = 1_000
     misled_until_ms = -1
+    clock_was_set = False
 
     def __init__(self, name: str, **fields: Any) -> None:
         fields.setdefault("kind", "classic")

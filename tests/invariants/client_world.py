@@ -49,6 +49,7 @@ class Client:
         self.is_alive = True
         self.metadata_max_age_ms = 300_000
         self.misled_until_ms = -1
+        self.clock_was_set = False
         self.intake = intake
 
 

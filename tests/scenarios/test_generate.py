@@ -247,6 +247,7 @@ def test_faults_name_partitions_where_there_are_several() -> None:
         "broker_isolation",
         "broker_metadata_lag",
         "broker_pause",
+        "clock_step",
         "coordinator_move",
         "coordinator_stall",
         "log_compaction",

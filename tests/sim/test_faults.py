@@ -25,6 +25,7 @@ from rebalance_sim.sim.faults.client_crash import ClientCrash
 from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
+from rebalance_sim.sim.faults.clock_step import ClockStep
 from rebalance_sim.sim.faults.connection_blackhole import ConnectionBlackhole
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.controller_outage import ControllerOutage
@@ -111,6 +112,7 @@ EXAMPLES: dict[type, Fault] = {
         ConnectionBlackhole(at_ms=20_000, duration_ms=7_000, client="a"),
         FleetRestart(at_ms=20_000, down_ms=1_000),
         CrashLoop(at_ms=20_000, client="a"),
+        ClockStep(at_ms=20_000, step_ms=-7_000),
         SurgeDeploy(at_ms=20_000, clients=("a",), successors=("b",)),
     )
 }

@@ -80,6 +80,7 @@ class HeartbeatRetried(Property):
         ),
         effects=(SendClassicHeartbeat, SendJoinGroup, CloseConnection),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -238,6 +238,7 @@ class ClassicHeartbeatPace(Property):
         events=(ClassicHeartbeatAnswered, Disconnected, RequestExpired),
         effects=(SendClassicHeartbeat, SendJoinGroup, CloseConnection),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -112,6 +112,7 @@ class IntervalCommits(Property):
     client_kinds = JAVA_KINDS
     kind = Kind.EVENTUALLY
     deadline = Deadline.END
+    outlives_clock_steps = False
 
     def late(self, quiet: QuietPeriod, at_ms: int) -> Iterator[Late]:
         """Clients at rest that have not committed for longer."""
@@ -148,6 +149,7 @@ class CommitPace(Property):
         events=(CommitAnswered, Disconnected, RequestExpired),
         effects=(SendCommit, StateChanged, CloseConnection),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -197,6 +199,7 @@ class CommitBeforeRevocation(Property):
     violated_by = ("test:never-commits",)
     client_kinds = JAVA_KINDS
     interest = Interest(events=(Close, PositionsKnown), effects=(RunCallback,))
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -64,6 +64,7 @@ class HeartbeatPace(Property):
     clauses = ("client C16", "client §2.1")
     violated_by = ("test:hasty-heartbeat",)
     client_kinds = (JAVA,)
+    outlives_clock_steps = False
 
     def on_sent(
         self,
@@ -99,6 +100,7 @@ class HeartbeatAlive(Property):
     )
     clauses = ("client C17", "defects L1")
     violated_by = ("KAFKA-16215", "KAFKA-19335")
+    outlives_clock_steps = False
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """After an answer out of the ordinary, a loss, a search, the end of a callback."""

@@ -223,6 +223,7 @@ class PollTimer(Property):
     clauses = ("client C26", "client §6.1")
     violated_by = ("test:impatient-poll-timer",)
     interest = Interest(effects=(StateChanged,))
+    outlives_clock_steps = False
 
     def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
         """A client that went stale must have had a reason."""

@@ -173,6 +173,7 @@ class RevocationCommitted(_WithCommits):
         effects=(SendCommit, RunCallback),
     )
     needs_data_plane = True
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -60,6 +60,7 @@ class ClosesAfterCommits(Property):
     violated_by = ("test:closes-without-results",)
     client_kinds = EVERY_KIND
     interest = Interest(events=(Close,), effects=(CallReturned,))
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -117,6 +117,7 @@ class SearchCause(Property):
         events=(*_ANSWERS, *_LOSSES, CoordinatorFound, CoordinatorSearchFailed),
         effects=(FindCoordinator,),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -173,6 +174,7 @@ class ClassicSessionWatched(Property):
         events=(ClassicHeartbeatAnswered, JoinGroupAnswered, CoordinatorFound),
         effects=(SendClassicHeartbeat,),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

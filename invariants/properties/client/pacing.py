@@ -77,6 +77,7 @@ class HeartbeatBackoff(Property):
     violated_by = ("KAFKA-19813",)
     client_kinds = (JAVA,)
     interest = Interest(events=(HeartbeatAnswered, Disconnected, RequestExpired), effects=())
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -130,6 +131,7 @@ class BackoffOfFailures(Property):
     interest = Interest(
         events=(HeartbeatAnswered, Disconnected, RequestExpired, CoordinatorFound), effects=()
     )
+    outlives_clock_steps = False
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """After a loss, a refusal, or whatever came between that and the next heartbeat."""
@@ -262,6 +264,7 @@ class SearchPace(Property):
         events=(CoordinatorFound, CoordinatorSearchFailed, Disconnected, RequestExpired),
         effects=(FindCoordinator,),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

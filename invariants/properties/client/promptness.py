@@ -57,6 +57,7 @@ class AckPrompt(Property):
     )
     clauses = ("client §2.1", "client C16", "client §10.1")
     violated_by = ("test:acknowledges-on-the-interval",)
+    outlives_clock_steps = False
 
     def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
         """After the end of a callback, an answer out of the ordinary, a search."""
@@ -245,6 +246,7 @@ class CallWaits(Property):
             CloseConnection,
         ),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

@@ -66,6 +66,7 @@ class LookupBackoff(Property):
         events=(OffsetFetchAnswered, Disconnected, RequestExpired),
         effects=(SendOffsetFetch, CloseConnection, StateChanged, RunCallback),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -206,6 +207,7 @@ class CommitBackoff(Property):
         events=(CommitOffsets, CommitAnswered, Disconnected, RequestExpired),
         effects=(SendCommit, CloseConnection),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -296,6 +298,7 @@ class CommitRepeated(Property):
         events=(CommitAnswered, Disconnected, RequestExpired, CoordinatorFound, CommitOffsets),
         effects=(SendCommit, CloseConnection, CommitReturned),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
@@ -407,6 +410,7 @@ class PrepareBackoff(Property):
         events=(CommitAnswered, Disconnected, RequestExpired, CommitOffsets),
         effects=(SendCommit, SendJoinGroup, StateChanged),
     )
+    outlives_clock_steps = False
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)

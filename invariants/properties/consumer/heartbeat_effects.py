@@ -11,7 +11,7 @@ from rebalance_sim.invariants.model.heartbeat_case import HeartbeatCase, TopicsS
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.model_view import ModelView
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, shard_of
+from rebalance_sim.invariants.step import Step, shard_of, wall_ms
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer
 from rebalance_sim.protocol.versions.semantics import Semantics
@@ -168,7 +168,7 @@ class TargetDue(_OfHeartbeat):
             )
         if case.group_epoch <= ledger.target_epoch:
             return Finding(f"a target was computed, and that of {case.group_epoch} was there")
-        timestamp = step.at_ms if self.model.rules.writes_assignment_timestamp else None
+        timestamp = wall_ms(step) if self.model.rules.writes_assignment_timestamp else None
         if (written.assignment_epoch, written.assignment_timestamp) == (
             case.group_epoch,
             timestamp,
@@ -184,7 +184,7 @@ class TargetDue(_OfHeartbeat):
         if last_ms is None or not self.model.rules.has_assignment_interval:
             return True
         interval_ms = case.shard.configs.assignment_interval_ms(self.model.group_id)
-        return case.step.at_ms - last_ms >= interval_ms
+        return wall_ms(case.step) - last_ms >= interval_ms
 
 
 class TargetRecords(_OfHeartbeat):

@@ -15,7 +15,7 @@ from rebalance_sim.invariants.properties.consumer.patterns import (
     plain_pattern,
 )
 from rebalance_sim.invariants.property import Deadline, Finding, Kind, Late, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, shard_of, wall_ms
 from rebalance_sim.protocol.clients import ClientState
 from rebalance_sim.protocol.consumer.context import metadata_hash
 from rebalance_sim.protocol.consumer.timer_keys import regex_key
@@ -91,7 +91,7 @@ class PatternOrdered(Property):
             return None
         stored = group.resolved_regexes.values()
         last_ms = max((resolved.timestamp for resolved in stored), default=None)
-        if last_ms is not None and step.at_ms <= last_ms + RESOLUTION_INTERVAL_MS:
+        if last_ms is not None and wall_ms(step) <= last_ms + RESOLUTION_INTERVAL_MS:
             return None
         return Finding(f"nobody resolves the pattern {pattern}, which is new")
 
@@ -131,13 +131,13 @@ class PatternCause(Property):
             return None
         shard = shard_of(step)
         image = shard.coordinator.image
-        last = self._ordered.get(shard.name)
-        self._ordered[shard.name] = step.at_ms, image
+        last, now_ms = self._ordered.get(shard.name), wall_ms(step)
+        self._ordered[shard.name] = now_ms, image
         refresh_ms = shard.configs.broker.group_consumer_regex_refresh_interval_ms
         if (
             last is None
             or last[1] is not image
-            or step.at_ms > last[0] + refresh_ms
+            or now_ms > last[0] + refresh_ms
             or getattr(step.request, "subscribed_topic_regex", None)
             or self._differ(shard)
         ):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rebalance_sim.invariants.model.ledger import Change, GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Property
-from rebalance_sim.invariants.step import Step, StepKind, shard_of
+from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
 from rebalance_sim.protocol.consumer.timer_keys import session_key
 from rebalance_sim.protocol.runtime.outcome import ScheduleTimer, TimerKey
 
@@ -68,10 +68,11 @@ class ConfigInForce(Property):
             return None
         shard = shard_of(step)
         interval_ms = shard.configs.assignment_interval_ms(self.model.group_id)
-        if step.at_ms - before_ms >= interval_ms:
+        after_ms = wall_ms(step) - before_ms
+        if after_ms >= interval_ms:
             return None
         return Finding(
-            f"{shard.name} computed a target {step.at_ms - before_ms} ms after the last one; the "
+            f"{shard.name} computed a target {after_ms} ms after the last one; the "
             f"assignment interval is {interval_ms} ms"
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.offset_model import OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import Step, StepKind, shard_of
+from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -73,7 +73,7 @@ class OffsetsKept(Property):
                 )
             if timer is not None:
                 since_ms = value.commit_timestamp if emptied_ms is None else emptied_ms
-                age_ms = step.at_ms - since_ms
+                age_ms = wall_ms(step) - since_ms
                 retention_ms = shard.configs.broker.offsets_retention_minutes * MINUTE_MS
                 if value.expire_timestamp is None and age_ms < retention_ms:
                     return Finding(

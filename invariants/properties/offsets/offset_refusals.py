@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rebalance_sim.invariants.model.classic_model import ClassicModel
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.property import Finding, Interest, Property
-from rebalance_sim.invariants.step import ShardView, Step, shard_of
+from rebalance_sim.invariants.step import ShardView, Step, shard_of, wall_ms
 from rebalance_sim.protocol.classic.classic_states import ClassicGroupState
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -289,9 +289,10 @@ class StoredAsAsked(Property):
         }
         if len(accepted) < len(written):
             return Finding(f"{len(accepted)} offsets were accepted, {len(written)} stored")
+        stored_ms = wall_ms(step)
         ends_ms = None
         if request.retention_time_ms is not None and 2 <= request.api_version <= 4:
-            ends_ms = step.at_ms + request.retention_time_ms
+            ends_ms = stored_ms + request.retention_time_ms
         leader_epochs = request.leader_epochs
         if request.api_version < FIRST_COMMIT_WITH_LEADER_EPOCH:
             leader_epochs = {}
@@ -307,7 +308,7 @@ class StoredAsAsked(Property):
             if leader_epochs:
                 leader_epoch = leader_epochs.get(partition, NO_LEADER_EPOCH)
             # All but the topic's id; tuples compare without a value made for it.
-            if value[:5] != (offsets[partition], step.at_ms, leader_epoch, text, ends_ms):
+            if value[:5] != (offsets[partition], stored_ms, leader_epoch, text, ends_ms):
                 return Finding(
                     f"{self.model.name_of(partition)} was committed at "
                     f"{request.offsets[partition]}, and stored was {value.offset} of "
