@@ -10,10 +10,19 @@ from rebalance_sim.protocol.clients.librdkafka import (
     assignment,
     coordinator_connection,
     librdkafka_commits,
+    librdkafka_machine,
 )
-from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic_heartbeats
-from rebalance_sim.protocol.clients.librdkafka.consumer import librdkafka_heartbeats
-from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
+from rebalance_sim.protocol.clients.librdkafka.classic import (
+    librdkafka_classic_core,
+    librdkafka_classic_heartbeats,
+    librdkafka_classic_rebalance,
+    librdkafka_joining,
+)
+from rebalance_sim.protocol.clients.librdkafka.consumer import (
+    librdkafka_consumer_core,
+    librdkafka_heartbeats,
+)
+from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
 from rebalance_sim.protocol.consumer import consumer_heartbeat
 from rebalance_sim.protocol.wire.errors import ErrorCode, GroupError
 
@@ -139,4 +148,89 @@ run_mutant(
     "cooperative",
     25,
     (librdkafka_classic_heartbeats, "_LOST", frozenset()),
+)
+
+# -- commits that have failed ----------------------------------------------------------------------
+
+_defer = _COMMITS._defer
+
+
+def _defers_no_stale(self: Any, commit: Any, *, once: bool) -> bool:
+    return once is False and commit.give_up_ms is None and _defer(self, commit, once=True)
+
+
+run_mutant("librdkafka-commits-once", "whole", 7, (_COMMITS, "_retry", lambda self, commit: False))
+run_mutant("librdkafka-gives-stale-commits-up", "whole", 2, (_COMMITS, "_defer", _defers_no_stale))
+
+# -- heartbeats ------------------------------------------------------------------------------------
+
+_CORE = librdkafka_consumer_core.LibrdkafkaConsumerCore
+_send = _HEARTBEATS._send
+_on_lost = _HEARTBEATS._on_lost
+
+
+def _acknowledges(self: Any, *, is_full: bool, is_ack: bool) -> None:
+    _send(self, is_full=is_full, is_ack=is_ack or self._core.join_state is JoinState.STEADY)
+
+
+def _says_nothing_again(self: Any, loss: Any, *, is_leave: bool) -> None:
+    _on_lost(self, loss, is_leave=is_leave)
+    self._core.sends_full_request = False
+
+
+run_mutant("librdkafka-always-acknowledges", "whole", 0, (_HEARTBEATS, "_send", _acknowledges))
+run_mutant(
+    "librdkafka-says-nothing-again", "whole", 2, (_HEARTBEATS, "_on_lost", _says_nothing_again)
+)
+run_mutant(
+    "librdkafka-keeps-calm",
+    "whole",
+    2,
+    (_CORE, "note_refused_commit", lambda self, error_code: None),
+)
+
+# -- what it shows ---------------------------------------------------------------------------------
+
+_MACHINE = librdkafka_machine.LibrdkafkaMachine
+_state_of_classic = librdkafka_classic_core.LibrdkafkaClassicCore._state_shown
+
+
+def _shows_no_end(self: Any) -> Any:
+    is_terminating, self.is_terminating = self.is_terminating, False
+    state = _state_of_classic(self)
+    self.is_terminating = is_terminating
+    return state
+
+
+run_mutant(
+    "librdkafka-ignores-its-pattern",
+    "classic",
+    38,
+    (
+        librdkafka_classic_rebalance.ClassicRebalance,
+        "on_pattern_matched",
+        lambda self, topic_names: None,
+    ),
+)
+run_mutant(
+    "librdkafka-denies-its-subscription",
+    "whole",
+    0,
+    (
+        _MACHINE,
+        "has_subscription",
+        property(lambda self: self._rebalance._next_subscription is not None),
+    ),
+)
+run_mutant(
+    "librdkafka-shows-no-end",
+    "cooperative",
+    7,
+    (librdkafka_classic_core.LibrdkafkaClassicCore, "_state_shown", _shows_no_end),
+)
+run_mutant(
+    "librdkafka-overlooks-topics",
+    "classic",
+    1,
+    (librdkafka_joining.Joining, "_apply_topics", lambda self: None),
 )

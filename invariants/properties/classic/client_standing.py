@@ -26,6 +26,8 @@ ORDER = 177
 
 _OF_A_GENERATION = frozenset({ClientState.STABLE, ClientState.RECONCILING})
 
+_OF_NONE = frozenset({ClientState.JOINING, ClientState.FENCED, ClientState.STALE})
+
 
 class AtAGeneration(Property):
     """classic §4.1. What the client shows is what all other properties know it by."""
@@ -33,7 +35,7 @@ class AtAGeneration(Property):
     id = "classic.client.at_a_generation"
     sentence = (
         "A classic client of librdkafka is stable or reconciling only at a generation, and neither "
-        "joins nor is fenced while it has one."
+        "joins, nor is fenced, nor away for too long, while it has one."
     )
     clauses = ("classic §4.1", "classic §4.6")
     violated_by = ("test:stable-at-no-generation",)
@@ -48,7 +50,7 @@ class AtAGeneration(Property):
         if member.state in _OF_A_GENERATION:
             is_wrong = not has_generation
         else:
-            is_wrong = has_generation and member.state in (ClientState.JOINING, ClientState.FENCED)
+            is_wrong = has_generation and member.state in _OF_NONE
         if not is_wrong:
             return None
         return Finding(

@@ -47,13 +47,15 @@ class _Line:
     """What one process has, or wants, as a connection to its coordinator."""
 
     __slots__ = (
-        *("backoff_ms", "closed_node_id", "connection", "cut_ms", "due_ms", "least_ms"),
-        *("node_id", "opened_ms", "state"),
+        *("backoff_ms", "closed_node_id", "connection", "cut_ms", "due_ms", "former_node_id"),
+        *("least_ms", "node_id", "opened_ms", "state"),
     )
 
     def __init__(self) -> None:
         self.state = _INIT
         self.node_id: int | None = None
+        self.former_node_id: int | None = None
+        """The coordinator that it had before it found this one, and may leave."""
         self.closed_node_id: int | None = None
         """The broker to which it has just closed the connection itself."""
         self.connection = _Connection.NONE
@@ -103,9 +105,10 @@ class LibrdkafkaConnection(Property):
         """It has found a broker, has a connection, or has none any more."""
         event, line = step.event, self._line_of(entry)
         former = line.state
+        line.former_node_id = None
         if type(event) is CoordinatorFound:
             if event.node_id != line.node_id:
-                line.node_id = event.node_id
+                line.former_node_id, line.node_id = line.node_id, event.node_id
                 line.connection = _Connection.NONE
                 line.least_ms = line.due_ms = step.at_ms
         elif type(event) is CoordinatorConnected:
@@ -159,6 +162,14 @@ class LibrdkafkaConnection(Property):
                 if effect.node_id == line.node_id:
                     line.closed_node_id, line.node_id = line.node_id, None
                     line.connection = _Connection.NONE
+                elif effect.node_id == line.former_node_id:
+                    line.former_node_id = None
+                else:
+                    return Finding(
+                        f"{entry.name} closes a connection to broker {effect.node_id}, which it "
+                        "does not have",
+                        {"client": entry.name},
+                    )
             elif kind is ConnectCoordinator:
                 wrong = ""
                 if effect.node_id == line.closed_node_id:

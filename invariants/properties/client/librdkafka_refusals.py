@@ -13,7 +13,9 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     ClassicHeartbeatAnswered,
     ClientState,
+    CommitAnswered,
     HeartbeatAnswered,
+    JoinGroupAnswered,
     RaiseError,
     SendClassicHeartbeat,
     SyncGroupAnswered,
@@ -27,6 +29,7 @@ _ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVA
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 _PASSING = frozenset({ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT})
 _SURVIVED = _ELSEWHERE | _FENCED | _PASSING
+_MAY_JOIN = frozenset({ClientState.JOINING, ClientState.FENCED, ClientState.RECONCILING})
 _STRANGER = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
 
 
@@ -78,16 +81,18 @@ class NoticesItsEnd(Property):
     id = "classic.client.told_librdkafka"
     sentence = (
         "A classic member of librdkafka that holds its assignment and is told by a heartbeat of "
-        "that generation that the group rebalances, gives up or joins at once; told that it is "
-        "unknown, or its generation over, it forgets that generation, and its id if that is "
-        "unknown, and no sooner; told that another process has its instance id, it has failed."
+        "that generation that the group rebalances, gives up or joins at once; told by whatever "
+        "answer that it is unknown, or its generation over, it forgets that generation, and its id "
+        "if that is unknown, and no sooner; told that another process has its instance id, it has "
+        "failed; given an id, it takes that."
     )
     clauses = ("classic §4.3", "classic §4.6", "client §10.1")
     violated_by = ("test:librdkafka-hears-no-end",)
     client_kinds = (LIBRDKAFKA_CLASSIC,)
     judges_mixed = True
     interest = Interest(
-        events=(ClassicHeartbeatAnswered, SyncGroupAnswered), effects=(SendClassicHeartbeat,)
+        events=(ClassicHeartbeatAnswered, SyncGroupAnswered, JoinGroupAnswered, CommitAnswered),
+        effects=(SendClassicHeartbeat,),
     )
 
     def __init__(self, model: ModelView) -> None:
@@ -105,23 +110,11 @@ class NoticesItsEnd(Property):
 
     def on_event(self, step: Step, entry: ClassicClientEntry) -> Finding | None:
         """It was refused."""
-        code, member = step.event.response.error_code, entry.member
-        if type(step.event) is ClassicHeartbeatAnswered:
-            sent_by = self._sent_by.get(entry.name)
-            if (
-                entry.state is not ClientState.STABLE
-                or sent_by is None
-                or sent_by[0] != entry.member_id
-                or max(sent_by[1], 0) != entry.member_epoch
-            ):
-                return None
-        elif (
-            not code
-            or code is ErrorCode.REBALANCE_IN_PROGRESS
-            or entry.state is not ClientState.RECONCILING
-        ):
+        code, member = self._code(step, entry), entry.member
+        if not code:
             return None
         has_generation = member.commit_identity is not None
+        is_joining = type(step.event) is JoinGroupAnswered
         wrong = ""
         if code is ErrorCode.FENCED_INSTANCE_ID:
             if member.state is not ClientState.FATAL:
@@ -131,10 +124,38 @@ class NoticesItsEnd(Property):
                 wrong = "stays as it is"
         elif code in _STRANGER:
             is_known = code is ErrorCode.ILLEGAL_GENERATION
-            if has_generation or (member.member_id == entry.member_id) is not is_known:
+            kept = entry.member_id if is_known else ""
+            if has_generation or member.member_id != kept:
                 wrong = f"goes on as {member.member_id or 'nobody'}"
-        elif not has_generation:
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            if member.member_id != step.event.response.member_id:
+                wrong = f"goes on as {member.member_id or 'nobody'}"
+        elif not has_generation and not is_joining:
             wrong = "has no generation any more"
         if not wrong:
             return None
         return Finding(f"{entry.name} was told {code.name}, and {wrong}", {"client": entry.name})
+
+    def _code(self, step: Step, entry: ClassicClientEntry) -> ErrorCode:
+        """What it was told of its present self; NONE: nothing."""
+        event, kind, state = step.event, type(step.event), entry.state
+        if kind is CommitAnswered:
+            codes = frozenset(event.response.errors.values())
+            is_end = len(codes) == 1 and codes <= _STRANGER and state is ClientState.STABLE
+            return next(iter(codes)) if is_end else ErrorCode.NONE
+        code: ErrorCode = event.response.error_code
+        if kind is ClassicHeartbeatAnswered:
+            sent_by = self._sent_by.get(entry.name)
+            is_present = (
+                state is ClientState.STABLE
+                and sent_by is not None
+                and sent_by[0] == entry.member_id
+                and max(sent_by[1], 0) == entry.member_epoch
+            )
+        elif kind is SyncGroupAnswered:
+            is_present = state is ClientState.RECONCILING
+            if code is ErrorCode.REBALANCE_IN_PROGRESS:
+                return ErrorCode.NONE
+        else:
+            is_present = state in _MAY_JOIN and entry.member.blocked_in is None
+        return code if is_present else ErrorCode.NONE

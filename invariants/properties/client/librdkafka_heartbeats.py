@@ -1,0 +1,151 @@
+"""What librdkafka's heartbeats say, and what hurries them.
+
+Source: client §10.1, rows "ack", "leave", "connection lost", "NOT_COORDINATOR" and
+"STALE_MEMBER_EPOCH on a commit"; client §10, row "Full fields after error".
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.client_entry import ClientEntry
+from rebalance_sim.invariants.model.model_view import ModelView
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    ClientState,
+    CloseConnection,
+    CommitAnswered,
+    Disconnected,
+    HeartbeatAnswered,
+    RequestExpired,
+)
+from rebalance_sim.protocol.clients.common.values import NO_ASSIGNMENT
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA
+from rebalance_sim.protocol.wire.consumer_messages import (
+    JOIN_EPOCH,
+    UNCHANGED_TIMEOUT_MS,
+    ConsumerGroupHeartbeatRequest,
+)
+from rebalance_sim.protocol.wire.errors import ErrorCode
+
+ORDER = 255
+
+_ELSEWHERE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+_HURRIED = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH})
+
+
+class SaysNoMoreThanNeeded(Property):
+    """client §10.1. A full heartbeat that named what was taken back, unbegun, is followed by one
+    that does not; after a late answer librdkafka may say everything, or not
+    (``docs/findings.md#sim-repeated-ack``)."""
+
+    id = "client.hb.content_librdkafka"
+    sentence = (
+        "A heartbeat of a librdkafka member says everything after one that was lost with its "
+        "connection, or sent elsewhere; else only while it has no assignment yet, after another "
+        "failure, or to correct what it has said. One that does not says what the member owns if, "
+        "and only if, it acknowledges; a leave says nothing."
+    )
+    clauses = ("client §10.1", "client §10")
+    violated_by = ("test:librdkafka-always-acknowledges", "test:librdkafka-says-nothing-again")
+    client_kinds = (LIBRDKAFKA,)
+    interest = Interest(
+        events=(HeartbeatAnswered, Disconnected, RequestExpired), effects=(CloseConnection,)
+    )
+
+    def __init__(self, model: ModelView) -> None:
+        super().__init__(model)
+        self._must: set[str] = self.of_process(set())
+        """Clients whose next heartbeat says everything."""
+        self._may: set[str] = self.of_process(set())
+        """Clients whose next heartbeat may say everything."""
+
+    def on_event(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A heartbeat was refused, or requests were lost."""
+        event = step.event
+        self._may.add(entry.name)
+        if entry.has_left:
+            return None
+        if type(event) is HeartbeatAnswered:
+            is_lost = event.response.error_code in _ELSEWHERE
+        else:
+            is_lost = type(event) is Disconnected and entry.has_failed
+        if is_lost:
+            self._must.add(entry.name)
+        return None
+
+    def on_effects(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """The connection is closed, with all that is in flight."""
+        self._may.add(entry.name)
+        return None
+
+    def on_sent(
+        self,
+        step: Step,
+        entry: ClientEntry,
+        request: ConsumerGroupHeartbeatRequest,
+        state: ClientState,
+    ) -> Finding | None:
+        """Does it say what it should, and no more?"""
+        must, may = entry.name in self._must, entry.name in self._may
+        self._must.discard(entry.name)
+        self._may.discard(entry.name)
+        if entry.repeats(request):
+            return None
+        says_all = request.rebalance_timeout_ms != UNCHANGED_TIMEOUT_MS
+        owned = request.topic_partitions
+        wrong = ""
+        if request.member_epoch < JOIN_EPOCH:
+            if says_all or owned is not None or request.subscribed_topic_names is not None:
+                wrong = "leaves with more than its id"
+        elif request.member_epoch == JOIN_EPOCH:
+            return None
+        elif must and not request.is_full:
+            wrong = "does not say everything, though its last heartbeat has failed"
+        elif says_all:
+            may = may or any(type(effect) is CloseConnection for effect in step.effects)
+            if not may and not self._has_to_tell(entry):
+                wrong = "says everything, and nothing calls for it"
+        elif (owned is not None) is not (state is ClientState.ACKNOWLEDGING):
+            wrong = f"says {'nothing' if owned is None else 'what it owns'} in {state.value}"
+        if not wrong:
+            return None
+        return Finding(f"a heartbeat of {entry.name} {wrong}", {"client": entry.name})
+
+    @staticmethod
+    def _has_to_tell(entry: ClientEntry) -> bool:
+        """Whether the coordinator does not know all, though no heartbeat has failed."""
+        member, last = entry.member, entry.last_request
+        if member.current is NO_ASSIGNMENT or last is None or last.topic_partitions is None:
+            return member.current is NO_ASSIGNMENT
+        in_hand = member.current.partitions | member.target.partitions
+        return not last.topic_partitions <= in_hand.union(member.assigned)
+
+
+class HurriesAfterCommit(Property):
+    """client §10.1, row "STALE_MEMBER_EPOCH on a commit"."""
+
+    id = "client.hb.after_refused_commit"
+    sentence = (
+        "A librdkafka member whose commit is refused because its epoch is stale, or its id "
+        "unknown, sends its next heartbeat at once, or after retry.backoff.max.ms at most."
+    )
+    clauses = ("client §10.1",)
+    violated_by = ("test:librdkafka-keeps-calm",)
+    client_kinds = (LIBRDKAFKA,)
+    interest = Interest(events=(CommitAnswered,), effects=())
+
+    def on_handled(self, step: Step, entry: ClientEntry) -> Finding | None:
+        """A commit was answered, and the member has done what follows."""
+        codes = step.event.response.errors.values()
+        if not codes or not all(code in _HURRIED for code in codes):
+            return None
+        member = entry.member
+        due_ms = member.next_heartbeat_due_ms
+        longest_ms = member.config.retry_backoff_max_ms
+        if due_ms is None or due_ms - step.at_ms <= longest_ms:
+            return None
+        return Finding(
+            f"a commit of {entry.name} was refused, and its next heartbeat is due in "
+            f"{due_ms - step.at_ms} ms",
+            {"client": entry.name},
+        )

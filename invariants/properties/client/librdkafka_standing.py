@@ -1,0 +1,85 @@
+"""What a client of librdkafka shows of itself: to be subscribed, or to close.
+
+Source: client §10.1, rows "subscribe", "unsubscribe" and "close"; client §1.1.
+"""
+
+from __future__ import annotations
+
+from rebalance_sim.invariants.model.classic_entry import AnyClientEntry
+from rebalance_sim.invariants.property import Finding, Interest, Property
+from rebalance_sim.invariants.step import Step
+from rebalance_sim.protocol.clients import (
+    Call,
+    ClientState,
+    StateChanged,
+    Subscribe,
+    Unsubscribe,
+)
+from rebalance_sim.protocol.clients.kinds import LIBRDKAFKA_KINDS
+
+ORDER = 256
+
+_GOES = frozenset(
+    {
+        *(ClientState.PREPARE_LEAVING, ClientState.LEAVING, ClientState.UNSUBSCRIBED),
+        *(ClientState.STALE, ClientState.FATAL),
+    }
+)
+
+
+class ShowsItsSubscription(Property):
+    """client §10.1. A subscription that waits until the leave is over is one."""
+
+    id = "client.subscription.shown_librdkafka"
+    sentence = (
+        "A client of librdkafka, of either protocol, that has not failed has a subscription once "
+        "its application has subscribed, and none once it has unsubscribed."
+    )
+    clauses = ("client §10.1", "client §6.1")
+    violated_by = ("test:librdkafka-denies-its-subscription",)
+    client_kinds = LIBRDKAFKA_KINDS
+    judges_mixed = True
+    interest = Interest(events=(Subscribe, Unsubscribe))
+
+    def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """The application has said what it wants."""
+        member = entry.member
+        is_wanted = type(step.event) is Subscribe
+        if member.state is ClientState.FATAL or member.is_closed or member.blocked_in is Call.CLOSE:
+            return None
+        if member.has_subscription is is_wanted:
+            return None
+        return Finding(
+            f"{entry.name} has {'no' if is_wanted else 'a'} subscription, and its application has "
+            f"{'' if is_wanted else 'un'}subscribed",
+            {"client": entry.name},
+        )
+
+
+class GoesWhenClosed(Property):
+    """client §10.1, row "close"; client §1.1."""
+
+    id = "client.close.shown_librdkafka"
+    sentence = (
+        "A client of librdkafka, of either protocol, that is closed is in no state of one that "
+        "joins or is a member any more, and is not unsubscribed before all is given up."
+    )
+    clauses = ("client §10.1", "client §1.1")
+    violated_by = ("test:librdkafka-shows-no-end",)
+    client_kinds = LIBRDKAFKA_KINDS
+    judges_mixed = True
+    interest = Interest(effects=(StateChanged,))
+
+    def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
+        """Where does it go?"""
+        member = entry.member
+        if member.blocked_in is not Call.CLOSE:
+            return None
+        what = ""
+        if member.state not in _GOES:
+            what = "its application has closed it"
+        elif member.state is ClientState.UNSUBSCRIBED and member.assigned:
+            what = "has not given up all that it has"
+        if not what:
+            return None
+        return Finding(f"{entry.name} is {member.state.value}, and {what}", {"client": entry.name})
