@@ -303,11 +303,15 @@ class _Open:
         offsets = self.in_flight.pop(correlation_id, None)
         if offsets is not None:
             self.failed.append(offsets)
-            del self.failed[:-8]
+            del self.failed[:-_MOST_FAILED]
 
     def repeats(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Whether it may be one that has failed, without what was overtaken meanwhile."""
         return any(offsets.items() <= failed.items() for failed in self.failed)
+
+
+_MOST_FAILED = 256
+"""Commits go out whether or not the last one was answered, so all of an outage may fail at once."""
 
 
 class CommitsItsOwn(Property):
@@ -382,7 +386,7 @@ class CommitsItsOwn(Property):
         lost: frozenset[TopicPartition],
     ) -> Finding | None:
         member = entry.member
-        if entry.commits_itself or commits.repeats(offsets):
+        if entry.commits_itself:
             return None
         wrongly = [p for p in sorted(offsets) if p in lost]
         what = "has lost"
@@ -393,7 +397,7 @@ class CommitsItsOwn(Property):
         ):
             wrongly = [p for p in sorted(offsets) if p in member.assigned]
             what = f"keeps, in {commits.join_state}"
-        if not wrongly:
+        if not wrongly or commits.repeats(offsets):
             return None
         return Finding(
             f"{entry.name} commits {self.model.names_of(wrongly)}, which it {what}",

@@ -209,7 +209,7 @@ class JoinsAfterRevocation(Property):
 class _OpenCall:
     """A call of the application that blocks it."""
 
-    __slots__ = ("call", "commits", "leaves", "overtaken", "until_ms")
+    __slots__ = ("call", "commits", "former_leaves", "leaves", "overtaken", "until_ms")
 
     def __init__(self, call: Call, until_ms: int) -> None:
         self.call = call
@@ -218,11 +218,14 @@ class _OpenCall:
         self.leaves: set[int] = set()
         self.overtaken: set[int] = set()
         """Heartbeats of KIP-848 that were in flight when the leave went out."""
+        self.former_leaves: set[int] = set()
+        """Leaves of former calls that were in flight when this one began."""
 
 
 class CallWaits(Property):
     """client §6.2, classic §4.5. The end of any heartbeat means to the member that its leave is
-    over (client §2.1); ``unsubscribe`` of the classic protocol does not wait for it. The leave of a
+    over, and so does the answer to a former leave before the leave has gone out (client §2.1);
+    ``unsubscribe`` of the classic protocol does not wait for it. The leave of a
     poll expiry, while the call runs a callback, is nobody's to wait for (client §1.3, rows 31, 34).
     """
 
@@ -251,16 +254,18 @@ class CallWaits(Property):
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._open: dict[str, _OpenCall] = self.of_process({})
+        self._former_leaves: dict[str, set[int]] = self.of_process({})
+        """Client -> leaves of KIP-848 that its calls have sent."""
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A call begins, or something that it may wait for is over."""
         event, kind = step.event, type(step.event)
         if kind is Close:
-            self._open[entry.name] = _OpenCall(Call.CLOSE, step.at_ms + event.timeout_ms)
+            self._begin(entry, _OpenCall(Call.CLOSE, step.at_ms + event.timeout_ms))
             return None
         if kind is Unsubscribe:
             timeout_ms = entry.member.config.default_api_timeout_ms
-            self._open[entry.name] = _OpenCall(Call.UNSUBSCRIBE, step.at_ms + timeout_ms)
+            self._begin(entry, _OpenCall(Call.UNSUBSCRIBE, step.at_ms + timeout_ms))
             return None
         call = self._open.get(entry.name)
         if call is None:
@@ -273,6 +278,13 @@ class CallWaits(Property):
             call.commits.difference_update(event.correlation_ids)
             call.leaves.difference_update(event.correlation_ids)
         return None
+
+    def _begin(self, entry: AnyClientEntry, call: _OpenCall) -> None:
+        self._open[entry.name] = call
+        leaves = self._former_leaves.get(entry.name)
+        if leaves and isinstance(entry, ClientEntry):
+            leaves &= entry.sent
+            call.former_leaves = set(leaves)
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Does the call go on too early?"""
@@ -302,11 +314,13 @@ class CallWaits(Property):
                     call.leaves.add(effect.correlation_id)
                 if isinstance(entry, ClientEntry):
                     call.overtaken = entry.sent - {effect.correlation_id}
+                    self._former_leaves.setdefault(entry.name, set()).add(effect.correlation_id)
             elif kind is CallReturned:
                 del self._open[entry.name]
                 if isinstance(entry, ClientEntry):
                     # A callback may have held it up since.
-                    has_ended = type(step.event) in _ENDS or not call.overtaken <= entry.sent
+                    waited_for = call.overtaken | call.former_leaves
+                    has_ended = type(step.event) in _ENDS or not waited_for <= entry.sent
                     call.leaves = set() if has_ended else call.leaves & entry.sent
                 goes_on = "returns" if call.commits or call.leaves else ""
             if goes_on and not is_late:
