@@ -3,11 +3,14 @@ model, took for something else."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rebalance_sim.scenarios.generate.generator import generate
 from rebalance_sim.scenarios.result import REPAIRED
 from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import load_scenario
 from rebalance_sim.sim.trace import FullTrace
 
 RIGHT = {
@@ -96,6 +99,10 @@ PROVEN = {
 83013: a heartbeat that ends a generation has failed as well. ``faulty`` 50: who hung in a
 callback's ``commitSync`` for a minute has the time of a rebalance afterwards."""
 
+FOLDER = Path(__file__).parent / "corrected"
+FILES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+"""Small scenarios of the same kind, of profiles that are not shipped."""
+
 
 @pytest.mark.parametrize(("profile", "seed"), RIGHT, ids=lambda value: str(value))
 def test_nothing_is_wrong(profile: str, seed: int) -> None:
@@ -108,6 +115,11 @@ def test_a_known_issue_is_proven(profile: str, seed: int) -> None:
     assert result.outcome == "known", result.reason
     seen = {(row.issue, row.verdict) for row in result.known_issues}
     assert seen == {(PROVEN[profile, seed], REPAIRED)}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_nothing_is_wrong_in_a_scenario_of_its_own(name: str) -> None:
+    assert run(load_scenario(FOLDER / f"{name}.toml")).outcome == "ok"
 
 
 def test_a_trace_of_a_migration_can_be_written() -> None:
