@@ -79,6 +79,8 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 600079): "a seat in a classic group keeps everybody out",
     ("operations", 61094): "an application polls between two commits that time out",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
+    ("classic@kafka-4.3-clean", 229): "nobody polls who would read the answer to a join",
+    ("classic@kafka-4.3-clean", 309): "an answer comes while the next heartbeat is in flight",
     ("classic@kafka-4.3-clean", 74020): "join phases outlast what librdkafka waits for one",
     ("client_assignors@kip-848-clean", 146): "who computes is removed, and joins again alone",
     ("chaos@kafka-4.1-clean", 783): "an offset fetch says that the coordinator has moved",
