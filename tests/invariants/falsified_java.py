@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from falsified_at_work import CLEAN, FALSIFIED, at_work, run_mutant
 
 from rebalance_sim.protocol.assignors.server import uniform_heterogeneous
+from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.clients.java import coordinator_search
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
-from rebalance_sim.protocol.clients.java.consumer import client_reconciliation
+from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, consumer_closing
 from rebalance_sim.protocol.consumer import consumer_heartbeat
 from rebalance_sim.protocol.consumer.timer_keys import session_key
-from rebalance_sim.protocol.migration import downgrade
-from rebalance_sim.protocol.runtime.outcome import CancelTimer
+from rebalance_sim.protocol.migration import downgrade, mixed
+from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
 
 __all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
@@ -117,4 +119,44 @@ run_mutant(
     "faulty",
     5,
     (uniform_heterogeneous._Ledger, "balance", lambda self, rounds: (1, True)),
+)
+
+# -- groups that are shown, that hold offsets, and that have gone ----------------------------------
+
+_TYPE = classic_type.ClassicGroupType
+_list_row = _TYPE.list_row
+_committed = mixed.MixedJoin.committed
+
+
+def _claims_to_be_empty(self: Any, group: Any) -> Any:
+    return replace(_list_row(self, group), group_state="Empty")
+
+
+def _waits_for_anybody(self: Any, context: Any, *, now_ms: int) -> Any:
+    outcome = _committed(self, context, now_ms=now_ms)
+    key = mixed.sync_key(self.group_id, self.member_id)
+    wait = ScheduleTimer(key, now_ms + self.rebalance_timeout_ms)
+    return outcome if outcome.timers else replace(outcome, timers=(wait,))
+
+
+run_mutant("lists-no-classic-groups", "classic", 2, (_TYPE, "list_row", _claims_to_be_empty))
+run_mutant(
+    "offsets-of-no-group", "operations", 12, (_TYPE, "adopt_offsets", lambda self, group_id: False)
+)
+run_mutant(
+    "waits-for-who-has-gone", "migration", 18, (mixed.MixedJoin, "committed", _waits_for_anybody)
+)
+
+# -- close -----------------------------------------------------------------------------------------
+
+_CALLS = consumer_closing.ConsumerCalls
+
+
+def _leaves_callbacks_out(self: Any, failed: bool) -> None:
+    self._close_step = consumer_closing._CloseStep.LEAVE
+    self._membership.leave_after_callback()
+
+
+run_mutant(
+    "closes-without-a-word", "whole", 8, (_CALLS, "_after_close_callback", _leaves_callbacks_out)
 )

@@ -11,12 +11,15 @@ from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     CallbackCompleted,
     CallbackKind,
+    CallReturned,
     ClientState,
+    Close,
     RunCallback,
     StateChanged,
     Subscribe,
+    Unsubscribe,
 )
-from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND
+from rebalance_sim.protocol.clients.kinds import CLASSIC_KINDS, EVERY_KIND, JAVA_KINDS
 from rebalance_sim.protocol.wire.topics import TopicPartition
 
 ORDER = 222
@@ -29,18 +32,24 @@ class CallbacksComplete(Property):
     id = "client.callback.complete"
     sentence = (
         "When a client of either protocol is stable, its application has been told of exactly the "
-        "partitions that it is assigned, by callbacks."
+        "partitions that it is assigned, by callbacks; when close or unsubscribe of a Java client "
+        "returns before its timeout, that it has none any more."
     )
-    clauses = ("client §4.2", "client §10.1", "classic §3.3")
-    violated_by = ("test:assigns-without-a-word",)
+    clauses = ("client §4.2", "client §6.2", "client §10.1", "classic §3.3", "classic §4.5")
+    violated_by = ("test:assigns-without-a-word", "test:closes-without-a-word")
     client_kinds = EVERY_KIND
     judges_mixed = True
-    interest = Interest(events=(CallbackCompleted, Subscribe), effects=(RunCallback, StateChanged))
+    interest = Interest(
+        events=(CallbackCompleted, Subscribe, Close, Unsubscribe),
+        effects=(RunCallback, StateChanged, CallReturned),
+    )
 
     def __init__(self, model: ModelView) -> None:
         super().__init__(model)
         self._told: dict[str, set[TopicPartition]] = {}
         """Client -> what its application has; absent: it has no listener, or one has failed."""
+        self._until_ms: dict[str, int] = self.of_process({})
+        """Client -> when the call that blocks its application is over at the latest."""
 
     def on_client_started(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A new application has nothing."""
@@ -50,6 +59,12 @@ class CallbacksComplete(Property):
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A callback that fails is not to be relied on, nor an application without any."""
         event = step.event
+        if type(event) is Close:
+            self._until_ms[entry.name] = step.at_ms + event.timeout_ms
+            return None
+        if type(event) is Unsubscribe:
+            self._until_ms[entry.name] = step.at_ms + entry.member.config.default_api_timeout_ms
+            return None
         if event.failed if type(event) is CallbackCompleted else not event.has_listener:
             self._told.pop(entry.name, None)
         return None
@@ -70,6 +85,16 @@ class CallbacksComplete(Property):
                     told -= {p for p in told if p in effect.partitions or name_of(p) in names}
                 else:
                     told -= effect.partitions
+            elif type(effect) is CallReturned and told and entry.kind in JAVA_KINDS:
+                if step.at_ms >= self._until_ms.get(entry.name, step.at_ms):
+                    continue
+                kept = {p for p in told if not self.model.is_recreated(p)}
+                if kept:
+                    return Finding(
+                        f"{effect.call.value} of {entry.name} returns, and its application was "
+                        f"not told of the loss of {self.model.names_of(kept)}",
+                        {"client": entry.name},
+                    )
         if entry.member.state is not ClientState.STABLE or entry.state is ClientState.STABLE:
             return None
         assigned = entry.member.assigned.keys()

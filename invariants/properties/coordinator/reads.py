@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from rebalance_sim.invariants.model.ledger import GroupLedger, MemberEntry
 from rebalance_sim.invariants.model.model_view import ModelView
-from rebalance_sim.invariants.property import Finding, Property
+from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import ShardView, Step, shard_of
 from rebalance_sim.protocol.wire.consumer_messages import (
     ConsumerGroupDescribeRequest,
@@ -195,6 +195,47 @@ class CommittedReads(Property):
         if isinstance(value, list):
             return ", ".join(map(str, value)) or "none"
         return "none" if value is None else str(value)
+
+
+class ClassicListed(Property):
+    """coordinator §6.2. What is not committed may hide a conversion: then it is not judged."""
+
+    id = "reads.classic_list"
+    sentence = (
+        "A list of groups shows a classic group that has been joined once, in the state that it is "
+        "in, and no classic group in place of a consumer group; as far as the filters let it."
+    )
+    clauses = ("coordinator §6.2", "coordinator §9.4")
+    violated_by = ("test:lists-no-classic-groups",)
+    judges_mixed = True
+    interest = Interest(requests=(ListGroupsRequest,))
+
+    def on_request(self, step: Step) -> Finding | None:
+        """Compare the rows with the group."""
+        shard, request = shard_of(step), step.request
+        if step.response is None or shard.high_watermark != shard.log_end_offset:
+            return None
+        classic_model = self.model.classic.get(shard.name)
+        snapshot = None if classic_model is None else classic_model.snapshot
+        expected = [] if snapshot is None else [snapshot.state.value]
+        if snapshot is None and not self.model.ledger_of(shard).has_group:
+            return None  # There may be one that only holds offsets.
+        if not _passes("classic", request.types_filter):
+            expected = []
+        expected = [state for state in expected if _passes(state, request.states_filter)]
+        group_id = self.model.group_id
+        shown = [
+            row.group_state
+            for row in step.response.groups
+            if row.group_id == group_id and row.group_type == "classic"
+        ]
+        if shown == expected:
+            return None
+        return Finding(
+            f"{shard.name} showed the classic group {group_id} in a list {_rows(shown)}; by the "
+            f"filters of the request it would be there {_rows(expected)}",
+            {"shard": shard.name},
+        )
 
 
 def _rows(states: list[str]) -> str:

@@ -219,13 +219,15 @@ class HybridTimers(Property):
     id = "hybrid.member_timers"
     sentence = (
         "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
-        "SyncGroup, which ends that; members of the consumer protocol have no such timers."
+        "SyncGroup, which ends that; who has gone since, or speaks the consumer protocol, is "
+        "waited for by no such timer."
     )
     clauses = ("classic H10", "classic §7.7")
     violated_by = (
         "test:hybrid-join-timer-kept",
         "test:hybrid-sync-timer-kept",
         "test:hybrid-timer-of-consumer",
+        "test:waits-for-who-has-gone",
     )
     relies_on = ("switched",)
     judges_mixed = True
@@ -239,6 +241,14 @@ class HybridTimers(Property):
         shard = shard_of(step)
         entry = self.model.ledger_of(shard).members.get(done.member_id)
         if _session_timeout_ms(entry) is None:
+            if any(
+                type(command) is ScheduleTimer and command.key.member_id == done.member_id
+                for command in step.timers
+            ):
+                return Finding(
+                    f"{done.member_id} had joined, is no classic member of the group any more, and "
+                    "is waited for"
+                )
             return None
         if self._is_armed(shard, "mixed-join", done.member_id):
             return Finding(f"{done.member_id} has joined, and its join timer runs on")

@@ -11,6 +11,8 @@ from rebalance_sim.invariants.model.ledger import Change
 from rebalance_sim.invariants.model.offset_model import OffsetKey
 from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step, StepKind, shard_of, wall_ms
+from rebalance_sim.protocol.classic.classic_group import ClassicGroup
+from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.protocol.runtime.outcome import TimerKey
 from rebalance_sim.protocol.wire.consumer_messages import DeleteGroupsRequest
 from rebalance_sim.protocol.wire.errors import ErrorCode
@@ -123,6 +125,27 @@ class GroupGone(Property):
                 f"{shard.name} deleted the group and left the offsets of {', '.join(names)} behind"
             )
         return None
+
+
+class OffsetsHaveGroup(Property):
+    """coordinator §8.1, row "group missing". What nobody owns is not listed, and never expires."""
+
+    id = "offsets.of_a_group"
+    sentence = (
+        "Offsets that are stored belong to a group; where there was none, they make one that holds "
+        "them and nothing else."
+    )
+    clauses = ("coordinator §8.1", "coordinator §8.5")
+    violated_by = ("test:offsets-of-no-group",)
+    judges_mixed = True
+
+    def on_commit(self, step: Step, stored: Sequence[TopicPartition]) -> Finding | None:
+        """Is there a group?"""
+        shard, group_id = shard_of(step), self.model.group_id
+        groups_of = shard.coordinator.groups_of
+        if group_id in groups_of(ConsumerGroup) or group_id in groups_of(ClassicGroup):
+            return None
+        return Finding(f"{shard.name} stored offsets of {group_id}, and has no such group")
 
 
 class FetchShown(Property):
