@@ -79,6 +79,7 @@ RIGHT = {
     ("migration@kafka-4.3-clean", 600079): "a seat in a classic group keeps everybody out",
     ("operations", 61094): "an application polls between two commits that time out",
     ("migration@kafka-4.3-clean", 517): "a paused process does not repeat its commit",
+    ("faulty@kafka-4.3-clean", 404): "a pattern is withdrawn, and the others resolved anew",
     ("classic@kafka-4.3-clean", 229): "nobody polls who would read the answer to a join",
     ("classic@kafka-4.3-clean", 309): "an answer comes while the next heartbeat is in flight",
     ("classic@kafka-4.3-clean", 74020): "join phases outlast what librdkafka waits for one",

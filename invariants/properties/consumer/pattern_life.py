@@ -101,9 +101,9 @@ class PatternCause(Property):
 
     id = "pattern.cause"
     sentence = (
-        "Patterns are ordered to be resolved only when a request brings a new one, when others are "
-        "stored than members have, when topics have changed since the last time, or when that is "
-        "longer ago than the refresh interval."
+        "Patterns are ordered to be resolved only when a request brings or withdraws one, when "
+        "others are stored than members have, when topics have changed since the last time, or "
+        "when that is longer ago than the refresh interval."
     )
     clauses = ("coordinator §7.2",)
     violated_by = ("test:resolves-without-cause",)
@@ -138,7 +138,8 @@ class PatternCause(Property):
             last is None
             or last[1] is not image
             or now_ms > last[0] + refresh_ms
-            or getattr(step.request, "subscribed_topic_regex", None)
+            or getattr(step.request, "subscribed_topic_regex", None) is not None
+            or any(type(record) is ConsumerGroupRegularExpression for record in step.records)
             or self._differ(shard)
         ):
             return None
