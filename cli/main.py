@@ -14,6 +14,7 @@ from rebalance_sim import __version__
 from rebalance_sim.cli.compare import compare
 from rebalance_sim.cli.conformance import conformance
 from rebalance_sim.cli.defects import defects
+from rebalance_sim.cli.diff import diff
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from rebalance_sim.cli.experiment import experiment
@@ -75,6 +76,7 @@ COMMANDS = (
     run,
     sweep,
     compare,
+    diff,
     experiment,
     explore,
     regress,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +42,17 @@ def _drop_output() -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, with its keys in the order they have."""
-    say(json.dumps(value, indent=2, ensure_ascii=False))
+    """Print a value as JSON, with its keys in the order they have; a number that is none is null,
+    since JSON has no NaN."""
+    say(json.dumps(_without_nan(value), indent=2, ensure_ascii=False))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_text(path: Path, text: str) -> None:

@@ -6,14 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import Expect, FailOn, expectation
-from rebalance_sim.cli.output import say, stderr
+from rebalance_sim.cli.output import print_json, say, stderr
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark import DEFAULT_RUNNER, METRICS_SEEDS, TRACES, Limits, SweepOptions
 
@@ -54,6 +55,7 @@ def sweep(
     traces: Annotated[
         int, typer.Option(min=0, help="So many runs that failed are kept with every step.")
     ] = TRACES,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     time_limit_s: cli_options.TimeLimit = _DEFAULTS.soft_s,
     memory_limit_mib: cli_options.MemoryLimit = _DEFAULTS.memory_mib,
 ) -> int:
@@ -85,11 +87,12 @@ def sweep(
             options=options,
             on_progress=on_progress,
         )
-    for line in _describe(summary):
-        say(line)
     objections = expected.objections((issue.name for issue in summary.known), summary.unproven)
-    for line in objections:
-        say(line)
+    if json:
+        print_json({**_as_json(summary), "unexpected": objections})
+    else:
+        for line in (*_describe(summary), *objections):
+            say(line)
     return OK if summary.passed and not objections else FOUND
 
 
@@ -147,6 +150,35 @@ def _describe(summary: SweepSummary) -> Iterator[str]:
     if summary.missed:
         yield f"never    {len(summary.missed)} situations that a sweep should visit: see the report"
     yield f"report: {os.path.relpath(summary.report)}"
+
+
+def _as_json(summary: SweepSummary) -> dict[str, Any]:
+    """The same for programs: what was found, with the commands that show it again."""
+    return {
+        "profile": str(summary.plan.base),
+        "settings": list(map(str, summary.plan.base.settings)),
+        "seeds": str(summary.plan.seeds),
+        "sweep_id": summary.plan.sweep_id,
+        "code_digest": summary.plan.code_digest,
+        "passed": summary.passed,
+        "outcomes": summary.outcomes,
+        "steps": summary.steps,
+        "simulated_ms": summary.simulated_ms,
+        "violations": [_finding(summary, one) for one in summary.violations],
+        "known": [_finding(summary, one) for one in summary.known],
+        "failures": [
+            {"seed": seed, "outcome": outcome, "reason": reason,
+             "replay": summary.replay_command(seed)}
+            for seed, outcome, reason in summary.failures
+        ],
+        "missed": [{"id": name, "sentence": sentence} for name, sentence in summary.missed],
+        "metrics": [asdict(metric) for metric in summary.metrics],
+        "report": str(summary.report),
+    }  # fmt: skip
+
+
+def _finding(summary: SweepSummary, finding: Finding) -> dict[str, Any]:
+    return {**asdict(finding), "replay": summary.replay_command(finding.first_seed)}
 
 
 def _headline(title: str, finding: Finding) -> str:

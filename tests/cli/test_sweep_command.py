@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -40,6 +41,20 @@ def test_a_sweep_prints_outcomes_findings_and_the_report_path(
         assert (out_folder / plot).read_bytes().startswith(b"\x89PNG")
     assert read_plan(out_folder).batch_size == 9
     assert read_table(out_folder, "runs").num_rows == 50
+
+
+def test_the_summary_is_there_for_programs_too(execute: Execute, tmp_path: Path) -> None:
+    code, out, _ = execute(
+        "sweep", "--profile", "mixed", "--seeds", "0:10", "--out", tmp_path / "out", *FAKE,
+        "--backend", "pool", "--no-metrics", "--json",
+    )  # fmt: skip
+    assert code == 1
+    summary = json.loads(out, parse_constant=pytest.fail)
+    assert (summary["profile"], summary["seeds"], summary["passed"]) == ("mixed", "0:10", False)
+    assert summary["outcomes"] == {"ok": 7, "violation": 1, "known": 1, "stuck": 1}
+    [violated] = summary["violations"]
+    assert (violated["name"], violated["first_seed"]) == ("client.exclusive", 3)
+    assert {row["seed"] for row in summary["failures"]} == {3, 9}
 
 
 def test_the_trace_of_a_failure_is_named_and_can_be_read_along(

@@ -1,0 +1,83 @@
+"""``rebalance-sim diff``: two sweeps side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rebalance_sim.cli.exit_codes import FOUND, OK
+from rebalance_sim.cli.output import print_json, say
+
+if TYPE_CHECKING:
+    from rebalance_sim.spark.reports.difference import Difference
+
+SHOWN = 12
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(help="Folder of a sweep.")],
+    after: Annotated[Path, typer.Argument(help="Folder of another one.")],
+    json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
+) -> int:
+    """Say what one sweep shows and another does not, over the seeds that both have.
+
+    Exit code 0: every run took the same steps. 1: some did not.
+    """
+    from rebalance_sim.spark.reports.difference import difference_of
+
+    found = difference_of(before, after)
+    if json:
+        values = {name: value for name, value in asdict(found).items()
+                  if name not in ("before", "after")}  # fmt: skip
+        print_json({"before": str(before), "after": str(after), **values})
+    else:
+        for line in _describe(found):
+            say(line)
+    return OK if found.is_empty else FOUND
+
+
+def _describe(found: Difference) -> Iterator[str]:
+    seed = "" if found.first_seed is None else f", seed {found.first_seed} first"
+    yield f"{found.common:,} runs are in both; {found.other_steps:,} took other steps{seed}"
+    for name in ("variants", "code_digest", "runner", "plugins"):
+        before, after = getattr(found.before, name), getattr(found.after, name)
+        if before != after:
+            yield f"  {name}: {_text(before)} -> {_text(after)}"
+    yield from _table("outcome", found.outcomes)
+    yield from _table("known issue", found.known)
+    for other in found.others[:SHOWN]:
+        protocol = f" ({other.protocol})" if other.protocol else ""
+        both = f"{other.before} -> {other.after}"
+        yield f"seed {other.seed}{protocol}: {both}  {other.reason}".rstrip()
+    yield from _more(found.others)
+    for change in found.metrics[:SHOWN]:
+        d = change.difference
+        yield (
+            f"{change.metric}: {d.value:+g} [{d.low:g}, {d.high:g}], less in {change.less:,} and "
+            f"more in {change.more:,} of {change.runs:,} runs"
+        )
+    yield from _more(found.metrics)
+    for title, names in (("won", found.won), ("lost", found.lost)):
+        if names:
+            shown = ", ".join(names[:SHOWN])
+            rest = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            yield f"coverage {title}: {shown}{rest}"
+
+
+def _table(title: str, counts: Mapping[str, tuple[int, int]]) -> Iterator[str]:
+    for name, (before, after) in counts.items():
+        if before != after:
+            yield f"{title} {name}: {before:,} -> {after:,}"
+
+
+def _more(items: Sequence[object]) -> Iterator[str]:
+    if len(items) > SHOWN:
+        yield f"  and {len(items) - SHOWN:,} more (--json has them all)"
+
+
+def _text(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

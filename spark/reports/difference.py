@@ -1,0 +1,153 @@
+"""Two sweeps side by side: what one shows and the other does not, over the runs that both have.
+
+Runs belong together by seed, protocol and settings; what the folders differ in otherwise, such as
+the code, the version or a profile, is what the difference is about.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.plan import SweepPlan
+from rebalance_sim.spark.reports.intervals import Median, median_of
+from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
+
+_COLUMNS = (
+    "seed", "protocol", "settings", "outcome", "reason", "digest", "known", "coverage", "metrics",
+)  # fmt: skip
+FIRST_SEEDS = 10
+
+
+class OtherRun(NamedTuple):
+    """A run whose outcome is not the same: which one, and both outcomes with their reasons."""
+
+    seed: int
+    protocol: str
+    before: str
+    after: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricChange:
+    """What has become of a metric, over runs that pass in both: the median of the differences."""
+
+    metric: str
+    runs: int
+    difference: Median
+    less: int
+    more: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What two sweeps differ in. ``names``, then pairs ``(before, after)`` of counts by name.
+
+    ``common`` runs are in both; ``other_steps`` of them went another way (another digest), the
+    first of which is of ``first_seed``. ``others`` have another outcome.
+    """
+
+    before: SweepPlan
+    after: SweepPlan
+    common: int
+    other_steps: int
+    first_seed: int | None
+    outcomes: Mapping[str, tuple[int, int]]
+    known: Mapping[str, tuple[int, int]]
+    won: Sequence[str]
+    lost: Sequence[str]
+    others: Sequence[OtherRun]
+    metrics: Sequence[MetricChange]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all runs that both have are the same, step by step."""
+        return not self.other_steps
+
+
+def difference_of(before: Path | str, after: Path | str) -> Difference:
+    """What the sweep in one folder shows and that in another does not.
+
+    Raises SweepError if a folder holds none, or if they have no run in common.
+    """
+    one, other = Path(before), Path(after)
+    plans = read_plan(one), read_plan(other)
+    rows = [_rows(read_table(path, "runs")) for path in (one, other)]
+    keys = [key for key in rows[0] if key in rows[1]]
+    if not keys:
+        raise SweepError(f"{one} and {other} have no run in common: no seed is in both")
+    pairs = [(rows[0][key], rows[1][key]) for key in keys]
+    moved = [key for key, (a, b) in zip(keys, pairs, strict=True) if a["digest"] != b["digest"]]
+    coverage = [_visited(side) for side in zip(*pairs, strict=True)]
+    return Difference(
+        before=plans[0],
+        after=plans[1],
+        common=len(pairs),
+        other_steps=len(moved),
+        first_seed=moved[0][0] if moved else None,
+        outcomes=_counts(pairs, lambda row: [row["outcome"]], order=tuple(OUTCOMES)),
+        known=_counts(pairs, lambda row: [name for name, times in row["known"] if times]),
+        won=sorted(coverage[1] - coverage[0]),
+        lost=sorted(coverage[0] - coverage[1]),
+        others=[
+            OtherRun(key[0], key[1], a["outcome"], b["outcome"], b["reason"] or a["reason"])
+            for key, (a, b) in zip(keys, pairs, strict=True)
+            if a["outcome"] != b["outcome"]
+        ],
+        metrics=tuple(_metrics(pairs)),
+    )
+
+
+_Row = dict[str, Any]
+_Key = tuple[int, str, tuple[tuple[str, str], ...]]
+
+
+def _rows(table: pa.Table) -> dict[_Key, _Row]:
+    rows = table.select(_COLUMNS).to_pylist()
+    return {(row["seed"], row["protocol"], tuple(row["settings"])): row for row in rows}
+
+
+def _visited(rows: Sequence[_Row]) -> set[str]:
+    return {name for row in rows for name, count in row["coverage"] if count}
+
+
+def _counts(
+    pairs: Sequence[tuple[_Row, _Row]], names_of: Any, *, order: Sequence[str] = ()
+) -> dict[str, tuple[int, int]]:
+    """Name -> in how many runs of each sweep."""
+    sides = [Counter(n for row in side for n in names_of(row)) for side in zip(*pairs, strict=True)]
+    names = [*order, *sorted({*sides[0], *sides[1]} - set(order))]
+    return {
+        name: (sides[0][name], sides[1][name]) for name in names if sides[0][name] or sides[1][name]
+    }
+
+
+def _metrics(pairs: Sequence[tuple[_Row, _Row]]) -> Iterator[MetricChange]:
+    """Metrics that changed in some run, those that changed in most runs first."""
+    values: dict[str, list[float]] = {}
+    for a, b in pairs:
+        if a["outcome"] in PASSING and b["outcome"] in PASSING:
+            before = dict(a["metrics"])
+            for name, value in b["metrics"]:
+                if name in before:
+                    values.setdefault(name, []).append(value - before[name])
+    changes = [
+        MetricChange(
+            metric=name,
+            runs=len(differences),
+            difference=median_of(differences),
+            less=sum(one < 0 for one in differences),
+            more=sum(one > 0 for one in differences),
+        )
+        for name, differences in values.items()
+        if any(differences)
+    ]
+    yield from sorted(changes, key=lambda change: (-(change.less + change.more), change.metric))

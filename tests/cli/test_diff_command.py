@@ -1,0 +1,67 @@
+"""``rebalance-sim diff``: two sweeps side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command_line import Outcome
+
+Call = Callable[..., Outcome]
+SWEEP = ("--backend", "pool", "--runner", "fake_scenarios:run_seed", "--no-metrics", "--out")
+
+
+@pytest.fixture
+def folder(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "spark")
+
+    def sweep(profile: str, seeds: str = "0:20") -> Path:
+        out = tmp_path / f"{profile}-{seeds.replace(':', '-')}"
+        call("sweep", "--profile", profile, "--seeds", seeds, *SWEEP, out)
+        return out
+
+    return sweep
+
+
+def test_what_one_sweep_shows_and_the_other_does_not(
+    call: Call, folder: Callable[..., Path]
+) -> None:
+    plain, mixed = folder("plain"), folder("mixed", "10:40")
+    outcome = call("diff", plain, mixed)
+    assert outcome.code == 1
+    lines = outcome.out.splitlines()
+    assert lines[0] == "10 runs are in both; 10 took other steps, seed 10 first"
+    assert "  variants: plain -> mixed" in lines
+    assert "outcome violation: 0 -> 1" in lines
+    assert "known issue KAFKA-16147: 0 -> 1" in lines
+    assert "seed 13: ok -> violation" in outcome.out
+    assert "seed 19: ok -> stuck  A waits for foo-1" in outcome.out
+    found = json.loads(call("diff", plain, mixed, "--json").out)
+    assert found["outcomes"] == {
+        "ok": [10, 7],
+        "violation": [0, 1],
+        "known": [0, 1],
+        "stuck": [0, 1],
+    }
+    assert [other[0] for other in found["others"]] == [13, 16, 19]
+
+
+def test_the_same_sweep_twice_differs_in_nothing(call: Call, folder: Callable[..., Path]) -> None:
+    one = folder("plain")
+    outcome = call("diff", one, one)
+    assert (outcome.code, outcome.out) == (0, "20 runs are in both; 0 took other steps\n")
+
+
+def test_what_cannot_be_held_side_by_side_is_refused(
+    call: Call, folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    one = folder("plain")
+    for other, said in (
+        (tmp_path / "none", "is it a sweep"),
+        (folder("plain", "30:40"), "no run in common"),
+    ):
+        outcome = call("diff", one, other)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert said in outcome.err
