@@ -34,6 +34,9 @@ _USED_MASK = (1 << _USED_BITS) - 1
 _BATCH = 2_000
 """States between two looks at clock and memory."""
 
+NODE_LIMIT = (1 << _BITS) - (1 << 16)
+"""Numbers must fit their place, with room for those that one batch may add."""
+
 DEFAULT_MAX_STATES = 20_000_000
 DEFAULT_MAX_MEMORY_MB = 4_000
 
@@ -353,6 +356,8 @@ class Explorer:
             progress.memory_mb = _memory_mb()
             if on_progress is not None:
                 on_progress(progress)
+            if self._most_numbers() >= NODE_LIMIT:
+                return f"{NODE_LIMIT:,} states of one member and its connection"
             return _cut_off(progress, max_states, max_memory_mb, max_seconds)
 
         while frontier:
@@ -375,6 +380,10 @@ class Explorer:
             nodes.members.call_count for nodes in self.nodes
         )
         return explored
+
+    def _most_numbers(self) -> int:
+        """How many numbers have been given to the nodes of one member, at most."""
+        return max(map(len, self.nodes))
 
     def _expand(
         self,

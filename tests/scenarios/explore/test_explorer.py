@@ -122,6 +122,12 @@ def test_memory_and_time_cut_it_off_too() -> None:
     assert "seconds" in Explorer(Scope()).run(max_seconds=0.0).cut_off
 
 
+def test_numbers_that_would_not_fit_cut_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_sim.scenarios.explore.explorer.NODE_LIMIT", 500)
+    result = Explorer(Scope()).run()
+    assert result.cut_off == "500 states of one member and its connection"
+
+
 def test_two_searches_of_one_scope_are_the_same() -> None:
     first, second = (explored(Scope(disturbances=(Disturbance.CRASH,))) for _ in range(2))
     assert first.progress.states == second.progress.states
