@@ -14,7 +14,8 @@ from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import print_json, say, stderr, write_text
 
 if TYPE_CHECKING:
-    from rebalance_sim.scenarios.explore.explorer import Explored, Explorer, Progress
+    from rebalance_sim.scenarios.explore.explored import Explored, Progress
+    from rebalance_sim.scenarios.explore.explorer import Explorer
     from rebalance_sim.scenarios.explore.scope import Disturbance
 
 SEMANTICS = "kafka-4.3-clean"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from rebalance_sim.protocol.consumer.timer_keys import ConsumerTimer
 from rebalance_sim.protocol.runtime.outcome import TimerKind
 from rebalance_sim.scenarios.explore.actions import Action, Doing, Stimulus
 from rebalance_sim.scenarios.explore.coordinator_states import CoordinatorStates, Done, Finding
+from rebalance_sim.scenarios.explore.explored import Explored, Path, Progress
 from rebalance_sim.scenarios.explore.interning import Messages
 from rebalance_sim.scenarios.explore.judge import CallJudge
 from rebalance_sim.scenarios.explore.member_states import Sent
@@ -56,49 +56,6 @@ class Step(NamedTuple):
     action: Action
     state: int | None
     found: tuple[Finding, ...] = ()
-
-
-class Path(NamedTuple):
-    """How something came to be found: the shortest way there. ``states``: before each action, and
-    after the last one if there is a state then."""
-
-    finding: Finding
-    actions: tuple[Action, ...]
-    states: tuple[int, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class Progress:
-    """How far an exploration has come."""
-
-    states: int = 0
-    frontier: int = 0
-    depth: int = 0
-    seconds: float = 0.0
-    memory_mb: int = 0
-
-    @property
-    def rate(self) -> float:
-        """States a second."""
-        return self.states / self.seconds if self.seconds else 0.0
-
-
-@dataclass(slots=True, kw_only=True)
-class Explored:
-    """What came of it. ``cut_off``: why it ended early, or empty; ``calls``: real calls of
-    machines; ``transitions``: steps from one state of the whole to another."""
-
-    scope: Scope
-    progress: Progress
-    cut_off: str = ""
-    paths: list[Path] = field(default_factory=list)
-    calls: int = 0
-    transitions: int = 0
-
-    @property
-    def violated(self) -> list[Path]:
-        """The paths to what is no known issue."""
-        return [path for path in self.paths if path.finding.known_as is None]
 
 
 class _Local(NamedTuple):

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from rebalance_sim.invariants.engine.discovery import PROPERTIES
 from rebalance_sim.protocol.runtime.coordinator_config import CoordinatorConfig
 from rebalance_sim.scenarios.explore.actions import Action, Doing, Stimulus
-from rebalance_sim.scenarios.explore.explorer import Explorer, Path
+from rebalance_sim.scenarios.explore.explored import Path
+from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.scenarios.scenario import Scenario, dump_scenario
 from rebalance_sim.sim.faults.callback_failure import CallbackFailure

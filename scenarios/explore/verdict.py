@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rebalance_sim.scenarios.explore.explorer import Explored
+from rebalance_sim.scenarios.explore.explored import Explored
 from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES
 from rebalance_sim.scenarios.explore.scope import Disturbance, Scope
 from rebalance_sim.scenarios.explore.state_facts import STATE_PROPERTIES

@@ -12,7 +12,8 @@ from rebalance_sim.invariants.model.shadow_model import ShadowModel
 from rebalance_sim.protocol.consumer.consumer_group import ConsumerGroup
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.explore.actions import Doing
-from rebalance_sim.scenarios.explore.explorer import Explored, Explorer
+from rebalance_sim.scenarios.explore.explored import Explored
+from rebalance_sim.scenarios.explore.explorer import Explorer
 from rebalance_sim.scenarios.explore.judge import CALL_PROPERTIES, NEED_HISTORY
 from rebalance_sim.scenarios.explore.member_states import ABSENT, GONE
 from rebalance_sim.scenarios.explore.scenario_of import scenario_of
