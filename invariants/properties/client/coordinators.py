@@ -157,8 +157,8 @@ def _is_silent(step: Step, entry: ClassicClientEntry) -> bool:
 
 
 class ClassicSessionWatched(Property):
-    """classic §4.4: the only way for it to notice a broker that keeps a connection and says nothing.
-    What begins the session anew: a good answer, a JoinGroup granted, a coordinator found.
+    """classic §4.4: the only way for it to notice a broker that keeps a connection and says
+    nothing. What begins the session anew: a good answer, a JoinGroup granted, a coordinator found.
     """
 
     id = "classic.client.session_watched"
