@@ -10,6 +10,7 @@ from rebalance_sim.protocol.clients.librdkafka import (
     assignment,
     coordinator_connection,
     librdkafka_commits,
+    librdkafka_core,
     librdkafka_machine,
 )
 from rebalance_sim.protocol.clients.librdkafka.classic import (
@@ -20,6 +21,7 @@ from rebalance_sim.protocol.clients.librdkafka.classic import (
 )
 from rebalance_sim.protocol.clients.librdkafka.consumer import (
     librdkafka_consumer_core,
+    librdkafka_consumer_rebalance,
     librdkafka_heartbeats,
 )
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState, JoinState
@@ -233,4 +235,40 @@ run_mutant(
     "classic",
     1,
     (librdkafka_joining.Joining, "_apply_topics", lambda self: None),
+)
+
+# -- own states, and members that were away --------------------------------------------------------
+
+_LIBRDKAFKA_CORE = librdkafka_core.LibrdkafkaCore
+_set_coordinator_state = _LIBRDKAFKA_CORE.set_coordinator_state
+_CONSUMER = librdkafka_consumer_rebalance.ConsumerRebalance
+
+
+def _reports_no_change(self: Any, state: Any) -> None:
+    if state is self.coordinator_state:
+        self._report("coordinator_state", state.value, state.value)
+    _set_coordinator_state(self, state)
+
+
+def _comes_back_unseen(self: Any) -> None:
+    self._core.must_rejoin = self._core.waits_for_poll = True
+    self._core.expedite_heartbeat()
+
+
+def _leaves_unknown(self: Any) -> bool:
+    self._core.leave_when_unassigned()
+    return True
+
+
+run_mutant(
+    "librdkafka-reports-no-change",
+    "whole",
+    0,
+    (_LIBRDKAFKA_CORE, "set_coordinator_state", _reports_no_change),
+)
+run_mutant(
+    "librdkafka-comes-back-unseen", "faulty", 3, (_CONSUMER, "on_polls_missed", _comes_back_unseen)
+)
+run_mutant(
+    "librdkafka-leaves-unknown", "whole", 12, (_CONSUMER, "_begins_to_leave", _leaves_unknown)
 )

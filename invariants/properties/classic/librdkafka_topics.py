@@ -15,6 +15,7 @@ from rebalance_sim.protocol.clients import (
     ClientState,
     MetadataKnown,
     PatternMatched,
+    RequestMetadata,
     SendJoinGroup,
     Subscribe,
     Unsubscribe,
@@ -95,7 +96,7 @@ class TakesMatchedTopics(Property):
     sentence = (
         "A classic client of librdkafka that is subscribed by a pattern subscribes to the topics "
         "that its metadata show to match, as soon as they do; one that is subscribed by names, to "
-        "those."
+        "those. It asks for metadata as soon as there is a pattern."
     )
     clauses = ("classic §3.5", "classic §4.6")
     violated_by = ("test:librdkafka-ignores-its-pattern",)
@@ -118,7 +119,12 @@ class TakesMatchedTopics(Property):
         if kind is Subscribe:
             self._by_pattern[name] = event.matches_locally
             if event.matches_locally:
-                return None
+                if RequestMetadata() in step.effects or member.state is ClientState.FATAL:
+                    return None
+                return Finding(
+                    f"{name} is subscribed by a pattern, and asks for no metadata",
+                    {"client": name},
+                )
         elif not self._by_pattern.get(name):
             return None
         if (
