@@ -78,7 +78,7 @@ class ReconcilesAnew(Property):
         "an onPartitionsAssigned that has begun since then as well, and returned well."
     )
     clauses = ("client §4.3", "client §4.1", "client §1.3", "defects S1")
-    violated_by = ("test:finishes-former-reconciliations",)
+    violated_by = ("mut-client-ack-before-apply", "test:finishes-former-reconciliations")
     client_kinds = (JAVA,)
     interest = Interest(events=(Subscribe, CallbackCompleted), effects=(RunCallback, StateChanged))
 
