@@ -40,9 +40,9 @@ _COMMITS = librdkafka_commits.Commits
 _closed = _LINK.on_closed
 _connect = _LINK._connect
 _INTERVALS_MS = {
-    CoordinatorState.QUERY_COORD: 500,
-    CoordinatorState.WAIT_BROKER_TRANSPORT: 1_000,
-    CoordinatorState.UP: 10_000,
+    CoordinatorState.QUERY_COORD.value: 500,
+    CoordinatorState.WAIT_BROKER_TRANSPORT.value: 1_000,
+    CoordinatorState.UP.value: 10_000,
 }
 
 
