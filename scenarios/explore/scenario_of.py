@@ -49,8 +49,8 @@ _JITTER_MS = 25
 """By how much a request that nobody but the clock asks for may come earlier or later."""
 _COMMIT_MS = 15
 """How long an answer may wait for its commit."""
-_SEARCH_MS = 4
-"""How long a client that starts looks for its coordinator."""
+_SEARCH_MS = 5
+"""How long a client that starts looks for its coordinator, and connects to it."""
 _BEFORE_MS = 3
 """How long before something is to be held back a fault begins."""
 
@@ -60,9 +60,7 @@ _GAPS_MS = (40, 150)
 _CALLS = frozenset(
     {
         Doing.POLL,
-        Doing.POLL_AGAIN,
         Doing.UNSUBSCRIBE,
-        Doing.SUBSCRIBE,
         Doing.SUBSCRIBE_LESS,
         Doing.CLOSE,
     }
@@ -127,6 +125,7 @@ class _Client:
     last_sent_ms: int = 0
     has_interval: bool = False
     """Whether it has been told the interval of heartbeats, which begins with that answer."""
+    has_to_subscribe: bool = False
     last_handled_ms: int = 0
     last_ms: int = 0
     """Of anything that it did."""
@@ -250,7 +249,9 @@ class _Timetable:
             case Doing.TIMER if action.kind == "rebalance":
                 return client.last_handled_ms + self._max_poll_ms
             case Doing.POLL_TIMEOUT:
-                since_ms = client.callback_since_ms or max(client.free_ms, default=0)
+                since_ms = client.callback_since_ms
+                if since_ms is None:  # The stall begins then.
+                    since_ms = max(client.free_ms, default=0) + _BEFORE_MS
                 return since_ms + self._max_poll_ms
         return 0
 
@@ -274,7 +275,10 @@ class _Timetable:
                 self._faults.append(ClientClose(at_ms=now_ms, client=who))
             case Doing.UNSUBSCRIBE:
                 self._faults.append(SubscriptionChange(at_ms=now_ms, client=who))
-            case Doing.SUBSCRIBE:
+            case Doing.SUBSCRIBE:  # An application that is there for this polls as well.
+                client.has_to_subscribe = True
+            case Doing.POLL if client.has_to_subscribe:
+                client.has_to_subscribe = False
                 self._faults.append(SubscriptionChange(at_ms=now_ms, client=who, topics=names))
             case Doing.SUBSCRIBE_LESS:
                 self._faults.append(SubscriptionChange(at_ms=now_ms, client=who, topics=names[:1]))
