@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from rebalance_sim.sim.observe.rebalances import Episode
 from rebalance_sim.sim.observe.sampling import MetricSample
+
+if TYPE_CHECKING:
+    # The command line names outcomes, and needs no world for that.
+    from rebalance_sim.sim.observe.rebalances import Episode
 
 OUTCOMES: Mapping[str, str] = {
     "ok": "every property held",
