@@ -68,7 +68,8 @@ class SaysNoMoreThanNeeded(Property):
         if type(event) is HeartbeatAnswered:
             is_lost = event.response.error_code in _ELSEWHERE
         else:
-            is_lost = type(event) is Disconnected and entry.has_failed
+            # Not if it was other requests that were lost, and the heartbeat had failed before.
+            is_lost = type(event) is Disconnected and entry.lost_ms == step.at_ms
         if is_lost:
             self._must.add(entry.name)
         return None
