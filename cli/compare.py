@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +10,10 @@ import typer
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import say
-from rebalance_sim.cli.sweep import progress_bar
+from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS
 from rebalance_sim.spark import Limits, SweepOptions
+from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
     from rebalance_sim.spark import ComparisonSummary
@@ -107,7 +107,7 @@ def _describe(summary: ComparisonSummary) -> Iterator[str]:
         yield f"        {summary.replay_command(seed, protocol)}"
     if len(summary.failures) > FAILURES_SHOWN:
         yield f"        and {len(summary.failures) - FAILURES_SHOWN} more: see the report"
-    yield f"report: {os.path.relpath(summary.report)}"
+    yield f"report: {shown(summary.report)}"
 
 
 def _columns(rows: list[list[str]]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import print_json, say
-from rebalance_sim.cli.sweep import progress_bar
+from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.spark import Limits
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,9 @@ from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import say
-from rebalance_sim.cli.sweep import progress_bar
+from rebalance_sim.cli.sweep_output import progress_bar
 from rebalance_sim.spark import Limits, SweepOptions
+from rebalance_sim.spark.store.store import shown
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.experiment import Experiment
@@ -29,7 +29,7 @@ _DEFAULTS = Limits()
 def experiment(
     file: Annotated[Path, typer.Argument(help="The file of the experiment.")],
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the results; new, or to go on in.")
+        str | None, typer.Option(help="Folder or URL for the results; new, or to go on in.")
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Instead of the file's: a number, or first:end.")
@@ -115,4 +115,4 @@ def _describe(summary: ExperimentSummary) -> Iterator[str]:
         yield f"         {command}"
     if len(summary.failures) > FAILURES_SHOWN:
         yield f"         and {len(summary.failures) - FAILURES_SHOWN} more: see the report"
-    yield f"report: {os.path.relpath(summary.report)}"
+    yield f"report: {shown(summary.report)}"

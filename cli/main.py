@@ -19,6 +19,7 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import BAD_INPUT, INTERRUPTED
 from rebalance_sim.cli.experiment import experiment
 from rebalance_sim.cli.explore import explore
+from rebalance_sim.cli.folders import compact, extend, report
 from rebalance_sim.cli.generate import generate
 from rebalance_sim.cli.output import flush, say, stderr
 from rebalance_sim.cli.profiles import profiles
@@ -75,6 +76,9 @@ def _options(
 COMMANDS = (
     run,
     sweep,
+    extend,
+    report,
+    compact,
     compare,
     diff,
     experiment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark import Limits
+from rebalance_sim.spark.supervised import MACHINE_OUTCOMES
 
 HARD_LIMIT_FACTOR = 2
 _SEED_MAX = 2**63 - 1
@@ -43,7 +45,9 @@ Settings = Annotated[
 ]
 Seed = Annotated[int, typer.Option("--seed", "-s", min=0, max=_SEED_MAX, help="Seed of the run.")]
 
-Out = Annotated[Path, typer.Option(help="Folder for the results; new, or to go on in.")]
+Out = Annotated[
+    str, typer.Option(help="Folder or URL (s3://, ...) for the results; new, or to go on in.")
+]
 Backend = Annotated[str, typer.Option(help="spark, or pool: processes here.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark master URL; without one, all cores of this machine.")
@@ -53,6 +57,16 @@ Batch = Annotated[
 ]
 SparkSetting = Annotated[
     list[str] | None, typer.Option(help="A Spark setting, as in spark.executor.memory=2g.")
+]
+Retry = Annotated[
+    str | None,
+    typer.Option(
+        help="Try runs again that a limit of the machine ended: no-verdict, or outcomes by name."
+    ),
+]
+TimeBudget = Annotated[str | None, typer.Option(help="Stop after this time, as in 90s, 30m or 2h.")]
+StopAfter = Annotated[
+    int | None, typer.Option(min=1, help="Stop when so many runs have found something new.")
 ]
 TimeLimit = Annotated[float, typer.Option(help="Wall seconds after which a run is interrupted.")]
 MemoryLimit = Annotated[int, typer.Option(help="MiB that a run may need on top of its worker.")]
@@ -82,6 +96,25 @@ def spark_settings(pairs: list[str] | None) -> dict[str, str]:
             raise BadInput(f"--conf {pair!r}: write spark.name=value")
         settings[name] = value
     return settings
+
+
+def retried(text: str | None) -> tuple[str, ...]:
+    """The outcomes that ``--retry`` names."""
+    if text is None:
+        return ()
+    if text == "no-verdict":
+        return MACHINE_OUTCOMES
+    return tuple(name.strip() for name in text.split(","))
+
+
+def seconds_of(text: str | None) -> float | None:
+    """What ``--time-budget`` says, in seconds. Raises BadInput."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if match is None:
+        raise BadInput(f"--time-budget {text!r}: write a number and s, m or h, as in 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def limits_of(time_limit_s: float, memory_limit_mib: int) -> Limits:

@@ -14,6 +14,7 @@ from rebalance_sim.cli.conformance import Replayed, replay_trace
 from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.output import say, write_text
+from rebalance_sim.spark.store.opening import local_copy
 
 if TYPE_CHECKING:
     from rebalance_sim.scenarios.case_studies import CaseResponse, CaseState, ReplayedStep
@@ -73,7 +74,6 @@ def replay(
     ] = None,
 ) -> int:
     """Print a case study of KIP-848, a recorded trace, or a run's own trace, step by step."""
-    path = Path(what)
     chosen = _Chosen(
         around=around,
         context=context,
@@ -82,6 +82,11 @@ def replay(
         diff=diff,
         svg=svg,
     )
+    with local_copy(what) as path:
+        return _replay(what, path, chosen)
+
+
+def _replay(what: str, path: Path, chosen: _Chosen) -> int:
     if path.name.endswith((".jsonl", ".jsonl.gz")):
         return _replay_run(path, chosen)
     if not chosen.is_default:

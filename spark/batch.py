@@ -5,65 +5,76 @@ from __future__ import annotations
 import gc
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rebalance_sim.scenarios.plugins import load_plugins
 from rebalance_sim.scenarios.version import code_version
-from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.spark.plan import SweepPlan, Unit
 from rebalance_sim.spark.runner import Runner, load_runner, takes
 from rebalance_sim.spark.store.results import ResultFolder
 from rebalance_sim.spark.store.tables import (
+    batch_row,
     failure_row,
-    known_rows,
-    metrics_table,
-    rebalance_rows,
+    key_of,
+    key_of_unit,
     run_row,
-    timing_row,
-    to_table,
-    violation_rows,
 )
 from rebalance_sim.spark.supervised import Attempt, supervised
 
 
-class SeedRows(NamedTuple):
-    """The rows of one run."""
+class Batch(NamedTuple):
+    """What a task is to do. ``keep`` names an object with rows of this batch that stay, but for
+    those with one of the outcomes ``retry``; empty: every seed is run."""
 
-    run: dict[str, Any]
-    violations: list[dict[str, Any]]
-    known_issues: list[dict[str, Any]]
-    samples: tuple[MetricSample, ...] = ()
-    rebalances: Sequence[dict[str, Any]] = ()
+    number: int
+    keep: str = ""
+    retry: tuple[str, ...] = ()
 
 
-def run_batch(index: int, *, plan: SweepPlan, out: Path) -> int:
-    """Run batch ``index`` of ``plan``, write its files into ``out`` and return ``index``."""
+class BatchResult(NamedTuple):
+    """What whoever asked for a batch hears of it; its rows are in the store. ``died``: how many of
+    the runs that were tried once only had their process die."""
+
+    number: int
+    runs: int
+    outcomes: dict[str, int]
+    died: int = 0
+
+
+def run_batch(batch: Batch, *, plan: SweepPlan, out: str) -> BatchResult:
+    """Run a batch of ``plan`` and put its rows into the store at ``out``."""
     _prepare_process()
     load_plugins(plan.plugins)
     worker = f"{socket.gethostname()}:{os.getpid()}"
-    runs, violations, known_issues, timing, metrics = [], [], [], [], []
-    rebalances: list[dict[str, Any]] = []
-    for attempt in _attempts(index, plan):
-        rows = _rows_of(attempt)
-        runs.append(rows.run)
-        violations += rows.violations
-        known_issues += rows.known_issues
-        rebalances += rows.rebalances
-        if rows.samples:
-            metrics.append(metrics_table(rows.run, rows.samples))
-        timing.append(timing_row(attempt.unit, batch=index, wall_ms=attempt.wall_ms, worker=worker))
     folder = ResultFolder(out)
-    folder.write("violations", index, to_table("violations", violations))
-    folder.write("known_issues", index, to_table("known_issues", known_issues))
-    folder.write("timing", index, to_table("timing", timing))
-    if metrics:
-        folder.write("metrics", index, *metrics)
-    if plan.keeps_rebalances:
-        folder.write("rebalances", index, to_table("rebalances", rebalances))
-    folder.write("runs", index, to_table("runs", runs))
-    return index
+    before = {key_of(row): row for row in (folder.rows(batch.keep) if batch.keep else ())}
+    kept = {key: row for key, row in before.items() if row["outcome"] not in batch.retry}
+    units = plan.batch_units(batch.number)
+    todo = [unit for unit in units if key_of_unit(unit) not in kept]
+    new = {}
+    for attempt in _attempts(todo, plan):
+        key = key_of_unit(attempt.unit)
+        earlier = before[key]["timing"]["attempts"] if key in before else 0
+        timing = {
+            "batch": batch.number,
+            "wall_ms": attempt.wall_ms,
+            "worker": worker,
+            "attempts": earlier + 1,
+        }
+        new[key] = _row_of(attempt, timing)
+    found = kept | new
+    rows = [found[key_of_unit(unit)] for unit in units]
+    folder.write_batch(plan, batch.number, rows, instead=batch.keep)
+    return BatchResult(
+        number=batch.number,
+        runs=len(new),
+        outcomes=dict(Counter(row["outcome"] for row in new.values())),
+        died=sum(
+            row["outcome"] == "crash" and row["timing"]["attempts"] == 1 for row in new.values()
+        ),
+    )
 
 
 def seed_body(
@@ -71,15 +82,16 @@ def seed_body(
     *,
     interval_of: Callable[[int], int | None] = lambda seed: None,
     keeps_rebalances: bool = False,
-) -> Callable[[Unit], SeedRows]:
-    """What runs in the child: one run, to rows. ``interval_of`` says how often a seed is sampled.
+) -> Callable[[Unit], dict[str, Any]]:
+    """What runs in the child: one run, to its row, but for ``timing``. ``interval_of`` says how
+    often a seed is sampled.
 
     A failing seed runs twice. If the second digest differs, that is the finding: a failure that
     cannot be replayed proves nothing about the protocol.
     """
     can_sample = takes(runner, "metrics_interval_ms")
 
-    def body(unit: Unit) -> SeedRows:
+    def body(unit: Unit) -> dict[str, Any]:
         variant, seed = unit
         interval_ms = interval_of(seed) if can_sample else None
         options = {} if interval_ms is None else {"metrics_interval_ms": interval_ms}
@@ -92,33 +104,26 @@ def seed_body(
                 run["reason"] = f"{result.outcome}; the second run gave {again.digest}"
         elif result.outcome == "error" and result.reason.startswith("MemoryError"):
             run["outcome"] = "memory"  # a limit of this machine, not a fault of the code
-        return SeedRows(
-            run,
-            violation_rows(unit, result),
-            known_rows(unit, result),
-            result.samples,
-            rebalance_rows(unit, result) if keeps_rebalances else (),
-        )
+        return batch_row(run, result, keeps_rebalances=keeps_rebalances)
 
     return body
 
 
-def _attempts(index: int, plan: SweepPlan) -> Iterator[Attempt]:
+def _attempts(units: Sequence[Unit], plan: SweepPlan) -> Iterator[Attempt]:
     body = seed_body(
         load_runner(plan.runner),
         interval_of=plan.metrics_interval_of,
         keeps_rebalances=plan.keeps_rebalances,
     )
-    return supervised(body, plan.batch_units(index), plan.limits)
+    return supervised(body, units, plan.limits)
 
 
-def _rows_of(attempt: Attempt) -> SeedRows:
-    if not attempt.failure:
-        rows: SeedRows = attempt.result
-        return rows
-    return SeedRows(
-        failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason), [], []
-    )
+def _row_of(attempt: Attempt, timing: dict[str, Any]) -> dict[str, Any]:
+    if attempt.failure:
+        run = failure_row(attempt.unit, outcome=attempt.failure, reason=attempt.reason)
+        return {**batch_row(run), "timing": timing}
+    row: dict[str, Any] = attempt.result
+    return {**row, "timing": timing}
 
 
 _is_prepared = False

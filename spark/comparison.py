@@ -5,31 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rebalance_sim.scenarios.compare import PROTOCOLS
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
-from rebalance_sim.spark.driver import DEFAULTS, OnProgress, carry_out, ignore
+from rebalance_sim.spark.driver import DEFAULTS, carry_out, store_errors
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import SweepOptions
 from rebalance_sim.spark.plan import SeedRange, Seeds
+from rebalance_sim.spark.progress import OnProgress, ignore
 from rebalance_sim.spark.reports.comparison import (
     ComparisonSummary,
     summarise_comparison,
     write_table,
 )
 from rebalance_sim.spark.reports.comparison_report import write_comparison_report
+from rebalance_sim.spark.store.store import Location
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def compare(
     *,
     profile: Variant | Path | str,
     seeds: Seeds,
-    out: Path | str,
+    out: Location,
     protocols: Sequence[str] = DEFAULT_PROTOCOLS,
     base: str | None = None,
     options: SweepOptions = DEFAULTS,
     timeline_seed: int | None = None,
+    spark: SparkSession | None = None,
     on_progress: OnProgress = ignore,
 ) -> ComparisonSummary:
     """Run every seed of ``seeds`` under each of ``protocols`` and hold them against ``base``.
@@ -46,12 +53,13 @@ def compare(
         raise SweepError(f"timeline seed {timeline_seed}: give one of the seeds {seed_range}")
     variants = tuple(Variant.of(profile).speaking(protocol) for protocol in chosen)
     options = replace(options, metrics_seeds=0, traces=0)
-    done = carry_out(variants, seed_range, out, options, on_progress=on_progress)
-    summary = summarise_comparison(
-        done.path, base=base, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s
-    )
-    write_table(done.path, summary.estimates)
-    write_comparison_report(done.path, summary, timeline_seed=timeline_seed)
+    with store_errors(out):
+        done = carry_out(variants, seed_range, out, options, spark=spark, on_progress=on_progress)
+        summary = summarise_comparison(
+            done.out, base=base, seeds_run=done.seeds_run, elapsed_s=done.elapsed_s
+        )
+        write_table(done.out, summary.estimates)
+        write_comparison_report(done.out, summary, timeline_seed=timeline_seed)
     return summary
 
 

@@ -20,14 +20,16 @@ import pandas as pd
 from rebalance_sim.scenarios.errors import ScenarioError, did_you_mean
 from rebalance_sim.scenarios.experiment import Experiment, load_experiment, make_experiment
 from rebalance_sim.spark.batch import seed_body
-from rebalance_sim.spark.driver import DEFAULTS, OnProgress, carry_out, ignore
+from rebalance_sim.spark.driver import DEFAULTS, carry_out, store_errors
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.options import SweepOptions
 from rebalance_sim.spark.plan import SeedRange, Unit
+from rebalance_sim.spark.progress import OnProgress, ignore
 from rebalance_sim.spark.reports.experiment import ExperimentSummary, summarise_experiment
 from rebalance_sim.spark.reports.experiment_report import write_experiment_report
 from rebalance_sim.spark.runner import load_runner
 from rebalance_sim.spark.store.experiment_tables import write_experiment_tables
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.supervised import supervised
 
 PROBE_RUNS = 12
@@ -37,7 +39,7 @@ PROBE_S = 60.0
 def carry_out_experiment(
     experiment: Experiment,
     *,
-    out: Path | str,
+    out: Location,
     options: SweepOptions = DEFAULTS,
     on_progress: OnProgress = ignore,
 ) -> ExperimentSummary:
@@ -48,24 +50,25 @@ def carry_out_experiment(
     """
     check_metrics(experiment, options)
     options = replace(options, metrics_seeds=0, traces=0, keeps_rebalances=True)
-    done = carry_out(
-        experiment.variants, _seeds_of(experiment), out, options, on_progress=on_progress
-    )
-    write_experiment_tables(done.path, experiment)
-    summary = summarise_experiment(
-        done.path,
-        experiment,
-        runs=done.seeds_run * len(done.plan.variants),
-        elapsed_s=done.elapsed_s,
-    )
-    write_experiment_report(done.path, summary)
+    with store_errors(out):
+        done = carry_out(
+            experiment.variants, _seeds_of(experiment), out, options, on_progress=on_progress
+        )
+        write_experiment_tables(done.out, experiment)
+        summary = summarise_experiment(
+            done.out,
+            experiment,
+            runs=done.seeds_run * len(done.plan.variants),
+            elapsed_s=done.elapsed_s,
+        )
+        write_experiment_report(done.out, summary)
     return summary
 
 
 def experiment(
     file: Path | str | None = None,
     *,
-    out: Path | str,
+    out: Location,
     options: SweepOptions = DEFAULTS,
     on_progress: OnProgress = ignore,
     **keys: Any,
@@ -96,7 +99,7 @@ def check_metrics(experiment: Experiment, options: SweepOptions) -> None:
     attempt = next(_attempts(experiment, options, [Unit(experiment.variants[0], 0)]))
     if attempt.failure:
         raise SweepError(f"a first run ended with {attempt.failure}: {attempt.reason}")
-    known |= {name for name, _ in attempt.result.run["metrics"]}
+    known |= {name for name, _ in attempt.result["metrics"]}
     for name in experiment.metrics:
         if name not in known:
             remedy = did_you_mean(name, known)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rebalance_sim.sim.observe.sampling import DEFAULT_INTERVAL_MS
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
-from rebalance_sim.spark.supervised import Limits
+from rebalance_sim.spark.supervised import MACHINE_OUTCOMES, Limits
 
 BACKENDS = ("spark", "pool")
 
@@ -31,7 +31,9 @@ class SweepOptions:
     ``metrics_seeds`` seeds at most, evenly spread, keep their series (0: none), sampled every
     ``metrics_interval_ms`` of simulated time. ``traces`` seeds at most of those that failed are run
     once more for a trace of every step. ``keeps_rebalances``: there is a row for each rebalance.
-    Raises SweepError for an unknown backend.
+    ``retry``: outcomes whose runs are tried again, of those that are there already. After
+    ``time_budget_s``, or when ``stop_after`` runs have found something new, no more is run; the
+    same call goes on. Raises SweepError for an unknown backend, or limits that make no sense.
     """
 
     backend: str = "spark"
@@ -45,7 +47,20 @@ class SweepOptions:
     metrics_seeds: int = METRICS_SEEDS
     traces: int = TRACES
     keeps_rebalances: bool = False
+    retry: tuple[str, ...] = ()
+    time_budget_s: float | None = None
+    stop_after: int | None = None
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
             raise SweepError(f"backend {self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.time_budget_s is not None and self.time_budget_s <= 0:
+            raise SweepError(f"time budget {self.time_budget_s:g} s: give more than 0")
+        if self.stop_after is not None and self.stop_after < 1:
+            raise SweepError(f"stop after {self.stop_after} findings: give 1 or more")
+        for outcome in self.retry:
+            if outcome not in MACHINE_OUTCOMES:
+                raise SweepError(
+                    f"retry {outcome!r}: only runs without a verdict can end otherwise: "
+                    + ", ".join(MACHINE_OUTCOMES)
+                )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -94,9 +94,9 @@ class SweepPlan:
     each seed is run once for each of them, all in the same batch; a comparison has one for each
     protocol, an experiment one for each cell and protocol, a sweep has a single one.
     ``keeps_rebalances``: there is a row for each rebalance, too. ``plugins``: modules that are
-    loaded before anything is run. Raises SweepError on a batch size
-    outside 1 .. 100,000, an interval below 1, a negative number of seeds, or a variant that is
-    named twice.
+    loaded before anything is run. ``begun_with``: with how many seeds it was begun, if it was
+    extended since, else 0. Raises SweepError on a batch size outside 1 .. 100,000, an interval
+    below 1, a negative number of seeds, or a variant that is named twice.
     """
 
     variants: tuple[Variant, ...]
@@ -109,6 +109,7 @@ class SweepPlan:
     metrics_seeds: int = METRICS_SEEDS
     keeps_rebalances: bool = False
     plugins: tuple[str, ...] = ()
+    begun_with: int = 0
     python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
     layout: int = LAYOUT_VERSION
 
@@ -162,8 +163,26 @@ class SweepPlan:
         """How often this seed is sampled, in simulated milliseconds; None for not at all."""
         if self.metrics_seeds == 0:
             return None
-        stride = -(-len(self.seeds) // self.metrics_seeds)
-        return self.metrics_interval_ms if (seed - self.seeds.first) % stride == 0 else None
+        is_sampled = (seed - self.seeds.first) % self._stride == 0
+        return self.metrics_interval_ms if is_sampled else None
+
+    def is_sampled(self, index: int) -> bool:
+        """Whether some seed of a batch is sampled."""
+        seeds = self.batch_seeds(index)
+        return any(self.metrics_interval_of(seed) is not None for seed in seeds)
+
+    @property
+    def _stride(self) -> int:
+        """Every so many seeds one is sampled; it stays when the sweep is extended."""
+        return -(-(self.begun_with or len(self.seeds)) // self.metrics_seeds)
+
+    def extended(self, end: int) -> SweepPlan:
+        """The same sweep with seeds up to ``end``, not included. Raises SweepError if that is no
+        more than it has."""
+        if end <= self.seeds.end:
+            raise SweepError(f"it has the seeds {self.seeds} already: give an end above that")
+        seeds = SeedRange(self.seeds.first, end)
+        return replace(self, seeds=seeds, begun_with=self.begun_with or len(self.seeds))
 
     def to_json(self) -> str:
         """The text of ``plan.json``."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-from rebalance_sim.spark.batch import run_batch
+from rebalance_sim.spark.batch import Batch, BatchResult, run_batch
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.supervised import die_with_parent
@@ -23,24 +22,27 @@ _Result = TypeVar("_Result")
 
 
 def run_on_pool(
-    batches: Sequence[int],
+    waves: Iterable[Sequence[Batch]],
     *,
     plan: SweepPlan,
-    out: Path,
+    out: str,
     processes: int | None = None,
+    on_result: Callable[[BatchResult], None],
     report_progress: Callable[[], None],
 ) -> None:
     """Run the batches on ``processes`` (default: one per core) and return when all are done.
 
-    ``report_progress`` is called a few times a second. On KeyboardInterrupt the batches in progress
-    are dropped, the finished ones stay.
+    A wave is asked for when the one before it has ended. ``on_result`` gets each batch as it ends;
+    ``report_progress`` is called a few times a second. On KeyboardInterrupt, or whatever that
+    raises, the batches in progress are dropped, the finished ones stay.
     """
-    run_calls(
-        [partial(run_batch, index, plan=plan, out=out) for index in batches],
-        processes=processes,
-        on_result=lambda index: None,
-        report_progress=report_progress,
-    )
+    for wave in waves:
+        run_calls(
+            [partial(run_batch, batch, plan=plan, out=out) for batch in wave],
+            processes=processes,
+            on_result=on_result,
+            report_progress=report_progress,
+        )
 
 
 def run_calls(

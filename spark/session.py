@@ -1,16 +1,13 @@
-"""A quiet Spark context, on this machine or on a cluster (sweep §2, §10)."""
+"""The Spark session of a sweep: one that is there, the one of ``spark-submit``, one of a Connect
+server, or one that the sweep starts and stops itself."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import os
-import re
-import signal
-import socket
 import sys
-import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,251 +16,204 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_sim.spark.errors import SparkSetupError
 from rebalance_sim.spark.java import Java, find_java
+from rebalance_sim.spark.launch import OF_WORKERS, launched_session
+from rebalance_sim.spark.master import (
+    CONNECT,
+    check_master_answers,
+    normalise_master,
+    spark_defaults,
+)
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
-LOOPBACK = "127.0.0.1"
-TASK_ATTEMPTS = 4
-CONNECT_TIMEOUT_S = 5.0
-MASTER_KINDS = ("local[", "local-cluster[", "spark://", "k8s://", "yarn")
-
-_LOG4J = """\
-rootLogger.level = warn
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
-"""
-
-
-def normalise_master(master: str | None) -> str:
-    """The master URL to use: by default every core; ``local`` ones get task retries."""
-    master = master or "local[*]"
-    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    if match is None and not master.startswith(MASTER_KINDS):
-        raise SparkSetupError(
-            f"Spark master {master!r}: write local[4], spark://host:port, k8s://... or yarn"
-        )
-    if match is None:
-        return master
-    cores = match.group(1) or "1"
-    count = str(len(os.sched_getaffinity(0))) if cores == "*" else cores
-    return f"local[{count},{TASK_ATTEMPTS}]"
+CONNECT_MODULE = "pyspark.sql.connect.session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSetup:
-    """A master that can be tried, and the Java to try it with; no Java if Spark runs already."""
+    """A Spark that can be tried. ``session``: one that runs already. ``java``: what to start one
+    with; None where another starts it."""
 
     master: str
-    java: Java | None
+    java: Java | None = None
+    session: Any = None
+    settings: Mapping[str, str] | None = None
 
 
-def check_setup(master: str | None) -> SparkSetup:
+def check_setup(
+    master: str | None,
+    *,
+    settings: Mapping[str, str] | None = None,
+    session: Any = None,
+) -> SparkSetup:
     """Find what Spark needs, in seconds and without starting it.
 
-    Raises SparkSetupError if there is no pyspark, no Java, or nobody at the master's address.
+    ``session``: one to use. Raises SparkSetupError if there is no pyspark, no Java, nobody at the
+    master's address, or if a master or settings cannot apply any more.
     """
     if importlib.util.find_spec("pyspark") is None:
         raise SparkSetupError(
             "pyspark is not installed: pip install 'rebalance-sim[spark]', "
             "or sweep with --backend pool"
         )
-    running = _active_context()
-    if running is not None:
-        if master is not None and normalise_master(master) != running.master:
-            raise SparkSetupError(
-                f"a Spark context at {running.master} is active in this process: "
-                "stop it, or leave the master out to use it"
-            )
-        return SparkSetup(master=str(running.master), java=None)
+    with quiet():
+        return _setup(master, settings, session)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what pyspark says of its pandas functions, which a sweep does not use."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
+
+
+def _setup(master: str | None, settings: Mapping[str, str] | None, session: Any) -> SparkSetup:
+    session = session or _active_session()
+    if session is not None:
+        return _setup_of(session, master, settings or {})
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return SparkSetup(master=_submitted_master(master), settings=settings)
+    master = master or os.environ.get("SPARK_REMOTE") or spark_defaults().get("spark.master")
     master = normalise_master(master)
-    _check_master_answers(master)
-    return SparkSetup(master=master, java=find_java())
+    if master.startswith(CONNECT):
+        _check_connect_client()
+        check_master_answers(master)
+        return SparkSetup(master=master, settings=settings)
+    check_master_answers(master)
+    return SparkSetup(master=master, java=find_java(), settings=settings)
 
 
 @contextlib.contextmanager
-def spark_context(
-    setup: SparkSetup, *, log_file: Path, settings: Mapping[str, str] | None = None
-) -> Iterator[SparkContext]:
-    """Start Spark, hand out its context, and stop both context and JVM.
+def spark_session(setup: SparkSetup, *, log_file: Path) -> Iterator[SparkSession]:
+    """The session of a setup. One that was there already is left running.
 
-    What the JVM and its workers print goes to ``log_file``. ``settings`` are Spark's own, as in
-    ``{"spark.executor.memory": "2g"}``, and win over ours. A context that is active already is
-    handed out as it is and left running. Raises SparkSetupError.
+    Raises SparkSetupError.
     """
-    running = _active_context()
-    if running is not None:
-        yield running
-        return
-    from py4j.protocol import Py4JError
-
-    java = setup.java or find_java()
-    with contextlib.ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-sim-")))
-        conf = _configuration(setup.master, scratch, settings or {})
-        interrupt = signal.getsignal(signal.SIGINT)
-        with log_file.open("ab") as log, _environment(java, setup.master, scratch):
-            gateway = _launch(conf, log, java, log_file)
-            stack.callback(_stop_jvm, gateway)
-            context = _connect(conf, gateway, setup.master, log_file)
-            stack.callback(_stop_context, context)
-        if threading.current_thread() is threading.main_thread():
-            # Spark's own handler talks to the JVM in mid-call; the sweep cancels its job itself.
-            signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield context
-        except Py4JError as problem:
-            # Among others, a master that takes the connection but does not answer ends here.
-            raise SparkSetupError(
-                f"the Spark session at {setup.master} ended{_complaint(log_file)}: see {log_file}"
-            ) from problem
+    settings = setup.settings or {}
+    if setup.session is not None:
+        yield setup.session
+    elif setup.java is not None:
+        with launched_session(
+            setup.master, setup.java, log_file=log_file, settings=settings
+        ) as session:
+            yield session
+    elif setup.master.startswith(CONNECT):
+        with _connected_session(setup.master, settings) as session:
+            yield session
+    else:
+        with _submitted_session(settings) as session:
+            yield session
 
 
-def _active_context() -> SparkContext | None:
+def is_connect(session: Any) -> bool:
+    """Whether a session talks to a Connect server: it has no context, no RDDs and no JVM."""
+    return type(session).__module__ == CONNECT_MODULE
+
+
+def master_of(session: Any) -> str:
+    """Where a session runs, to be shown."""
+    if is_connect(session):
+        return "a Spark Connect server"
+    return str(session.sparkContext.master)
+
+
+def _active_session() -> Any:
+    """The session or context that is active in this process, if any."""
+    module = sys.modules.get(CONNECT_MODULE)
+    if module is not None:
+        session = module.SparkSession.getActiveSession()
+        if session is not None:
+            return session
     from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
-    return SparkContext._active_spark_context
-
-
-def _configuration(master: str, scratch: Path, settings: Mapping[str, str]) -> Any:
-    from pyspark import SparkConf
-
-    log4j = scratch / "log4j2.properties"
-    log4j.write_text(_LOG4J)
-    values = {
-        "spark.app.name": "rebalance-sim",
-        "spark.master": master,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.speculation": "false",
-        "spark.task.maxFailures": str(TASK_ATTEMPTS),
-        # 54 ms a task become 13: no delayed acknowledgements between JVM and worker.
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.worker.reuse": "true",
-        "spark.python.worker.faulthandler.enabled": "true",
-        "spark.executorEnv.OMP_NUM_THREADS": "1",
-        "spark.executorEnv.OPENBLAS_NUM_THREADS": "1",
-        "spark.driver.extraJavaOptions": (
-            f"-Dlog4j2.configurationFile=file:{log4j} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-        ),
-    }
-    if _is_on_loopback(master):
-        values |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return SparkConf(loadDefaults=False).setAll(list((values | dict(settings)).items()))
+    context = SparkContext._active_spark_context
+    return None if context is None else SparkSession(context)
 
 
-def _launch(conf: Any, log: Any, java: Java, log_file: Path) -> Any:
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.java_gateway import launch_gateway
-
-    SparkContext._gateway = SparkContext._jvm = None  # left over from an earlier session
-    try:
-        return launch_gateway(  # type: ignore[no-untyped-call]
-            conf, popen_kwargs={"stdout": log, "stderr": log}
+def _setup_of(session: Any, master: str | None, settings: Mapping[str, str]) -> SparkSetup:
+    where = master_of(session)
+    if master is not None and (is_connect(session) or normalise_master(master) != where):
+        raise SparkSetupError(
+            f"a Spark session at {where} is active in this process: "
+            "stop it, or leave the master out to use it"
         )
-    except PySparkRuntimeError as problem:
+    for name, value in settings.items():
+        if session.conf.get(name, None) != value:
+            raise SparkSetupError(
+                f"{name}={value} cannot apply, the Spark session at {where} runs already: "
+                "set it where the session is made"
+            )
+    return SparkSetup(master=where, session=session)
+
+
+def _submitted_master(master: str | None) -> str:
+    """The master that ``spark-submit`` was given. Raises SparkSetupError if another is asked for.
+
+    ``spark-submit`` has started the JVM, with this as one of its properties.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    submitted = SparkConf().get("spark.master") or "local[*]"
+    if master is not None and master not in (submitted, normalise_master(submitted)):
         raise SparkSetupError(
-            f"Spark did not start with {java}{_complaint(log_file)}: see {log_file}"
-        ) from problem
-
-
-def _connect(conf: Any, gateway: Any, master: str, log_file: Path) -> SparkContext:
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
-    try:
-        return SparkContext(conf=conf, gateway=gateway)
-    except Py4JError as problem:
-        raise SparkSetupError(
-            f"Spark cannot use the master {master}{_complaint(log_file)}: "
-            f"check --master, and see {log_file}"
-        ) from problem
-
-
-def _complaint(log_file: Path) -> str:
-    """What the JVM said last of an exception, to be put behind a sentence; empty if nothing."""
-    text = log_file.read_text(encoding="utf-8", errors="replace")
-    found = re.findall(r"(?:Exception|Error|Reason): (.+)", text)
-    return f" ({found[-1].strip()})" if found else ""
-
-
-def _stop_context(context: SparkContext) -> None:
-    from py4j.protocol import Py4JError
-
-    try:
-        context.stop()
-    except (Py4JError, OSError):
-        context.stop()  # the JVM is gone; what is left to stop is on this side
-
-
-def _stop_jvm(gateway: Any) -> None:
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
-    with contextlib.suppress(Py4JError, OSError):
-        gateway.shutdown()
-    if gateway.proc is not None:  # None where spark-submit started the JVM
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
-    SparkContext._gateway = SparkContext._jvm = None
+            f"--master {master} cannot apply under spark-submit, which runs at {submitted}: "
+            "give it to spark-submit"
+        )
+    return submitted
 
 
 @contextlib.contextmanager
-def _environment(java: Java, master: str, scratch: Path) -> Iterator[None]:
-    """The environment that the JVM is started with, and that its local workers inherit."""
-    values = {"JAVA_HOME": str(java.java_home(scratch)), "PYTHONHASHSEED": "0"}
-    if _is_on_loopback(master):
-        values["SPARK_LOCAL_IP"] = LOOPBACK
-        values["PYSPARK_PYTHON"] = values["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    saved = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+def _submitted_session(settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """All that was submitted stays; what a sweep likes to have is set only where nothing is."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf()
+    for name, value in settings.items():
+        if conf.get(name, value) != value:
+            raise SparkSetupError(
+                f"{name}={value} cannot apply, spark-submit has {conf.get(name)}: give it there"
+            )
+        conf.set(name, value)
+    for name, value in {"spark.app.name": "rebalance-sim", **OF_WORKERS}.items():
+        conf.setIfMissing(name, value)
+    context = SparkContext(conf=conf)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-            yield
+        yield SparkSession(context)
     finally:
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        context.stop()
 
 
-def _is_on_loopback(master: str) -> bool:
-    """Whether everything happens on this machine, so that no port need be open to others."""
-    addresses = _master_addresses(master)
-    return master.startswith("local") or (
-        bool(addresses) and all(host in (LOOPBACK, "localhost") for host, _ in addresses)
-    )
-
-
-def _master_addresses(master: str) -> list[tuple[str, int]]:
-    """Hosts and ports of a standalone master (there may be standby ones); [] for other kinds."""
-    if not master.startswith("spark://"):
-        return []
-    pairs = (address.rpartition(":") for address in master.removeprefix("spark://").split(","))
+def _check_connect_client() -> None:
     try:
-        return [(host, int(port)) for host, _, port in pairs]
-    except ValueError:
-        raise SparkSetupError(f"Spark master {master}: write spark://host:port") from None
-
-
-def _check_master_answers(master: str) -> None:
-    """Fail in seconds where Spark would try for a minute."""
-    addresses = _master_addresses(master)
-    problems = []
-    for host, port in addresses:
-        try:
-            socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_S).close()
-            return
-        except (OSError, OverflowError) as problem:
-            problems.append(str(problem))
-    if addresses:
+        importlib.import_module(CONNECT_MODULE)
+    except ImportError as problem:
+        reason = str(problem).strip().splitlines()[0]
         raise SparkSetupError(
-            f"no Spark master at {master} ({'; '.join(problems)}): start it or correct --master"
-        )
+            f"no client for Spark Connect ({reason}): pip install 'rebalance-sim[connect]'"
+        ) from problem
+
+
+@contextlib.contextmanager
+def _connected_session(url: str, settings: Mapping[str, str]) -> Iterator[Any]:
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    try:
+        builder = ConnectSession.builder.remote(url)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.version  # noqa: B018 - the first request: is anybody there?
+    except Exception as problem:  # of gRPC, of the client or of the server
+        reason = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        raise SparkSetupError(
+            f"no Spark Connect server at {url} ({reason}): start it or correct --master"
+        ) from problem
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -2,7 +2,8 @@
 
 Workers do not share the driver's ``sys.path``, not even on one machine. So every Spark sweep ships
 one zip of the packages, as they are when it starts: an edit in mid-sweep cannot mix two versions.
-Pure Python only; what has compiled parts (pyarrow, numpy) must be installed where executors run.
+Pure Python only, that of others included; what has compiled parts must be installed where executors
+run (``spark.preflight``).
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _AROUND = "rebalance_sim.__init__"
 """The module alone: what stands beside its layers is not needed by workers."""
 
 
+_PURE = ("simpy", "tomli_w")
+"""What a run imports of others' that is pure Python: it travels too."""
+
+
 def packages_of(runner: str, plugins: Iterable[str] = ()) -> tuple[str, ...]:
     """The packages that decide what the named runner returns, with these plug-ins."""
     modules = (runner.partition(":")[0], *plugins)
@@ -39,8 +44,8 @@ def packages_of(runner: str, plugins: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def shipped_packages(runner: str, plugins: Iterable[str] = ()) -> tuple[str, ...]:
-    """The packages that a worker needs, the one around them first."""
-    return (_AROUND, *packages_of(runner, plugins), _OWN)
+    """The packages that a worker needs and that can be sent, the one around them first."""
+    return (_AROUND, *packages_of(runner, plugins), _OWN, *_PURE)
 
 
 def code_digest(packages: Iterable[str]) -> str:
@@ -68,7 +73,7 @@ def build_zip(packages: Iterable[str], path: Path) -> None:
                 if f"{folder}/" not in folders:
                     folders.add(f"{folder}/")
                     archive.writestr(_entry(f"{folder}/"), b"")
-            archive.writestr(_entry(name), content)
+            archive.writestr(_entry(name), content, zipfile.ZIP_DEFLATED)
 
 
 def _entry(name: str) -> zipfile.ZipInfo:

@@ -33,6 +33,9 @@ PR_SET_PDEATHSIG = 1
 STACK_DUMP_WAIT_S = 0.3
 LEAVE_WAIT_S = 1.0
 CHILD_BROKEN = 70
+MACHINE_OUTCOMES = ("crash", "hang", "memory", "timeout")
+"""What becomes of a run by the limits of this machine, and may not by those of another."""
+
 _HEADER = struct.Struct("!Q")
 
 

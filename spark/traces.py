@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import NamedTuple
 
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.runner import Runner, load_runner, takes
-from rebalance_sim.spark.store.results import TRACE_FOLDER, ResultFolder, read_table
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.reading import TRACE_FOLDER
+from rebalance_sim.spark.store.results import ResultFolder
+from rebalance_sim.spark.store.store import Location
+from rebalance_sim.spark.store.summary import REPLAYED, Summary
 from rebalance_sim.spark.supervised import supervised
-
-TRACED_OUTCOMES = ("violation", "stuck", "error")
 
 
 class _Traced(NamedTuple):
@@ -22,32 +23,36 @@ class _Traced(NamedTuple):
     data: bytes
 
 
-def trace_failures(folder: ResultFolder, plan: SweepPlan, *, count: int) -> None:
+def trace_failures(folder: ResultFolder, plan: SweepPlan, total: Summary, *, count: int) -> None:
     """Write traces of the first ``count`` runs that failed; what is there already stays.
 
-    Each violated property comes first with its first seed, then all others by seed. A runner that
-    takes no ``trace`` leaves none. A run that ends here otherwise than in its batch is left out:
-    a limit of this machine stopped it, for the batch has replayed it already.
+    Each violated property comes first with its first seed, then all others by seed, as far as
+    ``total``, the summary of the sweep, names them. A runner that takes no ``trace`` leaves none.
+    A run that ends here otherwise than in its batch is left out: a limit of this machine stopped
+    it, for the batch has replayed it already.
     """
     runner = load_runner(plan.runner)
     if not count or not takes(runner, "trace"):
         return
-    digests = dict(_failed(folder.path))
-    present = traces_in(folder.path)
-    chosen = list(dict.fromkeys((*_first_of_each_property(folder.path, digests), *digests)))
-    todo = [seed for seed in chosen[:count] if seed not in present]
+    digests = dict(_first_of_each_property(total))
+    for failure in total.failures:
+        if failure.outcome in REPLAYED and failure.digest:
+            digests.setdefault(failure.seed, failure.digest)
+    present = traces_in(folder.store.url)
+    todo = [seed for seed in list(digests)[:count] if seed not in present]
     for attempt in supervised(_body(runner, plan.base), todo, plan.limits):
         if not attempt.failure and attempt.result.digest == digests[attempt.unit]:
             folder.write_trace(f"seed-{attempt.unit}.jsonl.gz", attempt.result.data)
 
 
-def traces_in(path: Path) -> dict[int, Path]:
+def traces_in(out: Location) -> dict[int, Location]:
     """Seed -> its trace, for those that the folder of a sweep has, by ascending seed."""
+    store = open_store(out)
     found = {}
-    for file in (path / TRACE_FOLDER).glob("seed-*.jsonl.gz"):
-        match = re.fullmatch(r"seed-(\d+)\.jsonl\.gz", file.name)
+    for name in store.list(TRACE_FOLDER):
+        match = re.fullmatch(r"seed-(\d+)\.jsonl\.gz", name)
         if match:
-            found[int(match[1])] = file
+            found[int(match[1])] = store.location(f"{TRACE_FOLDER}/{name}")
     return dict(sorted(found.items()))
 
 
@@ -65,21 +70,6 @@ def _body(runner: Runner, variant: Variant) -> Callable[[int], _Traced]:
     return body
 
 
-def _failed(path: Path) -> Iterator[tuple[int, str]]:
-    """Seed and digest of every run that failed and can be replayed, by ascending seed."""
-    table = read_table(path, "runs").select(["seed", "outcome", "digest"])
-    columns = (column.to_pylist() for column in table.columns)
-    for seed, outcome, digest in zip(*columns, strict=True):
-        if outcome in TRACED_OUTCOMES and digest:
-            yield seed, digest
-
-
-def _first_of_each_property(path: Path, failed: Iterable[int]) -> list[int]:
-    violations = read_table(path, "violations").select(["seed", "property"])
-    columns = (column.to_pylist() for column in violations.columns)
-    can_be_replayed = set(failed)
-    first: dict[str, int] = {}
-    for seed, property_id in zip(*columns, strict=True):
-        if seed in can_be_replayed:
-            first.setdefault(property_id, seed)
-    return sorted(first.values())
+def _first_of_each_property(total: Summary) -> list[tuple[int, str]]:
+    """Seed and digest of the first run that violated each property and can be replayed."""
+    return sorted({one.replay for one in total.violations.values() if one.replay})

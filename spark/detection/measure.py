@@ -25,9 +25,9 @@ from rebalance_sim.spark.detection.figures import (
 )
 from rebalance_sim.spark.detection.mix import MIX, needs_clean, scenario_of
 from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun, RunStore
-from rebalance_sim.spark.driver import OnProgress, Progress, ignore
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 from rebalance_sim.spark.pool import run_calls
+from rebalance_sim.spark.progress import OnProgress, Progress, ignore
 from rebalance_sim.spark.supervised import Limits, supervised
 
 SEEDS = 2_000

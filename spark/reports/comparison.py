@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import pandas as pd
@@ -22,8 +22,10 @@ import pyarrow.parquet as pq
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import median_of
-from rebalance_sim.spark.reports.report import Throughput, entries
-from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.reports.report import Throughput
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.reading import read_plan, read_table
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import COMPARISON, OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
@@ -112,7 +114,7 @@ class ComparisonSummary:
 
     plan: SweepPlan
     base: str
-    report: Path
+    report: Location
     outcomes: Mapping[str, Mapping[str, int]]
     known: Mapping[str, Mapping[str, int]]
     seeds_compared: int
@@ -136,21 +138,21 @@ class ComparisonSummary:
 
 
 def summarise_comparison(
-    path: Path, *, base: str | None = None, seeds_run: int = 0, elapsed_s: float = 0.0
+    out: Location, *, base: str | None = None, seeds_run: int = 0, elapsed_s: float = 0.0
 ) -> ComparisonSummary:
-    """Read the tables in ``path``. Raises SweepError if nothing is compared there."""
-    plan, runs = read_plan(path), read_table(path, "runs")
+    """Read the tables in ``out``. Raises SweepError if nothing is compared there."""
+    plan, runs = read_plan(out), read_table(out, "runs")
     if not plan.protocols:
-        raise SweepError(f"{path} holds a sweep: nothing is compared in it")
+        raise SweepError(f"{out} holds a sweep: nothing is compared in it")
     base = plan.protocols[0] if base is None else base
     of_protocol = {name: _runs_of(runs, name) for name in plan.protocols}
     compared = sorted(set.intersection(*(_passing_seeds(t) for t in of_protocol.values())))
     values = {name: _values(table, compared) for name, table in of_protocol.items()}
-    wall = read_table(path, "timing").column("wall_ms")
+    wall = read_table(out, "timing").column("wall_ms")
     return ComparisonSummary(
         plan=plan,
         base=base,
-        report=path / REPORT_FILE,
+        report=open_store(out).location(REPORT_FILE),
         outcomes={name: _outcomes(table) for name, table in of_protocol.items()},
         known={name: _known(table) for name, table in of_protocol.items()},
         seeds_compared=len(compared),
@@ -169,30 +171,35 @@ def summarise_comparison(
     )
 
 
-def read_values(path: Path, protocol: str, seeds: Sequence[int] | None = None) -> pd.DataFrame:
+def read_values(out: Location, protocol: str, seeds: Sequence[int] | None = None) -> pd.DataFrame:
     """The metrics of all runs under one protocol: a row for each seed, a column for each metric.
 
     ``seeds``: only these. A metric that a run does not have is missing.
     """
-    table = _runs_of(read_table(path, "runs"), protocol)
+    table = _runs_of(read_table(out, "runs"), protocol)
     return _values(table, table.column("seed").to_pylist() if seeds is None else seeds)
 
 
-def read_comparison(path: Path | str) -> pd.DataFrame:
+def read_comparison(out: Location) -> pd.DataFrame:
     """The table ``comparison`` of the folder of a comparison, as a pandas frame.
 
     Raises SweepError if there is none.
     """
-    file = Path(path) / TABLE_FILE
-    if not file.exists():
-        raise SweepError(f"{path} has no {TABLE_FILE}: is it a comparison, and complete?")
-    return pq.read_table(file, schema=COMPARISON).to_pandas()
+    try:
+        data = open_store(out).get(TABLE_FILE)
+    except OSError as problem:
+        raise SweepError(
+            f"{out} has no {TABLE_FILE}: is it a comparison, and complete?"
+        ) from problem
+    return pq.read_table(BytesIO(data), schema=COMPARISON).to_pandas()
 
 
-def write_table(path: Path, estimates: Sequence[Estimate]) -> None:
+def write_table(out: Location, estimates: Sequence[Estimate]) -> None:
     """Write the table ``comparison``; equal estimates are equal bytes."""
     table = pa.Table.from_pylist(_rows(estimates), schema=COMPARISON)
-    pq.write_table(table, path / TABLE_FILE, compression="zstd")
+    content = BytesIO()
+    pq.write_table(table, content, compression="zstd")
+    open_store(out).put(TABLE_FILE, content.getvalue())
 
 
 def _rows(estimates: Sequence[Estimate]) -> list[dict[str, Any]]:
@@ -216,13 +223,13 @@ def _outcomes(runs: pa.Table) -> dict[str, int]:
 
 def _known(runs: pa.Table) -> dict[str, int]:
     """Known issue -> runs in which it showed."""
-    found = entries(runs, "known")
+    found = _entries(runs, "known")
     shown = found[found["value"] > 0].groupby("name", sort=True)["seed"].nunique()
     return {str(name): int(count) for name, count in shown.items()}
 
 
 def _values(runs: pa.Table, seeds: Sequence[int]) -> pd.DataFrame:
-    long = entries(runs, "metrics")
+    long = _entries(runs, "metrics")
     wide = long.pivot(index="seed", columns="name", values="value").reindex(list(seeds))
     for name, none in _MISSING.items():
         if name in wide:
@@ -261,6 +268,28 @@ def _estimate(metric: str, protocol: str, pairs: pd.DataFrame) -> Estimate:
         tied=sum(value == 0 for value in differences),
         lost=sum(value > 0 for value in differences),
     )
+
+
+def _entries(runs: pa.Table, column: str) -> pd.DataFrame:
+    """A map column of ``runs`` in long form: seed, name, value."""
+    chunks = runs.select(["seed", column]).to_batches()
+    parts = [
+        pa.table(
+            {
+                "seed": chunk["seed"].take(pc.list_parent_indices(_as_list(chunk[column]))),
+                "name": chunk[column].keys,
+                "value": chunk[column].items,
+            }
+        )
+        for chunk in chunks
+    ]
+    kind = runs.schema.field(column).type
+    empty = pa.schema({"seed": pa.int64(), "name": kind.key_type, "value": kind.item_type})
+    return pa.concat_tables([empty.empty_table(), *parts]).to_pandas()
+
+
+def _as_list(array: pa.MapArray) -> pa.ListArray:
+    return pa.ListArray.from_arrays(array.offsets, array.keys)
 
 
 def _failures(runs: pa.Table) -> Iterator[tuple[int, str, str, str]]:

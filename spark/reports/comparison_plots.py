@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -14,7 +13,9 @@ from rebalance_sim.scenarios.ownership import OwnershipInterval, OwnershipTrace
 from rebalance_sim.scenarios.plots import plot_ownership_of
 from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, read_values
-from rebalance_sim.spark.reports.plots import PLOT_FOLDER
+from rebalance_sim.spark.reports.plots import PLOT_FOLDER, write_figure
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.store import Location
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 CHOSEN_BY = "unowned_partition_ms"
@@ -33,14 +34,14 @@ class Timeline:
 
 
 def draw_comparison(
-    path: Path, summary: ComparisonSummary, *, timeline_seed: int | None = None
+    out: Location, summary: ComparisonSummary, *, timeline_seed: int | None = None
 ) -> Timeline | None:
-    """Draw what there is data for into the folder ``path``; the timeline, if any."""
-    (path / PLOT_FOLDER).mkdir(exist_ok=True)
-    compared = _compared_seeds(path, summary)
-    values = {name: read_values(path, name, compared) for name in summary.plan.protocols}
+    """Draw what there is data for into ``out``; the timeline, if any."""
+    store = open_store(out)
+    compared = _compared_seeds(summary)
+    values = {name: read_values(out, name, compared) for name in summary.plan.protocols}
     if compared:
-        _distributions(values).savefig(path / DISTRIBUTIONS_FILE, dpi=110)
+        write_figure(store, DISTRIBUTIONS_FILE, _distributions(values))
     why = "It was asked for."
     if timeline_seed is None:
         timeline_seed = _example_seed(values, summary.base)
@@ -51,11 +52,11 @@ def draw_comparison(
     if timeline_seed is None:
         return None
     file = f"{PLOT_FOLDER}/timeline.png"
-    _timeline(summary, timeline_seed).savefig(path / file, dpi=110)
+    write_figure(store, file, _timeline(summary, timeline_seed))
     return Timeline(seed=timeline_seed, file=file, why=why)
 
 
-def _compared_seeds(path: Path, summary: ComparisonSummary) -> list[int]:
+def _compared_seeds(summary: ComparisonSummary) -> list[int]:
     left_out = {seed for seed, *_ in summary.failures}
     seeds = range(summary.plan.seeds.first, summary.plan.seeds.end)
     return [seed for seed in seeds if seed not in left_out]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 
 from rebalance_sim.scenarios.compare import PROTOCOLS
-from rebalance_sim.spark.reports.comparison import COMPARED, ComparisonSummary, Estimate
+from rebalance_sim.spark.reports.comparison import (
+    COMPARED,
+    REPORT_FILE,
+    ComparisonSummary,
+    Estimate,
+)
 from rebalance_sim.spark.reports.comparison_plots import (
     DISTRIBUTIONS_FILE,
     Timeline,
     draw_comparison,
 )
 from rebalance_sim.spark.reports.markdown import section
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 FAILURES_LISTED = 20
@@ -35,12 +41,12 @@ _NOTES = (
 
 
 def write_comparison_report(
-    path: Path, summary: ComparisonSummary, *, timeline_seed: int | None = None
+    out: Location, summary: ComparisonSummary, *, timeline_seed: int | None = None
 ) -> None:
-    """Write ``report.md`` and its plots into ``path``."""
-    timeline = draw_comparison(path, summary, timeline_seed=timeline_seed)
+    """Write ``report.md`` and its plots into ``out``."""
+    timeline = draw_comparison(out, summary, timeline_seed=timeline_seed)
     text = "\n".join(_page(summary, timeline))
-    summary.report.write_text(text + "\n", encoding="utf-8")
+    open_store(out).put(REPORT_FILE, f"{text}\n".encode())
 
 
 def headline_rows(summary: ComparisonSummary) -> list[list[str]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -17,7 +16,8 @@ import pyarrow as pa
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.intervals import Median, median_of
-from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.store.reading import read_plan, read_table
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 
 _COLUMNS = (
@@ -73,17 +73,16 @@ class Difference:
         return not self.other_steps
 
 
-def difference_of(before: Path | str, after: Path | str) -> Difference:
+def difference_of(before: Location, after: Location) -> Difference:
     """What the sweep in one folder shows and that in another does not.
 
     Raises SweepError if a folder holds none, or if they have no run in common.
     """
-    one, other = Path(before), Path(after)
-    plans = read_plan(one), read_plan(other)
-    rows = [_rows(read_table(path, "runs")) for path in (one, other)]
+    plans = read_plan(before), read_plan(after)
+    rows = [_rows(read_table(out, "runs")) for out in (before, after)]
     keys = [key for key in rows[0] if key in rows[1]]
     if not keys:
-        raise SweepError(f"{one} and {other} have no run in common: no seed is in both")
+        raise SweepError(f"{before} and {after} have no run in common: no seed is in both")
     pairs = [(rows[0][key], rows[1][key]) for key in keys]
     moved = [key for key, (a, b) in zip(keys, pairs, strict=True) if a["digest"] != b["digest"]]
     coverage = [_visited(side) for side in zip(*pairs, strict=True)]

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
@@ -20,7 +19,9 @@ from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.comparison import COMPARED
 from rebalance_sim.spark.reports.intervals import Median, median_of
 from rebalance_sim.spark.store.experiment_tables import read_experiment, read_rebalances
-from rebalance_sim.spark.store.results import read_plan
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.reading import read_plan
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES, PASSING
 
 REPORT_FILE = "report.md"
@@ -68,7 +69,7 @@ class ExperimentSummary:
 
     experiment: Experiment
     plan: SweepPlan
-    report: Path
+    report: Location
     runs: pd.DataFrame
     rebalances: pd.DataFrame
     outcomes: Mapping[str, int]
@@ -91,10 +92,10 @@ class ExperimentSummary:
 
 
 def summarise_experiment(
-    path: Path, experiment: Experiment, *, runs: int = 0, elapsed_s: float = 0.0
+    out: Location, experiment: Experiment, *, runs: int = 0, elapsed_s: float = 0.0
 ) -> ExperimentSummary:
-    """Read the tables in ``path``. Raises SweepError if there are none."""
-    plan, frame = read_plan(path), read_experiment(path)
+    """Read the tables in ``out``. Raises SweepError if there are none."""
+    plan, frame = read_plan(out), read_experiment(out)
     for name, none in _NONE.items():
         if name in frame:
             frame[name] = frame[name].where(frame[name] != none)
@@ -104,9 +105,9 @@ def summarise_experiment(
     return ExperimentSummary(
         experiment=experiment,
         plan=plan,
-        report=path / REPORT_FILE,
+        report=open_store(out).location(REPORT_FILE),
         runs=frame,
-        rebalances=read_rebalances(path),
+        rebalances=read_rebalances(out),
         outcomes={name: counts[name] for name in OUTCOMES if name in counts},
         points=tuple(_points(passing, experiment)),
         effects=tuple(_effects(passing, experiment)),

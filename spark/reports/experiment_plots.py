@@ -5,27 +5,28 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from rebalance_sim.spark.reports.experiment import WORDS, ExperimentSummary
 from rebalance_sim.spark.reports.experiment_panels import MetricPicture, pictures
-from rebalance_sim.spark.reports.plots import PLOT_FOLDER
+from rebalance_sim.spark.reports.plots import PLOT_FOLDER, write_figure
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.store import Location
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 PAGE_FILE = "report.html"
 _PANEL_WIDTH, _PANEL_HEIGHT = 3.1, 2.6
 
 
-def draw_files(path: Path, summary: ExperimentSummary) -> dict[str, str]:
-    """Metric -> the file of its picture below ``path``."""
-    (path / PLOT_FOLDER).mkdir(exist_ok=True)
+def draw_files(out: Location, summary: ExperimentSummary) -> dict[str, str]:
+    """Metric -> the file of its picture below ``out``."""
+    store = open_store(out)
     found = {}
     for picture in pictures(summary):
         name = re.sub(r"\W", "_", picture.metric)
         found[picture.metric] = f"{PLOT_FOLDER}/{name}.png"
-        figure_of(picture).savefig(path / found[picture.metric], dpi=110)
+        write_figure(store, found[picture.metric], figure_of(picture))
     return found
 
 
@@ -68,7 +69,7 @@ def figure_of(picture: MetricPicture) -> Figure:
 
 
 def write_page(
-    path: Path, summary: ExperimentSummary, tables: Sequence[Sequence[Sequence[str]]]
+    out: Location, summary: ExperimentSummary, tables: Sequence[Sequence[Sequence[str]]]
 ) -> bool:
     """Write ``report.html``, one file that needs no network; False if Plotly is not installed.
 
@@ -81,7 +82,7 @@ def write_page(
     body = "\n".join(_body(summary, tables))
     page = _PAGE.replace("{title}", html.escape(summary.experiment.question or "Experiment"))
     page = page.replace("{body}", body).replace("{plotly}", get_plotlyjs())
-    (path / PAGE_FILE).write_text(page, encoding="utf-8")
+    open_store(out).put(PAGE_FILE, page.encode())
     return True
 
 

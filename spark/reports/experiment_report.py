@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rebalance_sim.spark.reports.comparison_report import number
-from rebalance_sim.spark.reports.experiment import WORDS, Effect, ExperimentSummary, Point
+from rebalance_sim.spark.reports.experiment import (
+    REPORT_FILE,
+    WORDS,
+    Effect,
+    ExperimentSummary,
+    Point,
+)
 from rebalance_sim.spark.reports.experiment_panels import shown, unit_of
 from rebalance_sim.spark.reports.experiment_plots import PAGE_FILE, draw_files, write_page
 from rebalance_sim.spark.reports.markdown import section
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import OUTCOMES
 
 FAILURES_LISTED = 20
@@ -26,12 +33,12 @@ _NOTES = (
 )
 
 
-def write_experiment_report(path: Path, summary: ExperimentSummary) -> None:
+def write_experiment_report(out: Location, summary: ExperimentSummary) -> None:
     """Write ``report.md`` with its plots, and ``report.html`` if Plotly is installed."""
-    files = draw_files(path, summary)
-    has_page = write_page(path, summary, [headline_rows(summary), effect_rows(summary)])
+    files = draw_files(out, summary)
+    has_page = write_page(out, summary, [headline_rows(summary), effect_rows(summary)])
     text = "\n".join(_page(summary, files, has_page))
-    summary.report.write_text(text + "\n", encoding="utf-8")
+    open_store(out).put(REPORT_FILE, f"{text}\n".encode())
 
 
 def headline_rows(summary: ExperimentSummary) -> list[list[str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from matplotlib.figure import Figure
 
+from rebalance_sim.spark.store.store import Store
 from rebalance_sim.spark.store.tables import NO_VERDICT, PASSING
 
 if TYPE_CHECKING:
@@ -28,31 +29,37 @@ GREEN, RED, GREY, BLUE = "#3a7d44", "#b23a48", "#8d99ae", "#33658a"
 
 
 def draw_plots(
-    path: Path,
+    store: Store,
     *,
     outcomes: Mapping[str, int],
-    metrics: pd.DataFrame,
-    coverage: pd.DataFrame,
+    distributions: Mapping[str, Mapping[float, int]],
+    coverage: Mapping[str, int],
     series: pd.DataFrame,
 ) -> dict[str, str]:
-    """Draw what there is data for. Returns plot name -> file, relative to ``path``.
+    """Draw what there is data for. Returns plot name -> file, in ``store``.
 
-    ``metrics`` and ``coverage`` are in long form, as ``report.entries`` gives them, and ``series``
-    as ``results.read_metrics`` does.
+    ``distributions``: metric -> value -> runs with it. ``coverage``: situation -> runs that visited
+    it. ``series`` is as ``reading.read_metrics`` gives it.
     """
     figures = {"outcomes": _outcomes(outcomes)}
-    if len(metrics):
-        figures["metrics"] = _metrics(metrics)
-    if len(coverage):
+    if distributions:
+        figures["metrics"] = _metrics(distributions)
+    if coverage:
         figures["coverage"] = _coverage(coverage)
     if len(series):
         figures["series"] = _series(series)
-    (path / PLOT_FOLDER).mkdir(exist_ok=True)
     files = {}
     for name, figure in figures.items():
         files[name] = f"{PLOT_FOLDER}/{name}.png"
-        figure.savefig(path / files[name], dpi=110)
+        write_figure(store, files[name], figure)
     return files
+
+
+def write_figure(store: Store, name: str, figure: Figure) -> None:
+    """Publish a picture as PNG."""
+    content = BytesIO()
+    figure.savefig(content, format="png", dpi=110)
+    store.put(name, content.getvalue())
 
 
 def _outcomes(outcomes: Mapping[str, int]) -> Figure:
@@ -67,13 +74,13 @@ def _outcomes(outcomes: Mapping[str, int]) -> Figure:
     return figure
 
 
-def _metrics(metrics: pd.DataFrame) -> Figure:
-    groups = list(metrics.groupby("name", sort=True))[:METRICS_DRAWN]
+def _metrics(distributions: Mapping[str, Mapping[float, int]]) -> Figure:
+    groups = sorted(distributions.items())[:METRICS_DRAWN]
     rows = -(-len(groups) // 3)
     figure = Figure(figsize=(10, 2.4 * rows), layout="constrained")
     grid = figure.subplots(rows, 3, squeeze=False).flat
     for axes, (name, values) in zip(grid, groups, strict=False):
-        axes.hist(values["value"], bins=40, color=BLUE)
+        axes.hist(list(values), weights=list(values.values()), bins=40, color=BLUE)
         axes.set_title(name, fontsize=9)
         axes.set_ylabel("runs", fontsize=8)
         axes.tick_params(labelsize=8)
@@ -83,13 +90,13 @@ def _metrics(metrics: pd.DataFrame) -> Figure:
     return figure
 
 
-def _coverage(coverage: pd.DataFrame) -> Figure:
+def _coverage(coverage: Mapping[str, int]) -> Figure:
     """The situations that fewest runs visited: there a sweep proves least."""
-    visited = coverage[coverage["value"] > 0].groupby("name")["seed"].nunique()
-    rarest = visited.sort_values(kind="stable").head(SITUATIONS_DRAWN)[::-1]
+    visited = sorted(coverage.items(), key=lambda entry: (entry[1], entry[0]))
+    rarest = visited[:SITUATIONS_DRAWN][::-1]
     figure = Figure(figsize=(8, 0.8 + 0.2 * len(rarest)), layout="constrained")
     axes = figure.subplots()
-    axes.barh(rarest.index, rarest.to_numpy(), color=BLUE)
+    axes.barh([name for name, _ in rarest], [runs for _, runs in rarest], color=BLUE)
     axes.tick_params(axis="y", labelsize=7)
     axes.set_xlabel("runs that visited the situation (rarest first)")
     return figure

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from rebalance_sim.invariants.engine.discovery import unmet_goals
 from rebalance_sim.scenarios.result import UNPROVEN
@@ -18,7 +12,10 @@ from rebalance_sim.spark.plan import SweepPlan
 from rebalance_sim.spark.reports.markdown import section
 from rebalance_sim.spark.reports.plots import SERIES, draw_plots
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
-from rebalance_sim.spark.store.results import read_metrics, read_plan, read_table
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.reading import read_metrics, read_plan, read_summary
+from rebalance_sim.spark.store.store import Location, shown
+from rebalance_sim.spark.store.summary import Summary
 from rebalance_sim.spark.store.tables import NO_VERDICT, OUTCOMES, PASSING
 from rebalance_sim.spark.traces import traces_in
 
@@ -87,18 +84,23 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
-    """The findings of a finished sweep. ``outcomes`` has every outcome that occurred."""
+    """The findings of a sweep, of all its runs or of those that are there. ``outcomes`` has every
+    outcome that occurred."""
 
     plan: SweepPlan
-    report: Path
+    report: Location
+    runs: int  # those that are there
+    stopped: str  # why the last call did not run all; empty if it did
     outcomes: dict[str, int]
     violations: tuple[Finding, ...]
     known: tuple[KnownFinding, ...]
     coverage: tuple[Finding, ...]
     missed: tuple[tuple[str, str], ...]  # id and sentence of what never happened and should have
     metrics: tuple[MetricSummary, ...]
-    failures: tuple[tuple[int, str, str], ...]  # seed, outcome, reason
-    traces: dict[int, Path]  # seed -> every step of its run; only of some that failed
+    distributions: Mapping[str, Mapping[float, int]]  # metric -> rounded value -> runs
+    failures: tuple[tuple[int, str, str], ...]  # seed, outcome, reason; the first of them
+    failed: int  # how many there are
+    traces: dict[int, Location]  # seed -> every step of its run; only of some that failed
     steps: int
     simulated_ms: int
     throughput: Throughput
@@ -107,6 +109,11 @@ class SweepSummary:
     def passed(self) -> bool:
         """Whether every run gave a verdict and no run found anything new."""
         return set(self.outcomes) <= PASSING
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every planned run is there."""
+        return self.runs == len(self.plan.seeds) * len(self.plan.variants)
 
     @property
     def unproven(self) -> tuple[str, ...]:
@@ -122,100 +129,88 @@ class SweepSummary:
     def trace_command(self, seed: int) -> str | None:
         """What to type to read its trace along; None if there is none."""
         file = self.traces.get(seed)
-        return None if file is None else f"rebalance-sim replay {os.path.relpath(file)}"
+        return None if file is None else f"rebalance-sim replay {shown(file)}"
 
 
-def summarise(path: Path, *, seeds_run: int = 0, elapsed_s: float = 0.0) -> SweepSummary:
-    """Read the tables in ``path``. The arguments describe the call that completed them."""
-    plan, runs = read_plan(path), read_table(path, "runs")
-    wall = read_table(path, "timing").column("wall_ms")
-    coverage = tuple(_findings(runs, "coverage"))
+def summarise(
+    out: Location, *, seeds_run: int = 0, elapsed_s: float = 0.0, stopped: str = ""
+) -> SweepSummary:
+    """What the runs in ``out`` come to, all or those that are there by now.
+
+    The other arguments describe the call that worked on them. Raises SweepError.
+    """
+    store = open_store(out)
+    plan, total = read_plan(out), read_summary(out)
+    coverage = tuple(
+        Finding(name=name, sentence="", **asdict(one))
+        for name, one in sorted(total.coverage.items())
+    )
     return SweepSummary(
         plan=plan,
-        report=path / REPORT_FILE,
-        outcomes=_outcomes(runs),
-        violations=tuple(_violations(read_table(path, "violations"))),
-        known=tuple(_known(runs, read_table(path, "known_issues"))),
+        report=store.location(REPORT_FILE),
+        runs=total.rows,
+        stopped=stopped,
+        outcomes={name: total.outcomes[name] for name in OUTCOMES if total.outcomes[name]},
+        violations=tuple(_violations(total)),
+        known=tuple(_known(total)),
         coverage=coverage,
         missed=_missed(coverage) if plan.runner == DEFAULT_RUNNER else (),
-        metrics=tuple(_metrics(runs)),
-        failures=_failures(runs),
-        traces=traces_in(path),
-        steps=pc.sum(runs.column("steps")).as_py() or 0,
-        simulated_ms=pc.sum(runs.column("simulated_ms")).as_py() or 0,
+        metrics=tuple(_metrics(total)),
+        distributions={name: dict(one.counts) for name, one in sorted(total.metrics.items())},
+        failures=tuple((one.seed, one.outcome, one.reason) for one in total.failures),
+        failed=total.failed,
+        traces=traces_in(out),
+        steps=total.steps,
+        simulated_ms=total.simulated_ms,
         throughput=Throughput(
-            run_ms_mean=pc.mean(wall).as_py() or 0.0,
-            run_ms_p99=pc.quantile(wall, 0.99)[0].as_py() or 0.0,
+            run_ms_mean=total.wall_ms.mean if total.rows else 0.0,
+            run_ms_p99=total.wall_ms.quantile(0.99) if total.rows else 0.0,
             seeds_run=seeds_run,
             elapsed_s=elapsed_s,
         ),
     )
 
 
-def write_report(path: Path, summary: SweepSummary) -> None:
-    """Write ``report.md`` and its plots into ``path``."""
-    runs = read_table(path, "runs")
+def write_report(out: Location, summary: SweepSummary) -> None:
+    """Write ``report.md`` and its plots into ``out``."""
+    store = open_store(out)
     plots = draw_plots(
-        path,
+        store,
         outcomes=summary.outcomes,
-        metrics=entries(runs, "metrics"),
-        coverage=entries(runs, "coverage"),
-        series=read_metrics(path, SERIES),
+        distributions=summary.distributions,
+        coverage={visited.name: visited.runs for visited in summary.coverage},
+        series=read_metrics(out, SERIES),
     )
     text = "\n".join(_page(summary, plots))
-    summary.report.write_text(text + "\n", encoding="utf-8")
+    store.put(REPORT_FILE, f"{text}\n".encode())
 
 
-def _outcomes(runs: pa.Table) -> dict[str, int]:
-    counts = dict(zip(*_value_counts(runs.column("outcome")), strict=True))
-    return {name: counts[name] for name in OUTCOMES if name in counts}
-
-
-def _value_counts(column: pa.ChunkedArray) -> tuple[list[str], list[int]]:
-    counted = pc.value_counts(column)
-    return counted.field("values").to_pylist(), counted.field("counts").to_pylist()
-
-
-def _violations(violations: pa.Table) -> Iterator[Finding]:
-    frame = violations.to_pandas()
-    for property_id, rows in frame.groupby("property", sort=True):
+def _violations(total: Summary) -> Iterator[Finding]:
+    for name, one in sorted(total.violations.items()):
         yield Finding(
-            name=str(property_id),
-            sentence=rows["sentence"].iloc[0],
-            runs=rows["seed"].nunique(),
-            count=len(rows),
-            first_seed=int(rows["seed"].min()),
+            name=name,
+            sentence=one.sentence,
+            runs=one.runs,
+            count=one.count,
+            first_seed=one.first_seed,
         )
 
 
-def _findings(runs: pa.Table, column: str) -> Iterator[Finding]:
-    frame = entries(runs, column)
-    for name, rows in frame[frame["value"] > 0].groupby("name", sort=True):
-        yield Finding(
-            name=str(name),
-            sentence="",
-            runs=len(rows),
-            count=int(rows["value"].sum()),
-            first_seed=int(rows["seed"].min()),
+def _known(total: Summary) -> Iterator[KnownFinding]:
+    for name, one in sorted(total.known.items()):
+        first = one.first
+        yield KnownFinding(
+            name=name,
+            sentence=first.get("title", ""),
+            runs=one.runs,
+            count=one.count,
+            first_seed=one.first_seed,
+            page=first.get("page", ""),
+            step=first.get("step", 0),
+            subject=first.get("subject", ""),
+            detail=first.get("detail", ""),
+            verdicts=dict(one.verdicts),
         )
-
-
-def _known(runs: pa.Table, known_issues: pa.Table) -> Iterator[KnownFinding]:
-    rows = known_issues.to_pandas()
-    for finding in _findings(runs, "known"):
-        mine = rows[rows["issue"] == finding.name].sort_values(["seed", "step"], kind="stable")
-        found = asdict(finding)
-        if len(mine):
-            first = mine.iloc[0]
-            found |= {
-                "sentence": first["title"],
-                "page": first["page"],
-                "step": int(first["step"]),
-                "subject": first["subject"],
-                "detail": first["detail"],
-                "verdicts": {str(k): int(n) for k, n in mine["verdict"].value_counts().items()},
-            }
-        yield KnownFinding(**found)
 
 
 def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
@@ -225,51 +220,18 @@ def _missed(coverage: tuple[Finding, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((item.id, item.sentence) for item in unmet_goals(counts))
 
 
-def _metrics(runs: pa.Table) -> Iterator[MetricSummary]:
-    for name, rows in entries(runs, "metrics").groupby("name", sort=True):
-        values = rows["value"].sort_values()
-        # fsum, so that the order of the rows does not show in the last digit.
-        mean = math.fsum(values) / len(values)
-        deviation = values.std() if len(values) > 1 else 0.0
-        p50, p95, p99 = values.quantile([0.5, 0.95, 0.99])
+def _metrics(total: Summary) -> Iterator[MetricSummary]:
+    for name, values in sorted(total.metrics.items()):
         yield MetricSummary(
-            name=str(name),
-            runs=len(values),
-            mean=mean,
-            ci95=NORMAL_95 * deviation / math.sqrt(len(values)),
-            p50=p50,
-            p95=p95,
-            p99=p99,
-            max=values.iloc[-1],
+            name=name,
+            runs=values.count,
+            mean=values.mean,
+            ci95=NORMAL_95 * values.deviation / math.sqrt(values.count),
+            p50=values.quantile(0.5),
+            p95=values.quantile(0.95),
+            p99=values.quantile(0.99),
+            max=values.max,
         )
-
-
-def entries(runs: pa.Table, column: str) -> pd.DataFrame:
-    """A map column of ``runs`` in long form: seed, name, value."""
-    chunks = runs.select(["seed", column]).to_batches()
-    parts = [
-        pa.table(
-            {
-                "seed": chunk["seed"].take(pc.list_parent_indices(_as_list(chunk[column]))),
-                "name": chunk[column].keys,
-                "value": chunk[column].items,
-            }
-        )
-        for chunk in chunks
-    ]
-    kind = runs.schema.field(column).type
-    empty = pa.schema({"seed": pa.int64(), "name": kind.key_type, "value": kind.item_type})
-    return pa.concat_tables([empty.empty_table(), *parts]).to_pandas()
-
-
-def _as_list(array: pa.MapArray) -> pa.ListArray:
-    return pa.ListArray.from_arrays(array.offsets, array.keys)
-
-
-def _failures(runs: pa.Table) -> tuple[tuple[int, str, str], ...]:
-    failed = runs.filter(pc.invert(pc.is_in(runs.column("outcome"), pa.array(sorted(PASSING)))))
-    columns = (failed.column(name).to_pylist() for name in ("seed", "outcome", "reason"))
-    return tuple(zip(*columns, strict=True))
 
 
 def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
@@ -280,6 +242,8 @@ def _page(summary: SweepSummary, plots: dict[str, str]) -> Iterator[str]:
         f"Sweep `{plan.sweep_id}`, code `{plan.code_digest}`, Python {plan.python}, "
         f"{plan.batch_count} batches of {plan.batch_size}."
     )
+    if not summary.is_complete:
+        yield f"Not complete: {summary.runs:,} of {len(plan.seeds):,} seeds have run."
     yield (
         f"{summary.steps:,} steps in {summary.simulated_ms / 3_600_000:,.1f} simulated hours; "
         f"a run took {throughput.run_ms_mean:.1f} ms on average, "
@@ -309,14 +273,14 @@ def _series(summary: SweepSummary, plot: str) -> Iterator[str]:
     yield (
         f"Of up to {summary.plan.metrics_seeds:,} seeds, evenly spread, sampled every "
         f"{summary.plan.metrics_interval_ms:,} ms of simulated time: the mean of the runs that "
-        "still go on, and the middle 80 % of them. The whole series are in `metrics/`."
+        "still go on, and the middle 80 % of them. The whole series are the table `metrics`."
     )
     yield ""
     yield f"![Over time]({plot})"
 
 
 def _outcome_rows(summary: SweepSummary) -> list[list[str]]:
-    total = len(summary.plan.seeds)
+    total = summary.runs or 1
     rows = [["outcome", "runs", "share", "meaning"]]
     for name, count in summary.outcomes.items():
         rows.append([name, f"{count:,}", f"{count / total:.2%}", OUTCOMES[name]])
@@ -353,15 +317,14 @@ def _known_rows(summary: SweepSummary) -> list[list[str]]:
 
 def _failure_rows(summary: SweepSummary) -> list[list[str]]:
     rows = [["seed", "outcome", "reason", "see it", "every step"]]
-    folder = summary.report.parent
     traced_first = sorted(summary.failures, key=lambda failure: failure[0] not in summary.traces)
     for seed, outcome, reason in sorted(traced_first[:FAILURES_LISTED]):
         trace = ""
         if seed in summary.traces:
-            file = summary.traces[seed].relative_to(folder).as_posix()
+            file = "/".join(str(summary.traces[seed]).rsplit("/", 2)[1:])
             trace = f"[{file}]({file}): `rebalance-sim replay {file}`"
         rows.append([str(seed), outcome, reason, f"`{summary.replay_command(seed)}`", trace])
-    left = len(summary.failures) - FAILURES_LISTED
+    left = summary.failed - FAILURES_LISTED
     if left > 0:
         rows.append(["...", "", f"{left:,} more in `runs/`", "", ""])
     return rows

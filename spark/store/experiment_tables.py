@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,9 @@ from rebalance_sim.scenarios.experiment import Experiment
 from rebalance_sim.scenarios.settings import Setting
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.plan import SweepPlan
-from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.store.opening import open_store
+from rebalance_sim.spark.store.reading import read_plan, read_table
+from rebalance_sim.spark.store.store import Location
 
 RUNS_FILE = "experiment_runs.parquet"
 REBALANCES_FILE = "experiment_rebalances.parquet"
@@ -30,34 +32,36 @@ _OF_REBALANCE = (
 )  # fmt: skip
 
 
-def write_experiment_tables(path: Path, experiment: Experiment) -> None:
-    """Write both tables, from those of the finished sweep in ``path``; equal rows, equal bytes."""
-    cells = _cell_columns(read_plan(path), experiment)
-    runs = read_table(path, "runs")
+def write_experiment_tables(out: Location, experiment: Experiment) -> None:
+    """Write both tables, from those of the finished sweep in ``out``; equal rows, equal bytes."""
+    cells = _cell_columns(read_plan(out), experiment)
+    runs = read_table(out, "runs")
     names = sorted({name for pairs in runs.column("metrics").to_pylist() for name, _ in pairs})
     rows = [dict(pairs) for pairs in runs.column("metrics").to_pylist()]
     metrics = {name: pa.array([row.get(name) for row in rows], pa.float64()) for name in names}
-    _write(path / RUNS_FILE, _joined(runs, cells, _OF_RUN, metrics))
-    rebalances = read_table(path, "rebalances")
-    _write(path / REBALANCES_FILE, _joined(rebalances, cells, _OF_REBALANCE, {}))
+    _write(out, RUNS_FILE, _joined(runs, cells, _OF_RUN, metrics))
+    rebalances = read_table(out, "rebalances")
+    _write(out, REBALANCES_FILE, _joined(rebalances, cells, _OF_REBALANCE, {}))
 
 
-def read_experiment(path: Path | str) -> pd.DataFrame:
+def read_experiment(out: Location) -> pd.DataFrame:
     """The runs of an experiment as a pandas frame, a row for each. Raises SweepError if the folder
     holds none."""
-    return _read(Path(path), RUNS_FILE)
+    return _read(out, RUNS_FILE)
 
 
-def read_rebalances(path: Path | str) -> pd.DataFrame:
+def read_rebalances(out: Location) -> pd.DataFrame:
     """The rebalances of an experiment as a pandas frame, a row for each. Raises SweepError if the
     folder holds none."""
-    return _read(Path(path), REBALANCES_FILE)
+    return _read(out, REBALANCES_FILE)
 
 
-def _read(path: Path, name: str) -> pd.DataFrame:
-    if not (path / name).exists():
-        raise SweepError(f"{path} has no {name}: is it an experiment, and complete?")
-    return pq.read_table(path / name).to_pandas()
+def _read(out: Location, name: str) -> pd.DataFrame:
+    try:
+        data = open_store(out).get(name)
+    except OSError as problem:
+        raise SweepError(f"{out} has no {name}: is it an experiment, and complete?") from problem
+    return pq.read_table(BytesIO(data)).to_pandas()
 
 
 _Key = tuple[str, str, tuple[tuple[str, str], ...]]
@@ -116,5 +120,7 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     return Setting.of("value", value).value
 
 
-def _write(file: Path, table: pa.Table) -> None:
-    pq.write_table(table, file, compression="zstd")
+def _write(out: Location, name: str, table: pa.Table) -> None:
+    content = BytesIO()
+    pq.write_table(table, content, compression="zstd")
+    open_store(out).put(name, content.getvalue())

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 from rebalance_sim.scenarios.errors import did_you_mean
 from rebalance_sim.spark.errors import SweepError
-from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark.store.reading import read_plan, read_table
+from rebalance_sim.spark.store.store import Location
 from rebalance_sim.spark.store.tables import SCHEMAS
 
 _MAPS = ("known", "coverage", "settings", "tags")
 
 
-def read_frame(path: Path | str, kind: str) -> pd.DataFrame:
-    """One table of the sweep in ``path``, such as ``runs``.
+def read_frame(out: Location, kind: str) -> pd.DataFrame:
+    """One table of the sweep in ``out``, such as ``runs``.
 
     The metrics of a run are columns of their own; what counts by name (``known``, ``coverage``) is
     a dict. Raises SweepError if there is no sweep, or no such table.
     """
     if kind not in SCHEMAS:
         raise SweepError(f"no table {kind!r}; {did_you_mean(kind, SCHEMAS)}")
-    folder = Path(path)
-    read_plan(folder)
-    frame = read_table(folder, kind).to_pandas()
+    read_plan(out)
+    frame = read_table(out, kind).to_pandas()
     for name in _MAPS:
         if name in frame:
             frame[name] = [dict(pairs) for pairs in frame[name]]

@@ -6,7 +6,7 @@ time, which does not, has a table of its own, ``timing``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +14,6 @@ import pyarrow as pa
 from rebalance_sim.scenarios.result import OUTCOMES as RUN_OUTCOMES
 from rebalance_sim.scenarios.result import PASSING as RUN_PASSING
 from rebalance_sim.scenarios.result import RunResult
-from rebalance_sim.sim.observe.sampling import MetricSample
 from rebalance_sim.spark.plan import Unit
 
 OUTCOMES: Mapping[str, str] = {
@@ -125,6 +124,9 @@ TIMING = pa.schema(
         _column("batch", pa.int64(), "batch that it was part of"),
         _column("wall_ms", pa.float64(), "wall time of the run, ms; a failing one is run twice"),
         _column("worker", pa.string(), "host and process that ran it"),
+        _column(
+            "attempts", pa.int64(), "times it was tried; a run whose process dies is tried twice"
+        ),
     ],
     metadata={"doc": "one row per run, as in `runs`; the only table that differs between sweeps"},
 )
@@ -188,6 +190,41 @@ COMPARISON = pa.schema(
     metadata={"doc": "one row per metric and protocol, over the seeds that passed under each"},
 )
 
+NESTED: Mapping[str, tuple[str, pa.Schema]] = {
+    "violations": ("violated", VIOLATIONS),
+    "known_issues": ("issues", KNOWN_ISSUES),
+    "metrics": ("samples", METRICS),
+    "rebalances": ("episodes", REBALANCES),
+}
+"""Table whose rows lie as a list in the row of their run -> the column that has them."""
+
+
+_RESULT_FIELDS = {
+    "violations": "violations",
+    "known_issues": "known_issues",
+    "metrics": "samples",
+    "rebalances": "rebalances",
+}
+
+
+def _inner(schema: pa.Schema) -> list[pa.Field]:
+    """The columns that the row of the run does not have."""
+    return [field.remove_metadata() for field in schema if field.name not in RUNS.names]
+
+
+def _nested(schema: pa.Schema) -> pa.DataType:
+    return pa.list_(pa.field("element", pa.struct(_inner(schema)), nullable=False))
+
+
+BATCH = pa.schema(
+    [
+        *(field.remove_metadata() for field in RUNS),
+        pa.field("timing", pa.struct(_inner(TIMING)), nullable=False),
+        *(pa.field(column, _nested(schema)) for column, schema in NESTED.values()),
+    ]
+)
+"""The object of a batch: one row per run, with its rows of all other tables inside."""
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     "runs": RUNS,
     "violations": VIOLATIONS,
@@ -233,47 +270,33 @@ def _repaired(result: RunResult) -> dict[str, Any]:
     }
 
 
-def timing_row(unit: Unit, *, batch: int, wall_ms: float, worker: str) -> dict[str, Any]:
-    """The row of ``timing`` for any run."""
-    return {
-        "seed": unit.seed,
-        "protocol": unit.variant.protocol,
-        "batch": batch,
-        "wall_ms": wall_ms,
-        "worker": worker,
-    }
+def batch_row(
+    run: Mapping[str, Any], result: RunResult | None = None, *, keeps_rebalances: bool = False
+) -> dict[str, Any]:
+    """The row of a batch's object: that of ``runs``, with those of the other tables inside.
+
+    ``timing`` is missing: whoever runs it has that. Without ``keeps_rebalances`` there are none.
+    """
+    row: dict[str, Any] = dict.fromkeys(BATCH.names) | dict(run)
+    if result is not None:
+        for kind, (column, schema) in NESTED.items():
+            if kind == "rebalances" and not keeps_rebalances:
+                continue
+            names = [field.name for field in _inner(schema)]
+            values = getattr(result, _RESULT_FIELDS[kind])
+            row[column] = [{name: getattr(one, name) for name in names} for one in values] or None
+    return row
 
 
-def violation_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
-    """The rows of ``violations`` for one run, in the order in which they happened."""
-    return [
-        {
-            **_identity(unit, result),
-            "property": violation.property,
-            "sentence": violation.sentence,
-            "group_id": violation.group_id,
-            "step": violation.step,
-            "at_ms": violation.at_ms,
-            "detail": violation.detail,
-            "open_faults": list(violation.open_faults),
-        }
-        for violation in result.violations
-    ]
+def key_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells the row of a run from those of all others of its sweep."""
+    parts = (row[name] for name in ("seed", "profile", "semantics", "protocol"))
+    return (*parts, tuple(row["repairs"]), tuple(map(tuple, row["settings"])))
 
 
-def known_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
-    """The rows of ``known_issues`` for one run, in the order in which they happened."""
-    names = KNOWN_ISSUES.names[len(_IDENTITY) :]
-    return [
-        {**_identity(unit, result), **{name: getattr(row, name) for name in names}}
-        for row in result.known_issues
-    ]
-
-
-def rebalance_rows(unit: Unit, result: RunResult) -> list[dict[str, Any]]:
-    """The rows of ``rebalances`` for one run, by group and time."""
-    identity = _identity(unit, result)
-    return [{**identity, **episode._asdict()} for episode in result.rebalances]
+def key_of_unit(unit: Unit) -> tuple[Any, ...]:
+    """The same of a run that is to be."""
+    return key_of(_identity(unit))
 
 
 def _identity(unit: Unit, result: RunResult | None = None) -> dict[str, Any]:
@@ -288,26 +311,3 @@ def _identity(unit: Unit, result: RunResult | None = None) -> dict[str, Any]:
         "scenario_hash": result and result.scenario_hash,
         "code_version": result and result.code_version,
     }
-
-
-def metrics_table(run: Mapping[str, Any], samples: Sequence[MetricSample]) -> pa.Table:
-    """The rows of ``metrics`` for one run, whose row in ``runs`` is given."""
-    count = len(samples)
-    at_ms, node_id, metric, tags, value = zip(*samples, strict=True) if samples else ((),) * 5
-    columns = [
-        *(pa.repeat(pa.scalar(run[field.name], field.type), count) for field in _IDENTITY),
-        *(
-            pa.array(column, METRICS.field(name).type)
-            for name, column in zip(
-                ("at_ms", "node_id", "metric", "tags", "value"),
-                (at_ms, node_id, metric, tags, value),
-                strict=True,
-            )
-        ),
-    ]
-    return pa.Table.from_arrays(columns, schema=METRICS)
-
-
-def to_table(kind: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows as a table of the named kind."""
-    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[kind])

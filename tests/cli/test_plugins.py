@@ -15,9 +15,9 @@ import pytest
 from command_line import Outcome
 
 from rebalance_sim.cli.main import plugins_first
+from rebalance_sim.spark import read_plan
 from rebalance_sim.spark.shipping import packages_of
 from rebalance_sim.spark.store.experiment_tables import read_experiment
-from rebalance_sim.spark.store.results import read_plan
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "research"
 PLUGIN = ("--plugin", "research_plugins")

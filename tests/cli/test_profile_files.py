@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from command_line import Outcome
 
-from rebalance_sim.spark.store.results import read_plan, read_table
+from rebalance_sim.spark import read_plan, read_table
 
 Call = Callable[..., Outcome]
 

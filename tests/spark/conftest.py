@@ -13,10 +13,13 @@ import pytest
 
 pyspark = pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
 
-from rebalance_sim.spark.java import find_java  # noqa: E402
-from rebalance_sim.spark.session import check_setup, spark_context  # noqa: E402
+from pyspark.sql import SparkSession  # noqa: E402
 
-START_TIMEOUT_S = 60
+from rebalance_sim.spark.java import find_java  # noqa: E402
+from rebalance_sim.spark.session import check_setup  # noqa: E402
+from rebalance_sim.spark.session import spark_session as session_of  # noqa: E402
+
+START_TIMEOUT_S = 240
 
 
 @pytest.fixture(scope="session")
@@ -54,12 +57,12 @@ def cluster_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark_session(
     cluster_master: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[pyspark.SparkContext]:
-    """A context on the cluster with two executors of one core; every sweep here uses it."""
+) -> Iterator[SparkSession]:
+    """A session on the cluster with two executors of one core; every sweep here uses it."""
     log_file = tmp_path_factory.mktemp("session") / "spark.log"
     settings = {"spark.executor.cores": "1", "spark.executor.memory": "512m"}
-    with spark_context(check_setup(cluster_master), log_file=log_file, settings=settings) as sc:
-        yield sc
+    with session_of(check_setup(cluster_master, settings=settings), log_file=log_file) as session:
+        yield session
 
 
 def _start(command: list[str], log: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:

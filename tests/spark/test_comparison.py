@@ -18,13 +18,14 @@ from rebalance_sim.spark import (
     SweepError,
     compare,
     read_comparison,
+    read_plan,
     read_table,
     sweep,
 )
 from rebalance_sim.spark.options import BACKENDS
 from rebalance_sim.spark.reports.comparison import COMPARED, read_values, summarise_comparison
 from rebalance_sim.spark.store.results import ResultFolder
-from rebalance_sim.spark.store.tables import COMPARISON, to_table
+from rebalance_sim.spark.store.tables import COMPARISON
 
 PROTOCOLS = ("consumer-uniform", "consumer-range")
 
@@ -116,11 +117,10 @@ def test_the_page_names_what_was_left_out_and_how_to_see_a_run(
 def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path) -> None:
     a_comparison(tmp_path / "out")
     folder = ResultFolder(tmp_path / "out")
-    rows = read_table(tmp_path / "out", "runs").to_pylist()
-    first = [row for row in rows if row["seed"] < 3]
+    first = folder.rows("b000000.parquet")
     first[1] |= {"outcome": "violation", "reason": "a property was violated"}
     first[4] |= {"outcome": "known"}
-    folder.write("runs", 0, to_table("runs", first))
+    folder.write_batch(read_plan(tmp_path / "out"), 0, first)
     summary = summarise_comparison(tmp_path / "out")
     assert summary.outcomes["consumer-uniform"] == {"ok": 7, "known": 1}
     assert summary.outcomes["consumer-range"] == {"ok": 7, "violation": 1}
@@ -133,10 +133,10 @@ def test_seeds_in_which_some_run_failed_are_counted_and_not_used(tmp_path: Path)
 def test_a_comparison_in_which_nothing_passed_says_so(tmp_path: Path) -> None:
     a_comparison(tmp_path / "out", seeds="0:3")
     folder = ResultFolder(tmp_path / "out")
-    rows = read_table(tmp_path / "out", "runs").to_pylist()
+    rows = folder.rows("b000000.parquet")
     for row in rows:
         row |= {"outcome": "stuck", "reason": "nothing goes on"}
-    folder.write("runs", 0, to_table("runs", rows))
+    folder.write_batch(read_plan(tmp_path / "out"), 0, rows)
     summary = a_comparison(tmp_path / "out", seeds="0:3")
     assert summary.seeds_compared == 0
     assert summary.estimates == ()
@@ -217,15 +217,14 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_written(
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark_session")
-def test_both_backends_give_the_same_bytes(tmp_path: Path) -> None:
+def test_both_backends_give_the_same(tmp_path: Path) -> None:
     for name in BACKENDS:
         a_comparison(tmp_path / name, name)
-    for pattern in ("runs/*", "violations/*", "comparison.parquet"):
-        of_each = [
-            {f.name: f.read_bytes() for f in sorted((tmp_path / name).glob(pattern))}
-            for name in BACKENDS
-        ]
-        assert of_each[0] and of_each[0] == of_each[1]
+    tables = [(tmp_path / name / "comparison.parquet").read_bytes() for name in BACKENDS]
+    assert tables[0] == tables[1]
+    for kind in ("runs", "violations"):
+        of_each = [read_table(tmp_path / name, kind) for name in BACKENDS]
+        assert of_each[0].equals(of_each[1])
 
 
 def test_the_facade_gives_the_table_as_a_frame(tmp_path: Path) -> None:

@@ -181,9 +181,9 @@ def test_the_question_of_the_checkout_is_answered_in_small(tmp_path: Path) -> No
 
 @pytest.mark.spark
 def test_on_a_cluster_the_rows_are_the_same(
-    summary: ExperimentSummary, spark_session: pyspark.SparkContext, tmp_path: Path
+    summary: ExperimentSummary, spark_session: pyspark.sql.SparkSession, tmp_path: Path
 ) -> None:
-    options = SweepOptions(master=spark_session.master, batch_size=2)
+    options = SweepOptions(master=spark_session.sparkContext.master, batch_size=2)
     other = carry_out_experiment(make_experiment(**KEYS), out=tmp_path / "out", options=options)
     pd.testing.assert_frame_equal(other.runs, summary.runs)
     pd.testing.assert_frame_equal(other.rebalances, summary.rebalances)

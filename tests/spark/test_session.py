@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from rebalance_sim.spark import SparkSetupError
-from rebalance_sim.spark.session import check_setup, normalise_master
+from rebalance_sim.spark.master import normalise_master
+from rebalance_sim.spark.session import check_setup
 
 LISTEN = "0A"
 LOOPBACK_IN_HEX = (
@@ -41,7 +42,7 @@ def test_local_masters_get_task_retries_and_others_stay_as_they_are(
 @pytest.mark.parametrize("master", ["", "http://host", "spark", "spark://host", "spark://host:x"])
 def test_a_master_that_is_none_is_refused(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "rebalance_sim.spark.session._active_context", lambda: None
+        "rebalance_sim.spark.session._active_session", lambda: None
     )  # That of other tests.
     with pytest.raises(SparkSetupError, match="Spark master"):
         check_setup(master or "nonsense")
@@ -64,17 +65,17 @@ def listening_addresses(pid: int) -> set[str]:
 
 
 @pytest.mark.spark
-def test_spark_on_this_machine_listens_on_the_loopback_only(spark_session: SparkContext) -> None:
-    addresses = listening_addresses(spark_session._gateway.proc.pid)
+def test_spark_on_this_machine_listens_on_the_loopback_only(spark_session: SparkSession) -> None:
+    addresses = listening_addresses(spark_session.sparkContext._gateway.proc.pid)
     assert addresses
     assert addresses <= set(LOOPBACK_IN_HEX)
 
 
 @pytest.mark.spark
 def test_a_running_session_is_used_and_another_master_is_refused(
-    spark_session: SparkContext,
+    spark_session: SparkSession,
 ) -> None:
-    assert check_setup(None).master == spark_session.master
-    assert check_setup(spark_session.master).java is None
+    assert check_setup(None).master == spark_session.sparkContext.master
+    assert check_setup(spark_session.sparkContext.master).java is None
     with pytest.raises(SparkSetupError, match="is active in this process"):
         check_setup("local[2]")

@@ -23,6 +23,7 @@ def test_a_runner_of_ones_own_is_part_of_what_decides_the_rows() -> None:
     assert packages_of(FAKE) == (*layers, "fake_scenarios")
     assert packages_of("thesis.runs:main") == (*layers, "thesis")
     shipped = ("rebalance_sim.__init__", *layers, "fake_scenarios", "rebalance_sim.spark")
+    shipped += ("simpy", "tomli_w")
     assert shipped_packages(FAKE) == shipped
 
 

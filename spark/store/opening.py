@@ -1,0 +1,66 @@
+"""From what a user writes after ``--out`` to a store."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from rebalance_sim.spark.errors import SweepError
+from rebalance_sim.spark.store.store import Location, Store
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+KNOWN = "a folder, or file://, s3://, gs://, abfss:// or hdfs://"
+
+
+def open_store(out: Location) -> Store:
+    """The store at a path or URL. Nothing is written or asked yet.
+
+    Raises SweepError for a scheme that nothing here can write to, so that no folder of that name
+    appears on this machine instead.
+    """
+    from rebalance_sim.spark.store.posix import PosixStore
+
+    text = str(out)
+    match = _SCHEME.match(text)
+    if match is None:
+        return PosixStore(Path(out))
+    scheme = match[1].lower()
+    if isinstance(out, Path):
+        raise SweepError(f"--out {text}: a path has lost a slash of this URL: give it as text")
+    if scheme == "file":
+        parts = urlsplit(text)
+        if parts.netloc not in ("", "localhost"):
+            raise SweepError(f"--out {text}: another machine: write file:///folder")
+        return PosixStore(Path(unquote(parts.path)))
+    # pyarrow takes a third of a second to load, and a mistyped URL is to be refused at once.
+    from rebalance_sim.spark.store.objects import SYSTEMS, ObjectStore
+
+    if scheme not in SYSTEMS:
+        raise SweepError(f"--out {text}: nothing here can write to {scheme}: give {KNOWN}")
+    if not urlsplit(text).netloc and scheme not in ("hdfs", "viewfs"):
+        raise SweepError(f"--out {text}: no bucket: write {scheme}://bucket/folder")
+    return ObjectStore.at(text)
+
+
+@contextmanager
+def local_copy(address: str) -> Iterator[Path]:
+    """The file at a path, or a temporary copy of the object at a URL.
+
+    Raises SweepError if the URL cannot be read.
+    """
+    if _SCHEME.match(address) is None:
+        yield Path(address)
+        return
+    folder, _, name = address.partition("?")[0].rpartition("/")
+    query = address.partition("?")[2]
+    with tempfile.TemporaryDirectory(prefix="rebalance-sim-") as scratch:
+        copy = Path(scratch) / name
+        try:
+            copy.write_bytes(open_store(f"{folder}?{query}" if query else folder).get(name))
+        except OSError as problem:
+            raise SweepError(f"cannot read {address} ({problem.strerror})") from problem
+        yield copy
