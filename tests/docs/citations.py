@@ -58,7 +58,8 @@ CLAUSE = re.compile(rf"{_KEY} {_ITEM}(?:, row \d+)?")
 """What a property cites of the reference: one item."""
 
 _BARE_SECTION = re.compile(r"§\s*\d+(?:\.\d+)*|\b[Ss]ections?\s+\d+(?:\.\d+)?")
-_BARE_CODE = re.compile(rf"(?<![\w.§/+'-]){_CODE}(?![\w(=])")
+# S3 is a store, and no row of a document.
+_BARE_CODE = re.compile(rf"(?<![\w.§/+'-])(?!S3\b){_CODE}(?![\w(=])")
 _NAME = re.compile(rf"(?P<before>[\w./-]*)\b({'|'.join([*DOCUMENTS.values(), _FORMER])})")
 _FINDING = re.compile(r"findings\.md#([\w-]+)")
 _QUOTED = re.compile(r"(?<!\")\"[^\"\s]{1,12}\"(?!\")|'[A-Z]\d'")
