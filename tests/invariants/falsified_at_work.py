@@ -244,7 +244,7 @@ def _repeats_first_subscription(self: Any, owned: Any) -> Any:
 run_mutant(
     "keeps-its-first-subscription",
     "calm",
-    4,
+    5,
     (heartbeats.Heartbeats, "_build_changed", _repeats_first_subscription),
 )
 

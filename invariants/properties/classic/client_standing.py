@@ -26,6 +26,7 @@ ORDER = 177
 
 _OF_A_GENERATION = frozenset({ClientState.STABLE, ClientState.RECONCILING})
 
+_HIDES_ABSENCE = _OF_A_GENERATION | {ClientState.JOINING, ClientState.FENCED}
 _OF_NONE = frozenset({ClientState.JOINING, ClientState.FENCED, ClientState.STALE})
 
 
@@ -35,7 +36,8 @@ class AtAGeneration(Property):
     id = "classic.client.at_a_generation"
     sentence = (
         "A classic client of librdkafka is stable or reconciling only at a generation, and neither "
-        "joins, nor is fenced, nor away for too long, while it has one."
+        "joins, nor is fenced, nor away for too long, while it has one; and one that was away for "
+        "too long shows that until it has left or joins."
     )
     clauses = ("classic §4.1", "classic §4.6")
     violated_by = ("test:stable-at-no-generation",)
@@ -51,6 +53,11 @@ class AtAGeneration(Property):
             is_wrong = not has_generation
         else:
             is_wrong = has_generation and member.state in _OF_NONE
+        if member.poll_expired and member.state in _HIDES_ABSENCE:
+            return Finding(
+                f"{entry.name} is {member.state.value}, and was away from poll for too long",
+                {"client": entry.name},
+            )
         if not is_wrong:
             return None
         return Finding(

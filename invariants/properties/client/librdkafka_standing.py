@@ -10,6 +10,7 @@ from rebalance_sim.invariants.property import Finding, Interest, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
     Call,
+    CallReturned,
     ClientState,
     StateChanged,
     Subscribe,
@@ -25,6 +26,7 @@ _GOES = frozenset(
         *(ClientState.STALE, ClientState.FATAL),
     }
 )
+_ENDS = (ClientState.UNSUBSCRIBED, ClientState.FATAL)
 
 
 class ShowsItsSubscription(Property):
@@ -62,17 +64,24 @@ class GoesWhenClosed(Property):
     id = "client.close.shown_librdkafka"
     sentence = (
         "A client of librdkafka, of either protocol, that is closed is in no state of one that "
-        "joins or is a member any more, and is not unsubscribed before all is given up."
+        "joins or is a member any more, is not unsubscribed before all is given up, and is when "
+        "close returns, unless it has failed."
     )
     clauses = ("client §10.1", "client §1.1")
     violated_by = ("test:librdkafka-shows-no-end",)
     client_kinds = LIBRDKAFKA_KINDS
     judges_mixed = True
-    interest = Interest(effects=(StateChanged,))
+    interest = Interest(effects=(StateChanged, CallReturned))
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Where does it go?"""
         member = entry.member
+        if member.is_closed:
+            if member.state in _ENDS:
+                return None
+            return Finding(
+                f"{entry.name} is closed, and {member.state.value}", {"client": entry.name}
+            )
         if member.blocked_in is not Call.CLOSE:
             return None
         what = ""
