@@ -1,6 +1,6 @@
 """What librdkafka reports of its own states, and how a member that was away comes back.
 
-Source: client §10 (row "States"), §10.1, rows "poll expiry", "close" and "leave".
+Source: client §10, §10.1 (rows "States", "poll expiry", "close" and "leave").
 """
 
 from __future__ import annotations
