@@ -53,6 +53,7 @@ def test_rows_of_the_table_name_their_run(tmp_path: Path) -> None:
         "semantics": "",
         "protocol": "",
         "repairs": [],
+        "settings": [],
         "scenario_hash": "5ce9a210",
         "code_version": "test",
         "at_ms": 1_000,
