@@ -219,8 +219,8 @@ class HybridTimers(Property):
     id = "hybrid.member_timers"
     sentence = (
         "A JoinGroup to a consumer group ends the wait for it and begins the wait for a "
-        "SyncGroup, which ends that; who has gone since, or speaks the consumer protocol, is "
-        "waited for by no such timer."
+        "SyncGroup, which ends that; who has gone since is waited for by no timer, and who "
+        "speaks the consumer protocol by none of these."
     )
     clauses = ("classic H10", "classic §7.7")
     violated_by = (
@@ -241,13 +241,13 @@ class HybridTimers(Property):
         shard = shard_of(step)
         entry = self.model.ledger_of(shard).members.get(done.member_id)
         if _session_timeout_ms(entry) is None:
-            if any(
+            if entry is None and any(
                 type(command) is ScheduleTimer and command.key.member_id == done.member_id
                 for command in step.timers
             ):
                 return Finding(
-                    f"{done.member_id} had joined, is no classic member of the group any more, and "
-                    "is waited for"
+                    f"{done.member_id} had joined, is no member of the group any more, and is "
+                    "waited for"
                 )
             return None
         if self._is_armed(shard, "mixed-join", done.member_id):
