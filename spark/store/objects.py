@@ -136,7 +136,7 @@ class ObjectStore:
         return f"{self._base}/{name}".rstrip("/")
 
     def _write(self, path: str, data: Data) -> None:
-        with self._system.open_output_stream(path) as stream:
+        with self._system.open_output_stream(path, compression=None) as stream:
             stream.write(data)
 
     def _delete(self, path: str) -> None:

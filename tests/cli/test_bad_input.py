@@ -55,7 +55,7 @@ def test_a_folder_with_other_content_is_left_alone(call: Call, tmp_path: Path) -
 
 def test_a_folder_that_cannot_be_made_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert_refused(call(*SWEEP, tmp_path / "file" / "out"), "cannot write")
+    assert_refused(call(*SWEEP, tmp_path / "file" / "out"), "inside of one: give a folder")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_options_that_make_no_sense_are_refused(
 @pytest.fixture
 def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no other test had left a Spark session running in this process."""
-    monkeypatch.setattr("rebalance_sim.spark.session._active_context", lambda: None)
+    monkeypatch.setattr("rebalance_sim.spark.session._active_session", lambda: None)
 
 
 @pytest.mark.usefixtures("no_session")

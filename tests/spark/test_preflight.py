@@ -44,13 +44,13 @@ class OthersAreMissing(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, OthersAreMissing())
 from rebalance_sim.scenarios.variant import Variant
-from rebalance_sim.spark.batch import run_batch
+from rebalance_sim.spark.batch import Batch, run_batch
 from rebalance_sim.spark.plan import SeedRange, SweepPlan
 from rebalance_sim.spark.runner import DEFAULT_RUNNER
 from rebalance_sim.spark.supervised import Limits
 plan = SweepPlan(variants=(Variant("calm"),), seeds=SeedRange(0, 1), batch_size=1,
                  runner=DEFAULT_RUNNER, code_digest="", limits=Limits())
-print(run_batch(0, plan=plan, out=sys.argv[1]).outcomes)
+print(run_batch(Batch(0), plan=plan, out=sys.argv[1]).outcomes)
 """
 
 
