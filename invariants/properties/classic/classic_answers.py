@@ -212,6 +212,26 @@ class _Waiting:
         self.owed: dict[int, tuple[int, str]] = {}
         """Those that it does not keep -> until when they must be answered, and whose they are."""
 
+    def note_repeated(self, step: Step) -> None:
+        """Who asks again gives up the first answer, also if its phase ends with that."""
+        request = step.request
+        if type(request) is JoinGroupRequest or type(request) is SyncGroupRequest:
+            key = request.member_id, type(request).__name__.removesuffix("Request")
+            if step.response is None and key in self.newest:
+                self.newest[key] = step.operation
+
+    def take_overdue(self, step: Step) -> Finding | None:
+        """One that should have been answered by now; it is reported once."""
+        for operation, (until_ms, member_id) in self.owed.items():
+            if step.at_ms > until_ms:
+                del self.owed[operation]
+                return Finding(
+                    f"nobody has answered request {operation} of the shard, of "
+                    f"{member_id or 'a new member'}, which has waited since {until_ms} ms at most",
+                    {"member": member_id},
+                )
+        return None
+
 
 class ClassicAlwaysAnswered(Property):
     """classic §2.2-§2.6, §2.9. A request that is parked and forgotten keeps its sender out of the
@@ -250,14 +270,15 @@ class ClassicAlwaysAnswered(Property):
         """A request is parked, or answered by what comes with it."""
         name = shard_of(step).name
         waiting = self._waiting.get(name)
-        finding = None if waiting is None else _overdue(waiting, step)
+        finding = None if waiting is None else waiting.take_overdue(step)
         if step.response is None:
             if waiting is None:
-                waiting = self._waiting[name] = _Waiting()
-            self._enter(step, waiting, classic_model.group)
+                self._waiting[name] = _Waiting()
+            self._enter(step, classic_model.group)
         return finding
 
-    def _enter(self, step: Step, waiting: _Waiting, group: ClassicGroup | None) -> None:
+    def _enter(self, step: Step, group: ClassicGroup | None) -> None:
+        waiting = self._waiting[shard_of(step).name]
         request, operation = step.request, step.operation
         if group is None:
             until_ms = step.at_ms + self.model.config.offsets_commit_timeout_ms
@@ -276,9 +297,9 @@ class ClassicAlwaysAnswered(Property):
         waiting = self._waiting.get(look.shard.name)
         if waiting is None:
             return None
-        finding = _overdue(waiting, step)
+        finding = waiting.take_overdue(step)
         now, before, group = look.now, look.before, look.group
-        self._note_repeated(step, waiting)
+        waiting.note_repeated(step)
         if look.gone or now is None or before is None or now.state is not before.state:
             for operation, (member_id, api) in tuple(waiting.held.items()):
                 is_newest = waiting.newest.get((member_id, api)) == operation
@@ -290,14 +311,6 @@ class ClassicAlwaysAnswered(Property):
                     if api == "JoinGroup" or not _is_made_to_leave(step, group, member_id):
                         waiting.owed[operation] = step.at_ms, member_id
         return finding
-
-    def _note_repeated(self, step: Step, waiting: _Waiting) -> None:
-        """Who asks again gives up the first answer, also if its phase ends with that."""
-        request = step.request
-        if type(request) is JoinGroupRequest or type(request) is SyncGroupRequest:
-            key = request.member_id, type(request).__name__.removesuffix("Request")
-            if step.response is None and key in waiting.newest:
-                waiting.newest[key] = step.operation
 
     def on_classic_answer(self, step: Step, classic_model: ClassicModel) -> Finding | None:
         """It is answered."""
@@ -323,15 +336,3 @@ def _is_made_to_leave(step: Step, group: ClassicGroup | None, member_id: str) ->
     """Whether a LeaveGroup has just removed a member; its SyncGroup is forgotten (classic §2.8)."""
     is_leave = type(step.request) is LeaveGroupRequest
     return is_leave and (group is None or member_id not in group.members)
-
-
-def _overdue(waiting: _Waiting, step: Step) -> Finding | None:
-    for operation, (until_ms, member_id) in waiting.owed.items():
-        if step.at_ms > until_ms:
-            del waiting.owed[operation]
-            return Finding(
-                f"nobody has answered request {operation} of the shard, of "
-                f"{member_id or 'a new member'}, which has waited since {until_ms} ms at most",
-                {"member": member_id},
-            )
-    return None

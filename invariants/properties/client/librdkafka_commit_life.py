@@ -65,6 +65,11 @@ class _Commit:
         """Whether it has to be sent: not if it would say nothing new."""
         return not self.newer.issuperset(self.offsets)
 
+    def limit(self, until_ms: int) -> None:
+        """It is put off: until then at most, if it has not been before."""
+        if self.until_ms is None:
+            self.until_ms = until_ms
+
 
 class _Commits:
     """Commits of one process that are not over."""
@@ -131,31 +136,29 @@ class CommitsAgain(Property):
 
     def on_event(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Commits are over, or there is a coordinator again."""
-        commits = self._of.get(entry.name)
-        if commits is None:
-            commits = self._of[entry.name] = _Commits()
+        if entry.name not in self._of:
+            self._of[entry.name] = _Commits()
         event = step.event
         if type(event) is CommitAnswered:
-            commit = commits.in_flight.pop(event.correlation_id, None)
-            if commit is not None:
-                self._note_answer(step, entry, commits, commit)
+            self._note_answer(step, entry)
         elif type(event) is Disconnected or type(event) is RequestExpired:
             for correlation_id in event.correlation_ids:
-                self._note_loss(step, entry, commits, correlation_id)
-        return self._go_on(step, entry, commits)
+                self._note_loss(step, entry, correlation_id)
+        return self._go_on(step, entry)
 
     def on_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """A commit leaves, or the connection is closed."""
         if type(step.event) in _EVENTS:
             return None
-        commits = self._of.get(entry.name)
-        if commits is None:
-            commits = self._of[entry.name] = _Commits()
-        return self._go_on(step, entry, commits)
+        if entry.name not in self._of:
+            self._of[entry.name] = _Commits()
+        return self._go_on(step, entry)
 
-    def _note_answer(
-        self, step: Step, entry: AnyClientEntry, commits: _Commits, commit: _Commit
-    ) -> None:
+    def _note_answer(self, step: Step, entry: AnyClientEntry) -> None:
+        commits = self._of[entry.name]
+        commit = commits.in_flight.pop(step.event.correlation_id, None)
+        if commit is None:
+            return
         errors = step.event.response.errors
         codes = [code for _, code in sorted(errors.items()) if code]
         if not codes:
@@ -167,17 +170,18 @@ class CommitsAgain(Property):
             commits.repeated.append(commit)
         elif codes[-1] in _ELSEWHERE:
             if commit.until_ms is None:
-                self._put_off(step, entry, commits, commit)
+                commit.limit(step.at_ms + _longest_ms(entry))
+                commits.put_off.append(commit)
         elif (
             codes[-1] is ErrorCode.STALE_MEMBER_EPOCH
             and not entry.commits_itself
             and (commit.until_ms is None or step.at_ms < commit.until_ms)
         ):
-            self._put_off(step, entry, commits, commit)
+            commit.limit(step.at_ms + _longest_ms(entry))
+            commits.put_off.append(commit)
 
-    def _note_loss(
-        self, step: Step, entry: AnyClientEntry, commits: _Commits, correlation_id: int
-    ) -> None:
+    def _note_loss(self, step: Step, entry: AnyClientEntry, correlation_id: int) -> None:
+        commits = self._of[entry.name]
         commit = commits.in_flight.pop(correlation_id, None)
         if commit is None:
             return
@@ -186,20 +190,12 @@ class CommitsAgain(Property):
         if commit.failures <= _MAX_REPETITIONS:
             commits.repeated.append(commit)
         elif commit.until_ms is None:
-            self._put_off(step, entry, commits, commit)
+            commit.limit(step.at_ms + _longest_ms(entry))
+            commits.put_off.append(commit)
 
-    @staticmethod
-    def _put_off(step: Step, entry: AnyClientEntry, commits: _Commits, commit: _Commit) -> None:
-        if commit.until_ms is None:
-            config = entry.member.config
-            wait_ms = _SESSION_TIMEOUT_MS
-            if isinstance(config, ClassicConsumerConfig):
-                wait_ms = config.session_timeout_ms
-            commit.until_ms = step.at_ms + wait_ms
-        commits.put_off.append(commit)
-
-    def _go_on(self, step: Step, entry: AnyClientEntry, commits: _Commits) -> Finding | None:
+    def _go_on(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """What leaves, and what should have by now."""
+        commits = self._of[entry.name]
         member = entry.member
         for effect in step.effects:
             if type(effect) is SendCommit:
@@ -239,3 +235,11 @@ class CommitsAgain(Property):
             f"{self.model.names_of(sorted(commit.offsets))} that {what}",
             {"client": entry.name},
         )
+
+
+def _longest_ms(entry: AnyClientEntry) -> int:
+    """For how long a client may put a commit off."""
+    config = entry.member.config
+    if isinstance(config, ClassicConsumerConfig):
+        return config.session_timeout_ms
+    return _SESSION_TIMEOUT_MS

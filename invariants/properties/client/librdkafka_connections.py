@@ -118,7 +118,7 @@ class LibrdkafkaConnection(Property):
             line.connection = _Connection.NONE
             if event.is_isolated:
                 line.node_id = None
-        finding = self._judge_effects(step, entry, line)
+        finding = self._judge_effects(step, entry)
         if finding is not None or entry.member.is_closed:
             return finding
         if (
@@ -138,7 +138,7 @@ class LibrdkafkaConnection(Property):
         if type(step.event) in _EVENTS:
             return None
         line = self._line_of(entry)
-        finding = self._judge_effects(step, entry, line)
+        finding = self._judge_effects(step, entry)
         if finding is not None or entry.member.is_closed:
             return finding
         return self._judge(step, entry, line)
@@ -149,9 +149,9 @@ class LibrdkafkaConnection(Property):
             line = self._lines[entry.name] = _Line()
         return line
 
-    @staticmethod
-    def _judge_effects(step: Step, entry: AnyClientEntry, line: _Line) -> Finding | None:
+    def _judge_effects(self, step: Step, entry: AnyClientEntry) -> Finding | None:
         """Connections that it closes and opens, in their order."""
+        line = self._lines[entry.name]
         line.closed_node_id = None
         for effect in step.effects:
             kind = type(effect)

@@ -144,9 +144,9 @@ class LibrdkafkaSearches(Property):
         searches = self._of.get(entry.name)
         if searches is None:
             searches = self._of[entry.name] = _Searches()
-        cause = self._cause(step, entry, searches)
+        cause = self._cause(step, entry)
         is_cause = bool(cause)
-        finding = self._judge_effects(step, entry, searches, may_search=is_cause)
+        finding = self._judge_effects(step, entry, may_search=is_cause)
         if finding is not None or entry.member.is_closed:
             return finding
         if is_cause and cause != "may" and searches.asked_ms != step.at_ms:
@@ -163,7 +163,7 @@ class LibrdkafkaSearches(Property):
         searches = self._of.get(entry.name)
         if searches is None:
             searches = self._of[entry.name] = _Searches()
-        finding = self._judge_effects(step, entry, searches, may_search=False)
+        finding = self._judge_effects(step, entry, may_search=False)
         if finding is not None or entry.member.is_closed:
             return finding
         return self._judge_delay(step, entry, searches)
@@ -178,8 +178,9 @@ class LibrdkafkaSearches(Property):
 
     # -- why it may have to ask ------------------------------------------------------------
 
-    def _cause(self, step: Step, entry: AnyClientEntry, searches: _Searches) -> str:
+    def _cause(self, step: Step, entry: AnyClientEntry) -> str:
         """Why it asks at once; "may": if it does, there is a reason."""
+        searches = self._of[entry.name]
         event, kind = step.event, type(step.event)
         if kind is CoordinatorFound:
             searches.open.discard(event.correlation_id)
@@ -197,16 +198,17 @@ class LibrdkafkaSearches(Property):
                 searches.node_id = None
             return ""
         if kind is Disconnected or kind is RequestExpired:
-            return self._loss(step, entry, searches)
+            return self._loss(step, entry)
         if kind is CommitAnswered:
-            return self._refused_commit(event, searches)
+            return self._refused_commit(step, entry)
         if kind is CoordinatorConnected or event.response.error_code not in _ELSEWHERE:
             return ""
         if kind is OffsetFetchAnswered:
             return "it was told that the broker is not the coordinator"
-        return self._refused(step, entry, searches)
+        return self._refused(step, entry)
 
-    def _loss(self, step: Step, entry: AnyClientEntry, searches: _Searches) -> str:
+    def _loss(self, step: Step, entry: AnyClientEntry) -> str:
+        searches = self._of[entry.name]
         lost = frozenset(step.event.correlation_ids)
         if searches.open & lost:
             searches.open -= lost
@@ -228,8 +230,9 @@ class LibrdkafkaSearches(Property):
             return f"{'a commit' if is_commit else 'a request of the group'} was lost"
         return "may"
 
-    @staticmethod
-    def _refused_commit(event: CommitAnswered, searches: _Searches) -> str:
+    def _refused_commit(self, step: Step, entry: AnyClientEntry) -> str:
+        searches = self._of[entry.name]
+        event: CommitAnswered = step.event
         searches.commits.discard(event.correlation_id)
         codes = event.response.errors.values()
         if not codes or not all(codes) or ErrorCode.FENCED_INSTANCE_ID in codes:
@@ -238,8 +241,7 @@ class LibrdkafkaSearches(Property):
             return "a commit was sent elsewhere"
         return "a commit has timed out" if ErrorCode.REQUEST_TIMED_OUT in codes else ""
 
-    @staticmethod
-    def _refused(step: Step, entry: AnyClientEntry, searches: _Searches) -> str:
+    def _refused(self, step: Step, entry: AnyClientEntry) -> str:
         """A broker has said that it is not the coordinator."""
         told = "it was told that the broker is not the coordinator"
         if not isinstance(entry, ClassicClientEntry):
@@ -249,7 +251,7 @@ class LibrdkafkaSearches(Property):
             SyncGroupAnswered: SendSyncGroup,
             ClassicHeartbeatAnswered: SendClassicHeartbeat,
         }[type(step.event)]
-        number, identity = searches.signed.pop(kind, (0, ("", 0)))
+        number, identity = self._of[entry.name].signed.pop(kind, (0, ("", 0)))
         if number != step.event.correlation_id or entry.member.blocked_in is not None:
             return "may"
         if kind is SendClassicHeartbeat:
@@ -260,9 +262,10 @@ class LibrdkafkaSearches(Property):
     # -- what it does ----------------------------------------------------------------------
 
     def _judge_effects(
-        self, step: Step, entry: AnyClientEntry, searches: _Searches, *, may_search: bool
+        self, step: Step, entry: AnyClientEntry, *, may_search: bool
     ) -> Finding | None:
         """In their order; what the client has closed itself is no loss."""
+        searches = self._of[entry.name]
         for effect in step.effects:
             kind = type(effect)
             if kind is FindCoordinator:

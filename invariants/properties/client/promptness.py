@@ -261,11 +261,11 @@ class CallWaits(Property):
         """A call begins, or something that it may wait for is over."""
         event, kind = step.event, type(step.event)
         if kind is Close:
-            self._begin(entry, _OpenCall(Call.CLOSE, step.at_ms + event.timeout_ms))
+            self._begin(entry, Call.CLOSE, step.at_ms + event.timeout_ms)
             return None
         if kind is Unsubscribe:
             timeout_ms = entry.member.config.default_api_timeout_ms
-            self._begin(entry, _OpenCall(Call.UNSUBSCRIBE, step.at_ms + timeout_ms))
+            self._begin(entry, Call.UNSUBSCRIBE, step.at_ms + timeout_ms)
             return None
         call = self._open.get(entry.name)
         if call is None:
@@ -279,8 +279,8 @@ class CallWaits(Property):
             call.leaves.difference_update(event.correlation_ids)
         return None
 
-    def _begin(self, entry: AnyClientEntry, call: _OpenCall) -> None:
-        self._open[entry.name] = call
+    def _begin(self, entry: AnyClientEntry, kind: Call, until_ms: int) -> None:
+        call = self._open[entry.name] = _OpenCall(kind, until_ms)
         leaves = self._former_leaves.get(entry.name)
         if leaves and isinstance(entry, ClientEntry):
             leaves &= entry.sent
