@@ -29,12 +29,12 @@ from rebalance_sim.scenarios.scenario import Scenario, load_scenario
 
 KNOWN_ISSUES = Path(__file__).parents[2] / "scenarios" / "known_issues"
 SEEDS = {
-    "chaos": (9, 11),
+    "chaos": (8, 9, 11),
     "faulty": (15,),
     "groups": (9, 19),
     "librdkafka_classic": (32,),
     "migration": (8,),
-    "operations": (8, 19, 20),
+    "operations": (19, 20),
     "whole": (2, 8, 9),
 }
 """Seeds of profiles in which a known issue shows."""
