@@ -60,7 +60,9 @@ class ResultFolder:
                     f"{self.path} has other content and no {PLAN_FILE}: give a new --out folder"
                 )
         except NotADirectoryError as problem:
-            raise SweepError(f"{self.path} is a file, or inside of one: give a folder for --out") from problem
+            raise SweepError(
+                f"{self.path} is a file, or inside of one: give a folder for --out"
+            ) from problem
         except OSError as problem:
             raise SweepError(f"cannot read {self.path} ({problem.strerror})") from problem
         return None
