@@ -16,6 +16,7 @@ from rebalance_sim.invariants.properties.client.pacing import least_backoff_ms, 
 from rebalance_sim.invariants.property import Deadline, Finding, Interest, Kind, Late, Property
 from rebalance_sim.invariants.step import Step
 from rebalance_sim.protocol.clients import (
+    CallbackCompleted,
     CallbackKind,
     ClientState,
     CloseConnection,
@@ -264,6 +265,8 @@ class CommitBackoff(Property):
         commits_itself = entry.member.config.enable_auto_commit
         if commits_itself and entry.kind == CLASSIC and entry.state is ClientState.RECONCILING:
             return None  # What it commits before it joins is another commit, with its own backoff.
+        if commits_itself and type(step.event) is CallbackCompleted:
+            return None  # It commits by itself once the application is back.
         if commits_itself and failed[0][1] != step.at_ms:
             # It commits by itself, and may have come to the same offsets again by now.
             failed[:] = [one for one in failed if one[1] == step.at_ms]
