@@ -11,6 +11,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
 from rebalance_sim.sim.faults.fault import End
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.targets import FaultTargets
 
 _ERRORS = (WriteError.STORAGE, WriteError.NOT_ENOUGH_REPLICAS)
 
@@ -43,5 +44,5 @@ class AppendFailure(BrokerWindow):
         return lambda: broker.append_errors.remove(self.error)
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
         return {"error": draw.pick(_ERRORS)}

@@ -10,6 +10,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
 from rebalance_sim.sim.faults.fault import End, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.targets import FaultTargets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,5 +38,5 @@ class BrokerMetadataLag(BrokerWindow):
         return end
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
         return {"lag_ms": draw.between(rule.lag_ms)}

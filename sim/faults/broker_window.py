@@ -42,11 +42,11 @@ class BrokerWindow(Window):
             duration_ms=duration_ms,
             broker=broker,
             offsets_partition=targets.offsets_partition(draw, broker=broker),
-            **cls.drawn_further(draw, rule),
+            **cls.drawn_further(draw, rule, targets),
         )
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
         """Further fields, drawn last."""
         return {}
 

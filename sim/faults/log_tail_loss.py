@@ -10,6 +10,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_host_loss import BrokerHostLoss
 from rebalance_sim.sim.faults.fault import End, size
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
+from rebalance_sim.sim.faults.targets import FaultTargets
 
 LOST_BATCHES = (1, 20)
 
@@ -39,5 +40,5 @@ class LogTailLoss(BrokerHostLoss):
         return end
 
     @classmethod
-    def drawn_further(cls, draw: Draw, rule: DrawRule) -> Mapping[str, Any]:
+    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
         return {"lost_batches": draw.between(LOST_BATCHES)}

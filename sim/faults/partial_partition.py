@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rebalance_sim.sim.broker.broker import Broker
 from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.broker_window import BrokerWindow
-from rebalance_sim.sim.faults.fault import End, Fault
+from rebalance_sim.sim.faults.fault import End
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
 
@@ -44,17 +45,8 @@ class PartialPartition(BrokerWindow):
         return end
 
     @classmethod
-    def drawn(
-        cls, draw: Draw, rule: DrawRule, targets: FaultTargets, at_ms: int
-    ) -> Iterator[Fault]:
-        duration_ms, broker = draw.between(rule.duration_ms), targets.broker(draw)
-        yield cls(
-            at_ms=at_ms,
-            duration_ms=duration_ms,
-            broker=broker,
-            offsets_partition=targets.offsets_partition(draw, broker=broker),
-            to_broker=draw.pick((None, *range(targets.broker_count))),
-        )
+    def drawn_further(cls, draw: Draw, rule: DrawRule, targets: FaultTargets) -> Mapping[str, Any]:
+        return {"to_broker": draw.pick((None, *range(targets.broker_count)))}
 
 
 def _without_controller(world: FaultWorld, broker: Broker) -> End:
