@@ -22,7 +22,8 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.targets import FaultTargets
-from rebalance_sim.sim.network.network import Direction, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import Direction
 
 _SHORT_MS = (100, 3_000)
 _DOWN_MS = (200, 3_000)

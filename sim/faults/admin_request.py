@@ -14,7 +14,8 @@ from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
-from rebalance_sim.sim.network.network import ADMIN, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import ADMIN
 
 _TROUBLE_SHARE = 0.3
 _STRANGE_GROUP_SHARE = 0.2

@@ -19,7 +19,7 @@ from rebalance_sim.sim.draw import Draw
 from rebalance_sim.sim.faults.fault import End, Fault
 from rebalance_sim.sim.faults.ports import DrawRule, FaultWorld
 from rebalance_sim.sim.faults.targets import FaultTargets
-from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.network.link import Moment
 
 
 class RequestKind(Enum):

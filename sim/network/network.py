@@ -16,8 +16,14 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rebalance_sim.sim.clock import Call, Clock
+from rebalance_sim.sim.network.link import Link
 from rebalance_sim.sim.network.network_spec import NetworkSpec
-from rebalance_sim.sim.streams import Streams, delay_sampler
+from rebalance_sim.sim.network.pipe import (
+    HANDSHAKE_RETRANSMISSION_MS,
+    Pipe,
+    retransmission_at_ms,
+)
+from rebalance_sim.sim.streams import Streams
 
 ADMIN = "admin"
 """Name of the administrators' clients: no other client of a world that has them may have it."""
@@ -36,17 +42,6 @@ class Purpose(Enum):
 
     COORDINATOR = "coordinator"
     BOOTSTRAP = "bootstrap"
-
-
-class Moment(Enum):
-    """When a connection breaks, and therefore what is lost with it."""
-
-    NOW = "now"
-    """At ``at_ms``, with whatever is on its way in either direction."""
-    BEFORE_REQUEST = "before_request"
-    """Just before the next request arrives: the broker never sees it."""
-    BEFORE_RESPONSE = "before_response"
-    """Just before the next answer arrives: the broker has handled what the client never learns."""
 
 
 class Direction(Enum):
@@ -87,142 +82,6 @@ class ConnectionOwner(Protocol):
 
     def on_closed(self, connection: Connection) -> None:
         """The connection is gone, or never came about."""
-
-
-class Link:
-    """What all connections of one client share: its latency, and faults that wait for it.
-
-    ``sample_ms`` draws a latency, which ``factor`` multiplies. ``cut`` breaks the connection to the
-    coordinator at the next message of its kind; ``cut_at``, if there is one, says of a request
-    whether it, or its answer, is meant.
-    """
-
-    __slots__ = ("_awaited", "cut", "cut_at", "factor", "sample_ms", "tie_break")
-
-    def __init__(self, spec: NetworkSpec, streams: Streams, client_name: str) -> None:
-        stream = streams.get(f"latency/{client_name}")
-        self.sample_ms = delay_sampler(spec.latency, stream, least_ms=1)
-        self.tie_break = streams.get(f"schedule/network/{client_name}").random
-        self.factor = 1
-        self.cut: Moment | None = None
-        self.cut_at: Callable[[Any], bool] | None = None
-        self._awaited: int | None = None  # the request whose answer is to get lost
-
-    def break_at(self, moment: Moment, which: Callable[[Any], bool] | None = None) -> None:
-        """Let the connection break at the next message, or with the next request of a kind."""
-        self.cut, self.cut_at, self._awaited = moment, which, None
-
-    def delay_ms(self) -> int:
-        """Draw the time of one message, one way."""
-        return self.sample_ms() * self.factor
-
-    def is_cut_at_request(self, correlation_id: int, request: Any) -> bool:
-        """Whether a cut waits for this request; it is used up."""
-        if self.cut_at is not None:
-            if not self.cut_at(request):
-                return False
-            self._awaited = correlation_id
-        return self._takes_cut(Moment.BEFORE_REQUEST)
-
-    def is_cut_at_answer(self, correlation_id: int) -> bool:
-        """Whether a cut waits for the answer to this request; it is used up."""
-        if self.cut_at is not None and self._awaited != correlation_id:
-            return False
-        return self._takes_cut(Moment.BEFORE_RESPONSE)
-
-    def _takes_cut(self, moment: Moment) -> bool:
-        if self.cut is not moment:
-            return False
-        self.cut = self.cut_at = self._awaited = None
-        return True
-
-
-def retransmission_at_ms(first_ms: int, now_ms: int, timeout_ms: int) -> int:
-    """When a packet that got lost at ``first_ms`` is sent again, from ``now_ms`` on.
-
-    TCP doubles the time between two tries, up to two minutes (RFC 6298, and Linux' limit).
-    """
-    at_ms = first_ms + timeout_ms
-    while at_ms < now_ms:
-        timeout_ms = min(2 * timeout_ms, _RETRANSMISSION_MAX_MS)
-        at_ms += timeout_ms
-    return at_ms
-
-
-_RETRANSMISSION_MS = 200
-"""Linux' lower bound of the retransmission timeout: what it is where answers take less."""
-
-_HANDSHAKE_RETRANSMISSION_MS = 1_000
-"""The same for a connection that is being set up (RFC 6298)."""
-
-_RETRANSMISSION_MAX_MS = 120_000
-
-
-class Pipe:
-    """One direction of a connection: first in, first out, with a delay for each message.
-
-    What a partition holds arrives after its end with the next retransmission, and so does
-    everything behind it.
-    """
-
-    __slots__ = (
-        "_clock",
-        "_deliver",
-        "_held",
-        "_held_since_ms",
-        "_last_ms",
-        "_link",
-        "_messages",
-        "blocked",
-    )
-
-    def __init__(self, clock: Clock, link: Link, deliver: Callable[[Any], None]) -> None:
-        self._clock = clock
-        self._link = link
-        self._deliver = deliver
-        self._messages: deque[Any] = deque()
-        self._last_ms = 0
-        self._held = 0
-        self._held_since_ms: int | None = None  # until something gets through again
-        self.blocked = False
-
-    def send(self, message: Any) -> None:
-        """Let the message arrive after a delay, and after everything sent before."""
-        self._messages.append(message)
-        self._schedule(self._clock.now_ms)
-
-    def set_blocked(self, blocked: bool) -> None:
-        """Stop arrivals, or let what was held arrive once it is sent again."""
-        self.blocked = blocked
-        if self._held and not blocked:
-            assert self._held_since_ms is not None
-            held, self._held = self._held, 0
-            now_ms = self._clock.now_ms
-            again_ms = retransmission_at_ms(self._held_since_ms, now_ms, _RETRANSMISSION_MS)
-            for _ in range(held):
-                self._schedule(again_ms)
-
-    def clear(self) -> None:
-        """Lose everything that is on its way."""
-        self._messages.clear()
-        self._held = 0
-
-    def _schedule(self, sent_ms: int) -> None:
-        link = self._link
-        at_ms = sent_ms + link.sample_ms() * link.factor
-        if at_ms < self._last_ms:
-            at_ms = self._last_ms
-        self._last_ms = at_ms
-        self._clock.call_at(at_ms, link.tie_break(), self._arrive)
-
-    def _arrive(self, call: Call) -> None:
-        if self.blocked:
-            if self._held_since_ms is None:
-                self._held_since_ms = self._clock.now_ms
-            self._held += 1
-        elif self._messages:
-            self._held_since_ms = None
-            self._deliver(self._messages.popleft())
 
 
 class _Packet(Enum):
@@ -465,7 +324,7 @@ class Connection:
         if self._held_since_ms is not None and not (up or down):
             now_ms = self._network.clock.now_ms
             again_ms = retransmission_at_ms(
-                self._held_since_ms, now_ms, _HANDSHAKE_RETRANSMISSION_MS
+                self._held_since_ms, now_ms, HANDSHAKE_RETRANSMISSION_MS
             )
             self._held_since_ms = None
             self._handshake(again_ms - now_ms)

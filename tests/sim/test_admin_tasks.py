@@ -23,7 +23,8 @@ from rebalance_sim.sim.faults.log_compaction import LogCompaction
 from rebalance_sim.sim.faults.offsets_alter import OffsetsAlter
 from rebalance_sim.sim.faults.offsets_delete import OffsetsDelete
 from rebalance_sim.sim.faults.offsets_list import OffsetsList
-from rebalance_sim.sim.network.network import Direction, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import TopicSpec
 
 AWAY = tuple(ClientClose(at_ms=15_000, client=name, down_ms=20_000) for name in ("a", "b"))

@@ -21,7 +21,7 @@ from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 REBALANCE_TIMEOUT_MS = 20_000

@@ -17,7 +17,7 @@ from rebalance_sim.sim.faults.client_pause import ClientPause
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import DelaySpec, OffsetReset, TopicSpec
 from rebalance_sim.sim.world import World
 

@@ -43,7 +43,8 @@ from rebalance_sim.sim.faults.topic_create import TopicCreate
 from rebalance_sim.sim.faults.topic_delete import TopicDelete
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
 from rebalance_sim.sim.faults.topic_recreate import TopicRecreate
-from rebalance_sim.sim.network.network import Direction, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 KIND = "librdkafka-classic"

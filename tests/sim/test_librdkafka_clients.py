@@ -22,7 +22,8 @@ from rebalance_sim.sim.faults.coordinator_move import CoordinatorMove
 from rebalance_sim.sim.faults.poll_stall import PollStall
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.network.network import Direction, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 
 KIND = "librdkafka"

@@ -28,7 +28,7 @@ from rebalance_sim.sim.faults.client_partition import ClientPartition
 from rebalance_sim.sim.faults.connection_loss import ConnectionLoss
 from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.poll_stall import PollStall
-from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec
 from rebalance_sim.sim.world import World
 

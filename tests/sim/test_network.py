@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from rebalance_sim.sim.clock import Clock
+from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.network.network import (
     Connection,
     ConnectionState,
     Direction,
-    Moment,
     Network,
     Purpose,
-    retransmission_at_ms,
 )
+from rebalance_sim.sim.network.pipe import retransmission_at_ms
 from rebalance_sim.sim.spec import DelaySpec, NetworkSpec
 from rebalance_sim.sim.streams import Streams
 

@@ -30,7 +30,8 @@ from rebalance_sim.sim.faults.log_compaction import LogCompaction
 from rebalance_sim.sim.faults.replication_slowdown import ReplicationSlowdown
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
 from rebalance_sim.sim.faults.topic_grow import TopicGrow
-from rebalance_sim.sim.network.network import Direction, Moment
+from rebalance_sim.sim.network.link import Moment
+from rebalance_sim.sim.network.network import Direction
 from rebalance_sim.sim.spec import BrokerSpec, DelaySpec, TopicSpec
 
 TRIO = tuple(client(name) for name in "abc")

@@ -21,7 +21,7 @@ from rebalance_sim.sim.faults.fault import Fault
 from rebalance_sim.sim.faults.members_remove import MembersRemove
 from rebalance_sim.sim.faults.rebalance_enforce import RebalanceEnforce
 from rebalance_sim.sim.faults.subscription_change import SubscriptionChange
-from rebalance_sim.sim.network.network import Moment
+from rebalance_sim.sim.network.link import Moment
 from rebalance_sim.sim.spec import TopicSpec
 
 _LISTS = {"assignors": ("range", "roundrobin")}
