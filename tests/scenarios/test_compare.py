@@ -20,8 +20,10 @@ from rebalance_sim.scenarios.scenario import Scenario, dump_scenario, parse_scen
 from rebalance_sim.scenarios.variant import Variant
 from rebalance_sim.sim.client.assignor_spec import ClientAssignorsSpec
 from rebalance_sim.sim.faults.client_bounce import ClientBounce
+from rebalance_sim.sim.faults.client_close import ClientClose
 from rebalance_sim.sim.faults.client_redeploy import ClientRedeploy
 from rebalance_sim.sim.faults.rolling_migration import RollingMigration
+from rebalance_sim.sim.faults.surge_deploy import SurgeDeploy
 from rebalance_sim.sim.spec import ClientSpec, TopicSpec, WorldSpec
 from rebalance_sim.sim.world import World
 
@@ -60,16 +62,34 @@ def test_nothing_but_what_clients_speak_changes(profile: str, protocol: str) -> 
             assert replace(other, **kept) == one
 
 
+def told_to_go(scenario: Scenario) -> set[str]:
+    """The clients that a fault closes. How long a close takes depends on the protocol, so a later
+    fault may find such a client still closing in one run, and gone in the other."""
+    gone = set[str]()
+    for fault in scenario.world.faults:
+        if isinstance(fault, ClientClose):
+            gone.add(fault.client)
+        elif isinstance(fault, SurgeDeploy):
+            gone.update(fault.clients)
+    return gone
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_faults_happen_at_the_same_times_to_the_same_clients(protocol: str) -> None:
+    met_by_both = 0
     for seed in SEEDS:
         found = []
         for name in (protocol, PROTOCOLS[0]):
             trace = OwnershipTrace()
             scenario = generate(f"calm+{name}", seed)
             run(scenario, trace=trace)
-            found.append(trace.fault_times)
-        assert found[0] == found[1]
+            found.append(Counter(trace.fault_times))
+        ours, theirs = found
+        met_by_both += (ours & theirs).total()
+        exempt = {f"subscription_change of {client}" for client in told_to_go(scenario)}
+        for at_ms, detail in (ours - theirs) + (theirs - ours):
+            assert detail in exempt, f"seed {seed}: {detail} at {at_ms} in one run only"
+    assert met_by_both >= 2 * len(SEEDS)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
