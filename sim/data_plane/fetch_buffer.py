@@ -188,12 +188,16 @@ class Intake:
 
     def _deliver(self) -> None:
         """Count what was handed out since this was last asked."""
-        handed_out = self._flows.handed_out(self._clock.now_ms)
+        now_ms = self._clock.now_ms
+        handed_out = self._flows.handed_out(now_ms)
+        is_back = self._flows.next_poll_ms(now_ms) == now_ms
         for partition, life in self._lives.items():
             end = handed_out[life.flow]
             if end > life.delivered_to:
                 self._progress.on_delivered(partition, life.delivered_to, end)
                 life.delivered_to = end
+            elif end < life.delivered_to and is_back:
+                self._progress.of(partition).on_batch_end(life.delivered_to)
 
     def next_poll_ms(self) -> int:
         """When the application is back at ``poll``: now, unless a batch keeps it."""

@@ -75,6 +75,7 @@ class PartitionProgress:
         self._position: int | None = None
         self._processed_to: int | None = None
         self._handed_out_to = 0
+        self._finished_to = 0
         self._since_ms = origin_ms
         self._is_over = False
 
@@ -136,6 +137,11 @@ class PartitionProgress:
         """Some client has got every record below ``offset``."""
         self._handed_out_to = max(self._handed_out_to, offset)
 
+    def on_batch_end(self, offset: int) -> None:
+        """An application is back at ``poll``, so it is done with every record below ``offset``,
+        though the fluid, whose shares have changed meanwhile, may be a record behind."""
+        self._finished_to = max(self._finished_to, offset)
+
     def on_first_record(self, flow: Flow, at_ms: int) -> None:
         """A ``poll`` has handed the first record out."""
         consumer = self._consumers[flow]
@@ -157,7 +163,7 @@ class PartitionProgress:
     def processed_offset(self, now_ms: int) -> int | None:
         """Offset behind the last record that anybody has processed; None before anybody began."""
         self.settle(now_ms)
-        return self._processed_to
+        return None if self._processed_to is None else max(self._processed_to, self._finished_to)
 
     def lag(self, now_ms: int) -> int:
         """Lag in records, once everything up to ``now_ms`` has been reported."""

@@ -16,6 +16,7 @@ from rebalance_sim.sim.trace import FullTrace
 RIGHT = {
     ("faulty@kafka-4.1-clean", 620): "a commit that could not be sent in time is sent later",
     ("faulty", 490): "a client commits by itself once its callback is over",
+    ("faulty@kafka-4.3-clean", 656): "a batch is done with when the application is back at poll",
     ("migration@kafka-4.3-clean", 4046): "a JoinGroup that is refused changes no timeout",
     ("migration@kafka-4.3-clean", 4059): "a topic goes by its name until its id is known",
     ("migration@kafka-4.3-clean", 4089): "a conversion that fails has answered who waited",
