@@ -17,7 +17,7 @@ from rebalance_sim.protocol.clients.librdkafka.classic import librdkafka_classic
 from rebalance_sim.protocol.clients.librdkafka.librdkafka_states import CoordinatorState
 from rebalance_sim.protocol.wire.errors import ErrorCode
 
-__all__ = ["CLEAN", "FALSIFIED", "at_work"]
+__all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
 # -- assignors of leaders --------------------------------------------------------------------------
 

@@ -12,10 +12,11 @@ from rebalance_sim.protocol.classic import classic_type
 from rebalance_sim.protocol.clients.java import coordinator_search
 from rebalance_sim.protocol.clients.java.classic import classic_heartbeats, classic_search
 from rebalance_sim.protocol.clients.java.consumer import client_reconciliation, consumer_closing
-from rebalance_sim.protocol.consumer import consumer_heartbeat
-from rebalance_sim.protocol.consumer.timer_keys import session_key
+from rebalance_sim.protocol.consumer import consumer_heartbeat, regexes
+from rebalance_sim.protocol.consumer.timer_keys import session_key, sync_key
 from rebalance_sim.protocol.migration import downgrade, mixed
 from rebalance_sim.protocol.runtime.outcome import CancelTimer, ScheduleTimer
+from rebalance_sim.protocol.wire import embedded
 
 __all__ = ["CLEAN", "FALSIFIED", "at_work", "run_mutant"]
 
@@ -80,8 +81,8 @@ run_mutant(
 # -- coordinators ----------------------------------------------------------------------------------
 
 _rebalance_timer = consumer_heartbeat._rebalance_timer
-_resolution_timer = consumer_heartbeat.resolution_timer
-_assignment_of = downgrade.assignment_of
+_resolution_timer = regexes.resolution_timer
+_assignment_of = embedded.assignment_of
 
 
 def _only_starts(group_id: str, member: Any, now_ms: int) -> Any:
@@ -134,7 +135,7 @@ def _claims_to_be_empty(self: Any, group: Any) -> Any:
 
 def _waits_for_anybody(self: Any, context: Any, *, now_ms: int) -> Any:
     outcome = _committed(self, context, now_ms=now_ms)
-    key = mixed.sync_key(self.group_id, self.member_id)
+    key = sync_key(self.group_id, self.member_id)
     wait = ScheduleTimer(key, now_ms + self.rebalance_timeout_ms)
     return outcome if outcome.timers else replace(outcome, timers=(wait,))
 
