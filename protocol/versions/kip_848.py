@@ -12,7 +12,7 @@ heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 from rebalance_sim.protocol.consumer.client_side.selection import loses_computing_member
@@ -81,14 +81,19 @@ class Kip848(MigrationRules):
         return more, (ScheduleTimer(assignment_key(group.group_id), now_ms),)
 
     def _promotions(
-        self, group: ConsumerGroup, records: Iterable[Record], topic_ids: TopicIds
+        self, group: ConsumerGroup, records: Sequence[Record], topic_ids: TopicIds
     ) -> list[Member]:
         """Members at the target epoch that wait for a partition which these records release, and
-        still subscribe to its topic."""
+        still subscribe to its topic; none whose assignment the records write or remove."""
         promoted: dict[str, Member] = {}
-        for releasing_id, partition in _released(group, records):
+        written = {
+            record.member_id
+            for record in records
+            if isinstance(record, ConsumerGroupCurrentMemberAssignment)
+        }
+        for partition in _released(group, records):
             waiting_id = group.inverted_target.get(partition)
-            if waiting_id is None or waiting_id == releasing_id:
+            if waiting_id is None or waiting_id in written:
                 continue
             member = promoted.get(waiting_id) or group.members.get(waiting_id)
             if member is None or not _is_waiting(group, member):
@@ -107,10 +112,8 @@ class LazyPromotion(MigrationRules):
     promotes_on_release = False
 
 
-def _released(
-    group: ConsumerGroup, records: Iterable[Record]
-) -> Iterator[tuple[str, TopicPartition]]:
-    """(member id, partition) for everything that these records let go."""
+def _released(group: ConsumerGroup, records: Iterable[Record]) -> Iterator[TopicPartition]:
+    """Everything that these records let go."""
     for record in records:
         if not isinstance(record, ConsumerGroupCurrentMemberAssignment):
             continue
@@ -123,7 +126,7 @@ def _released(
             if value is None or not (
                 partition in value.assigned or partition in value.pending_revocation
             ):
-                yield record.member_id, partition
+                yield partition
 
 
 def _is_waiting(group: ConsumerGroup, member: Member) -> bool:
