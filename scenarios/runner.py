@@ -37,8 +37,8 @@ FRAMES_SHOWN = 3
 """Innermost frames of an exception in ``reason``: enough to find the place."""
 
 JUDGED = "liveness.judged"
-"""Coverage: the quiet period was long enough for every bound to pass, so that silence means
-something."""
+"""Coverage: every bound had passed at the end in every group, so that silence means something. A
+client that starts in the quiet period begins them anew, for example."""
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """How many new objects let Python look for cycles during a run. A usual run makes fewer, and its
@@ -51,17 +51,16 @@ TIES = "schedule.tie"
 class LivenessCheck(Protocol):
     """What judges the quiet period: ``invariants.engine.liveness``."""
 
-    @property
-    def bound_ms(self) -> int:
-        """From the start of the quiet period until everything has to have come about."""
-        ...
-
     def on_quiet_period_start(self, at_ms: int) -> None:
         """Nothing is disturbed from this time on."""
         ...
 
     def verdict(self, at_ms: int) -> Sequence[Stuck]:
         """What is late at this time, with the reason."""
+        ...
+
+    def judges_all_by(self, at_ms: int) -> bool:
+        """Whether all that has to come about is due at this time."""
         ...
 
 
@@ -250,14 +249,13 @@ class _Run:
         then."""
         if not self._is_complete:
             return
-        quiet_period_ms = self._scenario.world.quiet_period_ms
         self._is_judged = True
         for group_id, watcher in self._watchers.items():
             if watcher.unexplained:
                 self._is_judged = False
                 continue
             self._late += [(group_id, stuck) for stuck in watcher.liveness.verdict(now_ms)]
-            self._is_judged = self._is_judged and quiet_period_ms >= watcher.liveness.bound_ms
+            self._is_judged = self._is_judged and watcher.liveness.judges_all_by(now_ms)
 
     def _is_over_budget(self) -> bool:
         return time.monotonic() > self._deadline_s

@@ -31,10 +31,10 @@ class Liveness:
         """No fault and no deliberate change from now on."""
         self.quiet.note_start(at_ms)
 
-    @property
-    def bound_ms(self) -> int:
-        """From the quiet period on, until everything has come about."""
-        return self.quiet.bound_ms
+    def judges_all_by(self, at_ms: int) -> bool:
+        """Whether ``verdict`` at this time asks every property. It does not while what began the
+        bounds anew is too recent, or where a group is not bound to come to rest."""
+        return self.quiet.is_settled_by(at_ms) and Deadline.SETTLED in self._when_settled()
 
     def verdict(self, at_ms: int) -> list[Stuck]:
         """Everything that is late at ``at_ms``; empty while no bound has passed."""

@@ -73,7 +73,6 @@ class Several:
         self.unexplained: list[Any] = []
         self.known: list[Any] = []
         self.known_counts: dict[tuple[str, str], int] = {}
-        self.bound_ms = 0
         self.liveness = self
 
     def after_step(self, step: Step) -> None:
@@ -90,6 +89,9 @@ class Several:
     def on_quiet_period_start(self, at_ms: int) -> None:
         for checker in self.checkers:
             checker.liveness.on_quiet_period_start(at_ms)
+
+    def judges_all_by(self, at_ms: int) -> bool:
+        return True
 
     def verdict(self, at_ms: int) -> list[Any]:
         return []

@@ -74,6 +74,18 @@ def test_a_load_in_the_quiet_period_starts_the_bounds_anew(quiet):
     assert late(quiet, due_ms + 1_000) == ["liveness.ghosts_gone"]
 
 
+def test_all_is_judged_once_the_bounds_have_passed_that_a_load_began_anew(quiet):
+    """Until then silence means nothing, though the quiet period is as long as it was to be."""
+    liveness = quiet.checker.liveness
+    due_ms = quiet.now_ms + liveness.quiet.bound_ms
+    assert not liveness.judges_all_by(due_ms - 1)
+    assert liveness.judges_all_by(due_ms)
+    quiet.now_ms += 1_000
+    quiet.restart()
+    assert not liveness.judges_all_by(due_ms)
+    assert liveness.judges_all_by(due_ms + 1_000)
+
+
 def test_partitions_of_a_ghost_are_worked_on_by_nobody(quiet):
     """defects L2, with the reason."""
     crash(quiet, "a")
@@ -138,7 +150,7 @@ def test_bounds_come_from_the_configuration(quiet):
     liveness: Liveness = quiet.checker.liveness
     assert liveness.quiet.slack_ms == 4 * 5_000 + 0 + 30_000
     assert liveness.quiet.ghost_bound_ms == 60_000 + liveness.quiet.slack_ms
-    assert liveness.bound_ms == liveness.quiet.ghost_bound_ms + 300_000
+    assert liveness.quiet.bound_ms == liveness.quiet.ghost_bound_ms + 300_000
 
 
 def absent_static_member(*, session_timeout_ms: int, max_poll_interval_ms: int = 5_000) -> bool:

@@ -20,6 +20,13 @@ def test_there_is_a_file_for_each_defect_that_shows() -> None:
     assert set(scenario_files()) == set(WITH_SCENARIO)
 
 
+NEVER_AT_REST = frozenset(
+    {"KAFKA-14639", "PR-16145", "classic-forgotten-assignor", "classic-vanished-partition"}
+)
+"""Not all is judged there: a client is too slow for its group to come to rest, or fails for good
+and is started again until the end (``classic-vanished-partition``)."""
+
+
 @pytest.mark.parametrize("defect_id", BREAKING)
 def test_a_defect_violates_a_property_that_it_is_known_to_break(defect_id: str) -> None:
     result = run(defect_scenario(defect_id))
@@ -33,7 +40,7 @@ def test_without_the_defect_every_property_holds(defect_id: str) -> None:
     result = run(defect_scenario(defect_id, with_defect=False))
     # A version that was shipped with the defect still shows it, as a known one.
     assert result.outcome == "ok" or set(result.known) == {defect_id}, result.reason
-    assert JUDGED in result.coverage
+    assert (JUDGED in result.coverage) is (defect_id not in NEVER_AT_REST)
 
 
 @pytest.mark.parametrize("defect_id", MEASURED)
