@@ -1,18 +1,19 @@
-"""``rebalance-sim run``: one scenario, and the first screen of its failure."""
+"""``rebalance-sim run``: scenarios, and the first screen of a failure."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rebalance_sim.cli import options as cli_options
 from rebalance_sim.cli.choice import choose
+from rebalance_sim.cli.errors import BadInput
 from rebalance_sim.cli.exit_codes import FOUND, OK
 from rebalance_sim.cli.expectations import Expect, FailOn, expectation
 from rebalance_sim.cli.output import print_json, say, write_text
@@ -29,7 +30,10 @@ STORY_LINES = 14
 
 
 def run(
-    scenario: cli_options.ScenarioFile = None,
+    scenarios: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Scenario files, one or more; instead, give --profile and --seed."),
+    ] = None,
     profile: cli_options.OptionalProfile = None,
     seed: cli_options.OptionalSeed = None,
     semantics: cli_options.SemanticsName = None,
@@ -44,55 +48,108 @@ def run(
     metrics_interval_ms: Annotated[
         int, typer.Option(min=1, help="How often they are sampled, in simulated ms.")
     ] = DEFAULT_INTERVAL_MS,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw who owned what into this file: .svg, .png, .pdf or .html."),
+    ] = None,
     expect: Expect = None,
     fail_on: FailOn = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print nothing of runs in which nothing is found.")
+    ] = False,
 ) -> int:
-    """Run one scenario and check every property after every step."""
-    chosen = choose(
-        "run",
-        scenario,
-        profile=profile,
-        seed=seed,
-        semantics=semantics,
-        repairs=repair,
-        settings=set_,
-    )
+    """Run one scenario, or several files of them, and check every property after every step.
+
+    Of several, --json prints a list, and the exit code is 1 if something was found in any.
+    """
+    files = _Files(trace=trace, metrics=metrics, plot=plot, interval_ms=metrics_interval_ms)
+    paths: Sequence[Path | None] = scenarios or [None]
+    if len(paths) > 1 and files.are_asked_for:
+        raise BadInput("run: --trace, --metrics and --plot are of one run: give one scenario")
+    every = [
+        choose(
+            "run",
+            path,
+            profile=profile,
+            seed=seed,
+            semantics=semantics,
+            repairs=repair,
+            settings=set_,
+        )
+        for path in paths
+    ]
     expected = expectation(expect, fail_on)
-    result = _run(chosen.scenario, trace, metrics, metrics_interval_ms)
-    objections = expected.objections(result.known, result.unproven)
+    files.check()
+    found = False
+    values: list[dict[str, Any]] = []
+    for chosen in every:
+        result = _run(chosen.scenario, files)
+        objections = expected.objections(result.known, result.unproven)
+        passed = result.outcome in PASSING and not objections
+        found = found or not passed
+        if json:
+            values.append({**_as_json(result), "unexpected": objections})
+        elif not (passed and quiet):
+            story = led_to(chosen.scenario, result)
+            where = f"{chosen.words}: " if len(every) > 1 else ""
+            first, *rest = describe(
+                result, replay_command=replay_command(chosen.words), story=story
+            )
+            for line in (where + first, *rest, *objections):
+                say(line)
     if json:
-        values = {name: value for name, value in asdict(result).items() if name != "samples"}
-        print_json({**values, "unexpected": objections})
-    else:
-        story = led_to(chosen.scenario, result)
-        for line in describe(result, replay_command=replay_command(chosen.words), story=story):
-            say(line)
-        for line in objections:
-            say(line)
-    return OK if result.outcome in PASSING and not objections else FOUND
+        print_json(values if len(every) > 1 else values[0])
+    return FOUND if found else OK
 
 
-def _run(
-    scenario: Scenario, trace_file: Path | None, metrics_file: Path | None, interval_ms: int
-) -> RunResult:
+def _as_json(result: RunResult) -> dict[str, Any]:
+    return {name: value for name, value in asdict(result).items() if name != "samples"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """What a run leaves behind."""
+
+    trace: Path | None
+    metrics: Path | None
+    plot: Path | None
+    interval_ms: int
+
+    @property
+    def are_asked_for(self) -> bool:
+        return any(file is not None for file in (self.trace, self.metrics, self.plot))
+
+    def check(self) -> None:
+        """Find out before the run what cannot be written. Raises BadInput and ScenarioError."""
+        if self.plot is not None:
+            from rebalance_sim.scenarios.timeline import check_picture_file
+
+            check_picture_file(self.plot)
+        for file in (self.trace, self.metrics, self.plot):
+            if file is not None:
+                write_text(file, "")
+
+
+def _run(scenario: Scenario, files: _Files) -> RunResult:
     from rebalance_sim.scenarios.runner import run as run_scenario
     from rebalance_sim.scenarios.traces.run_trace import trace_lines
     from rebalance_sim.sim.trace import FullTrace
 
-    for file in (trace_file, metrics_file):
-        if file is not None:
-            write_text(file, "")  # a file that cannot be written is found out before the run
-    trace = None if trace_file is None else FullTrace()
+    trace = None if files.trace is None else FullTrace()
     result = run_scenario(
         scenario,
         trace=trace,
-        metrics_interval_ms=None if metrics_file is None else interval_ms,
+        metrics_interval_ms=None if files.metrics is None else files.interval_ms,
     )
-    if trace_file is not None and trace is not None:
-        write_text(trace_file, "".join(line + "\n" for line in trace_lines(trace, result)))
-    if metrics_file is not None:
-        write_text(metrics_file, _csv(result.samples))
+    if files.trace is not None and trace is not None:
+        write_text(files.trace, "".join(line + "\n" for line in trace_lines(trace, result)))
+    if files.metrics is not None:
+        write_text(files.metrics, _csv(result.samples))
+    if files.plot is not None:
+        from rebalance_sim.scenarios.timeline import timeline_of
+
+        timeline_of(scenario).save(files.plot)
     return result
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from rebalance_sim.scenarios.series import metrics_frame
     from rebalance_sim.scenarios.shrinking.shrink import shrink
+    from rebalance_sim.scenarios.timeline import Timeline, timeline_of
     from rebalance_sim.scenarios.variant import DEFAULT_PROTOCOLS, Variant
     from rebalance_sim.sim.faults.fault import Fault
     from rebalance_sim.sim.trace import FullTrace
@@ -84,6 +85,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "SweepOptions",
+    "Timeline",
     "Variant",
     "ViolationRow",
     "__version__",
@@ -114,6 +116,7 @@ __all__ = [
     "scenarios_from",
     "shrink",
     "sweep",
+    "timeline_of",
     "with_protocol",
 ]
 
@@ -133,6 +136,7 @@ _PUBLIC = {
     "scenarios.scenario": ("Scenario", "dump_scenario", "load_scenario", "parse_scenario"),
     "scenarios.series": ("metrics_frame",),
     "scenarios.shrinking.shrink": ("shrink",),
+    "scenarios.timeline": ("Timeline", "timeline_of"),
     "protocol.defects": ("DEFECTS",),
     "protocol.hosting.offsets_topic": ("partition_for",),
     "sim.faults.fault": ("Fault",),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,6 +119,72 @@ def test_a_planted_defect_violates_a_property_and_is_exit_code_1(
     assert code == 1
     assert out.startswith("VIOLATION: ")
     assert f"  replay    rebalance-sim run {file} --trace trace.jsonl" in out
+
+
+@pytest.fixture
+def three_files(call: Call, tmp_path: Path) -> list[Path]:
+    """Two scenarios that pass, and one in between that does not."""
+    good = call("generate", *SEED).out
+    texts = (good, dump_scenario(defect_scenario("mut-early-grant")), good)
+    files = [tmp_path / f"{number}.toml" for number in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    return files
+
+
+def test_several_files_are_run_one_by_one(call: Call, three_files: list[Path]) -> None:
+    code, out, err = call("run", *three_files)
+    assert (code, err) == (1, "")
+    heads = [line for line in out.splitlines() if line.startswith(str(three_files[0].parent))]
+    assert [line.split(": ")[1] for line in heads] == ["ok", "VIOLATION", "ok"]
+    assert call("run", three_files[0], three_files[2]).code == 0
+
+
+def test_several_results_are_a_list_in_json(call: Call, three_files: list[Path]) -> None:
+    code, out, _ = call("run", *three_files, "--json")
+    assert code == 1
+    assert [result["outcome"] for result in json.loads(out)] == ["ok", "violation", "ok"]
+
+
+def test_a_quiet_run_prints_what_it_found_and_nothing_else(
+    call: Call, three_files: list[Path]
+) -> None:
+    assert call("run", *SEED, "--quiet") == (0, "", "")
+    code, out, _ = call("run", *three_files, "-q")
+    assert code == 1
+    assert out.startswith(f"{three_files[1]}: VIOLATION: ")
+    assert f"{three_files[2]}: " not in out
+
+
+def test_one_bad_file_of_several_is_found_before_any_runs(
+    call: Call, three_files: list[Path]
+) -> None:
+    three_files[2].write_text("[world\n")
+    code, out, err = call("run", *three_files)
+    assert (code, out) == (2, "")
+    assert str(three_files[2]) in err
+
+
+def test_a_run_is_drawn(call: Call, tmp_path: Path) -> None:
+    plain = call("run", *SEED).out
+    for name in ("run.svg", "run.html"):
+        assert call("run", *SEED, "--plot", tmp_path / name).out == plain
+    assert (tmp_path / "run.svg").read_text().startswith("<?xml")
+    page = (tmp_path / "run.html").read_text()
+    assert "<h1>calm-1: ok</h1>" in page and "Plotly.newPlot" in page
+
+
+def test_files_of_a_run_are_of_one_run(call: Call, three_files: list[Path], tmp_path: Path) -> None:
+    code, _, err = call("run", *three_files, "--plot", tmp_path / "a.svg")
+    assert code == 2
+    assert "give one scenario" in err
+
+
+def test_a_closed_pipe_is_no_finding(tmp_path: Path) -> None:
+    script = Path(sys.executable).parent / "rebalance-sim"
+    line = f"{script} run --profile calm --seed 1 --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
 
 
 def test_a_run_in_which_time_stands_still_is_exit_code_1_in_a_few_lines(

@@ -1,0 +1,174 @@
+"""Pages of HTML that stand for themselves: pictures, tables and style in one file, no network.
+
+Plotly draws the pictures; it belongs to the extra ``rebalance-sim[report]``.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rebalance_sim.scenarios.errors import ScenarioError
+
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+"""Colours that colour-blind people tell apart (Okabe and Ito)."""
+
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def has_plotly() -> bool:
+    """Whether pages can be made here."""
+    return importlib.util.find_spec("plotly") is not None
+
+
+def check_plotly() -> None:
+    """Raise ScenarioError, with the remedy, if Plotly is not installed."""
+    if not has_plotly():
+        raise ScenarioError(
+            "pages with pictures need Plotly: pip install 'rebalance-sim[report]', "
+            "or choose a still picture (.svg, .png)"
+        )
+
+
+class HtmlPage:
+    """A page that is written from top to bottom. Text may have `code` between backticks."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._body: list[str] = [f"<h1>{_text(title)}</h1>"]
+
+    def heading(self, text: str) -> None:
+        """The heading of a part."""
+        self._body.append(f"<h2>{_text(text)}</h2>")
+
+    def paragraph(self, text: str) -> None:
+        """Some text."""
+        self._body.append(f"<p>{_text(text)}</p>")
+
+    def figures(self, values: Iterable[tuple[str, str, str]]) -> None:
+        """What a reader is to see first: (number, what it is, kind), as tiles. ``kind`` colours
+        it: ``good``, ``known``, ``bad``, or nothing."""
+        tiles = "".join(
+            f"<div class='tile {html.escape(kind)}'><b>{_text(number)}</b>{_text(words)}</div>"
+            for number, words, kind in values
+        )
+        self._body.append(f"<div class='tiles'>{tiles}</div>")
+
+    def lines(self, lines: Sequence[str]) -> None:
+        """Text as it is, such as commands and what they print."""
+        self._body.append(f"<pre>{html.escape(chr(10).join(lines))}</pre>")
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """A table, its first row above it. Its columns sort when their heads are pressed."""
+        if len(rows) < 2:
+            self._body.append("<p>None.</p>")
+            return
+        numeric = [
+            all(_is_number(row[at]) for row in rows[1:] if row[at]) for at in range(len(rows[0]))
+        ]
+
+        def cells(row: Sequence[str], tag: str) -> str:
+            return "".join(
+                f"<{tag}{' class=n' if is_number else ''}>{_text(cell)}</{tag}>"
+                for cell, is_number in zip(row, numeric, strict=True)
+            )
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[1:])
+        self._body.append(
+            f"<div class='wide'><table><thead><tr>{cells(rows[0], 'th')}</tr></thead>"
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+    def figure(self, figure: Any) -> None:
+        """A Plotly figure."""
+        from plotly.io import to_html
+
+        config = {"responsive": True, "displayModeBar": False}
+        drawn = to_html(figure, include_plotlyjs=False, full_html=False, config=config)
+        self._body.append(f"<div class='figure'>{drawn}</div>")
+
+    def fold(self, title: str, *, is_open: bool = False) -> _Fold:
+        """What is written within is folded away under a title: ``with page.fold("Coverage"):``."""
+        return _Fold(self._body, title, is_open)
+
+    def text(self) -> str:
+        """The page. Raises ScenarioError if Plotly is not installed."""
+        check_plotly()
+        from plotly.offline import get_plotlyjs
+
+        page = _PAGE.replace("{title}", html.escape(self._title.replace("`", "")))
+        return page.replace("{body}", "\n".join(self._body)).replace("{plotly}", get_plotlyjs())
+
+
+class _Fold:
+    def __init__(self, body: list[str], title: str, is_open: bool) -> None:
+        self._body = body
+        self._opening = f"<details{' open' if is_open else ''}><summary>{_text(title)}</summary>"
+
+    def __enter__(self) -> None:
+        self._body.append(self._opening)
+
+    def __exit__(self, *_: object) -> None:
+        self._body.append("</details>")
+
+
+def _text(text: str) -> str:
+    return _CODE.sub(r"<code>\1</code>", html.escape(text, quote=False))
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("+-").replace(",", "")[:1].isdigit() or text == "?"
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 0 auto; padding: 1rem;
+  color: #222; overflow-wrap: break-word; }
+h1 { font-size: 1.5rem; line-height: 1.25; }
+h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }
+code, pre { font: .88em ui-monospace, monospace; }
+pre, .wide, .figure { overflow-x: auto; }
+pre { background: #f6f6f6; padding: .6rem .8rem; }
+.tiles { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
+.tile { flex: 1 1 8rem; padding: .5rem .8rem; background: #f4f4f4; border-left: 5px solid #999;
+  font-size: .9rem; }
+.tile b { display: block; font-size: 1.35rem; }
+.tile.good { border-color: #3a7d44; }
+.tile.known { border-color: #d9a400; }
+.tile.bad { border-color: #b23a48; background: #fbeef0; }
+table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .6rem; border-bottom: 1px solid #ddd; text-align: left;
+  vertical-align: top; min-width: 3.5rem; }
+td { max-width: 34rem; }
+.n { text-align: right; white-space: nowrap; }
+th { cursor: pointer; background: #fff; }
+th::after { content: " \\2195"; color: #bbb; }
+details { margin: 1rem 0; }
+summary { cursor: pointer; font-weight: 600; }
+</style>
+<script>{plotly}</script>
+</head><body>
+{body}
+<script>
+for (const head of document.querySelectorAll("th")) head.onclick = () => {
+  const body = head.closest("table").tBodies[0], at = head.cellIndex;
+  const down = head.dataset.down = head.dataset.down === "1" ? "" : "1";
+  const read = row => row.cells[at].textContent.replaceAll(",", "");
+  const rows = [...body.rows].sort((a, b) => {
+    const x = read(a), y = read(b), order = parseFloat(x) - parseFloat(y);
+    return (down ? 1 : -1) * (isNaN(order) ? x.localeCompare(y) : order);
+  });
+  body.append(...rows);
+};
+for (const fold of document.querySelectorAll("details")) fold.ontoggle = () => {
+  for (const plot of fold.querySelectorAll(".js-plotly-plot")) Plotly.Plots.resize(plot);
+};
+</script>
+</body></html>
+"""

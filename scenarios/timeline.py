@@ -1,0 +1,163 @@
+"""A run over time: who owned what, at which epoch, under which faults, and what was found.
+
+    timeline = timeline_of(generate("faulty", 7))
+    timeline.save("seed-7.svg")     # or .png, .pdf
+    timeline.save("seed-7.html")    # one to zoom into
+    timeline                        # in a notebook: the picture
+
+It is the clients' view (``OwnershipTrace``), whatever protocol they speak.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rebalance_sim.protocol.wire.topics import TopicPartition
+from rebalance_sim.scenarios.errors import ScenarioError
+from rebalance_sim.scenarios.html_page import HtmlPage, check_plotly
+from rebalance_sim.scenarios.ownership import OwnershipInterval
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.runner import run
+from rebalance_sim.scenarios.scenario import Scenario, load_scenario
+from rebalance_sim.scenarios.timeline_rows import Gap, Moment, TimelineRows, TimelineTrace
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AFTERWARDS_MS = 2_000
+"""What is drawn beyond the last change."""
+
+STILL_PICTURES = (".svg", ".png", ".pdf")
+PAGE = ".html"
+_ENDS_TOPICS = ("topic_delete", "topic_recreate")
+
+
+class Timeline(TimelineRows):
+    """What is drawn of a run, and how to see it."""
+
+    def figure(self) -> Figure:
+        """The picture, by matplotlib."""
+        from rebalance_sim.scenarios.timeline_plots import still_picture
+
+        return still_picture(self)
+
+    def interactive(self) -> Any:
+        """The same as a Plotly figure. Raises ScenarioError if Plotly is not installed."""
+        from rebalance_sim.scenarios.timeline_plots import plotly_figure
+
+        return plotly_figure(self)
+
+    def save(self, file: Path | str) -> None:
+        """Write the picture: .svg, .png, .pdf, or .html for one to zoom into.
+
+        Raises ScenarioError for another suffix, for .html without Plotly, and for a file that
+        cannot be written.
+        """
+        path = check_picture_file(file)
+        content = self._page().encode() if path.suffix == PAGE else self._still(path.suffix)
+        try:
+            path.write_bytes(content)
+        except OSError as problem:
+            raise ScenarioError(
+                f"cannot write {path} ({problem.strerror}): give another file"
+            ) from problem
+
+    def _repr_png_(self) -> bytes:
+        return self._still(".png")
+
+    def _still(self, suffix: str) -> bytes:
+        from matplotlib import rc_context
+
+        content = BytesIO()
+        date = {".svg": "Date", ".pdf": "CreationDate"}.get(suffix)
+        # Equal timelines are equal files: no date, no ids that are drawn by lot.
+        with rc_context({"svg.hashsalt": "timeline"}):
+            metadata = {date: None} if date else {}
+            self.figure().savefig(content, format=suffix[1:], metadata=metadata, dpi=110)
+        return content.getvalue()
+
+    def _page(self) -> str:
+        page = HtmlPage(self.title)
+        page.figure(self.interactive())
+        return page.text()
+
+
+def check_picture_file(file: Path | str) -> Path:
+    """The path, if a picture can be written to it, as far as its name tells. Raises
+    ScenarioError."""
+    path = Path(file)
+    if path.suffix not in (*STILL_PICTURES, PAGE):
+        kinds = ", ".join((*STILL_PICTURES, PAGE))
+        raise ScenarioError(f"{path}: no kind of picture is {path.suffix!r}: choose one of {kinds}")
+    if path.suffix == PAGE:
+        check_plotly()
+    return path
+
+
+def timeline_of(scenario: Scenario | Path | str, *, until_ms: int | None = None) -> Timeline:
+    """Run a scenario, or that of a file, and keep what its timeline shows.
+
+    ``until_ms``: how far it goes; without it, a little beyond the last change. Raises ScenarioError
+    as ``run``.
+    """
+    if isinstance(scenario, Path | str):
+        scenario = load_scenario(scenario)
+    trace = TimelineTrace()
+    result = run(scenario, trace=trace)
+    return make_timeline(scenario, result, trace, until_ms=until_ms)
+
+
+def make_timeline(
+    scenario: Scenario, result: RunResult, trace: TimelineTrace, *, until_ms: int | None = None
+) -> Timeline:
+    """The timeline of a run that ``trace`` has followed."""
+    intervals = trace.intervals(result.simulated_ms)
+    bands = trace.bands(result.simulated_ms)
+    findings = (
+        *(Moment(row.at_ms, row.property, row.detail) for row in result.violations),
+        *(Moment(row.at_ms, row.issue, row.detail) for row in result.known_issues),
+    )
+    if until_ms is None:
+        ends = [row.from_ms for row in intervals]
+        ends += [row.to_ms for row in intervals if row.to_ms < result.simulated_ms]
+        ends += [band.to_ms for band in bands] + [one.at_ms for one in findings]
+        ends += [at_ms for rows in trace.member_epochs.values() for at_ms, _ in rows]
+        until_ms = min(result.simulated_ms, max(ends, default=0) + AFTERWARDS_MS)
+    cut = tuple(row for row in intervals if row.from_ms < until_ms)
+    name = scenario.name or f"seed {scenario.seed}"
+    return Timeline(
+        title=f"{name}: {result.outcome}",
+        until_ms=until_ms,
+        intervals=cut,
+        gaps=_gaps(cut, scenario, until_ms),
+        member_epochs={name: tuple(rows) for name, rows in sorted(trace.member_epochs.items())},
+        group_epochs={name: tuple(rows) for name, rows in sorted(trace.group_epochs.items())},
+        bands=bands,
+        moments=tuple(trace.moments),
+        findings=findings,
+    )
+
+
+def _gaps(
+    intervals: tuple[OwnershipInterval, ...], scenario: Scenario, until_ms: int
+) -> tuple[Gap, ...]:
+    """Between the owners of a partition, and behind the last one unless its topic was deleted."""
+    gone = {
+        topic
+        for fault in scenario.world.faults
+        if fault.kind in _ENDS_TOPICS
+        for topic in (getattr(fault, "topic", None),)
+    }
+    owned_until: dict[TopicPartition, int] = {}
+    gaps = []
+    for row in intervals:  # by partition and time
+        before_ms = owned_until.get(row.partition)
+        if before_ms is not None and before_ms < row.from_ms:
+            gaps.append(Gap(row.partition, before_ms, row.from_ms))
+        owned_until[row.partition] = max(before_ms or 0, row.to_ms)
+    for partition, to_ms in owned_until.items():
+        if to_ms < until_ms and partition.topic_id.split(":")[0] not in gone:
+            gaps.append(Gap(partition, to_ms, until_ms))
+    return tuple(sorted(gaps))

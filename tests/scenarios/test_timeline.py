@@ -1,0 +1,180 @@
+"""The timeline of a run: what it holds, and that both ways of drawing it show the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rebalance_sim as rs
+from rebalance_sim.scenarios.result import RunResult
+from rebalance_sim.scenarios.scenario import Scenario
+from rebalance_sim.scenarios.timeline import make_timeline
+from rebalance_sim.scenarios.timeline_plots import colours_of
+from rebalance_sim.scenarios.timeline_rows import TimelineTrace
+
+BAD_MINUTE = """
+name = "a bad minute"
+
+[world]
+seed = 11
+duration_ms = 40_000
+quiet_period_ms = 60_000
+topics = [{ name = "orders", partition_count = 4 }]
+
+[world.config]
+group_consumer_session_timeout_ms = 6_000
+group_consumer_min_session_timeout_ms = 6_000
+group_consumer_heartbeat_interval_ms = 1_000
+group_consumer_min_heartbeat_interval_ms = 1_000
+
+[[world.clients]]
+name = "a"
+topics = ["orders"]
+
+[[world.clients]]
+name = "b"
+topics = ["orders"]
+start_ms = 8_000
+
+[[world.faults]]
+kind = "client_crash"
+at_ms = 20_000
+client = "a"
+down_ms = 3_000
+
+[[world.faults]]
+kind = "broker_crash"
+at_ms = 30_000
+duration_ms = 5_000
+"""
+
+
+@pytest.fixture(scope="module")
+def scenario() -> Scenario:
+    return rs.parse_scenario(BAD_MINUTE)
+
+
+@pytest.fixture(scope="module")
+def run(scenario: Scenario) -> tuple[RunResult, TimelineTrace]:
+    trace = TimelineTrace()
+    return rs.run(scenario, trace=trace), trace
+
+
+@pytest.fixture(scope="module")
+def timeline(scenario: Scenario, run: tuple[RunResult, TimelineTrace]) -> rs.Timeline:
+    return make_timeline(scenario, *run)
+
+
+def test_it_watches_and_changes_nothing(
+    scenario: Scenario, run: tuple[RunResult, TimelineTrace]
+) -> None:
+    assert run[0].digest == rs.run(scenario).digest
+
+
+def test_gaps_are_the_time_without_an_owner(
+    timeline: rs.Timeline, run: tuple[RunResult, TimelineTrace]
+) -> None:
+    """But for the time before the first owner, which counts from the first member on."""
+    gaps_ms = sum(gap.to_ms - gap.from_ms for gap in timeline.gaps)
+    before_ms = run[0].metrics["unowned_partition_ms"] - gaps_ms
+    assert gaps_ms > 0
+    first_ms = {
+        p: min(i.from_ms for i in timeline.intervals if i.partition == p)
+        for p in timeline.partitions
+    }
+    assert 0 <= before_ms <= sum(first_ms.values())
+
+
+def test_faults_have_the_time_that_they_took(timeline: rs.Timeline) -> None:
+    assert [tuple(band) for band in timeline.bands] == [
+        ("client_crash(a)", 20_000, 20_000),
+        ("broker_crash", 30_000, 35_000),
+    ]
+
+
+def test_lives_and_epochs_are_those_of_the_run(timeline: rs.Timeline) -> None:
+    of_a = [(one.at_ms, one.text) for one in timeline.moments if one.actor == "a"]
+    assert of_a == [(0, "starts"), (20_000, "crashes"), (23_000, "starts")]
+    epochs = [epoch for _, epoch in timeline.group_epochs["group"]]
+    assert epochs == sorted(epochs) and len(epochs) >= 3
+    assert max(epoch for _, epoch in timeline.member_epochs["b"]) == epochs[-1]
+    assert (20_000, 0) in timeline.member_epochs["a"]
+
+
+def test_a_classic_group_has_generations_and_owners(scenario: Scenario) -> None:
+    timeline = rs.timeline_of(rs.with_protocol(scenario, "eager"))
+    assert timeline.members == ["a", "b"]
+    assert len(timeline.group_epochs["group"]) >= 3
+
+
+def test_it_ends_soon_after_the_last_change(timeline: rs.Timeline) -> None:
+    assert 35_000 < timeline.until_ms < 60_000
+
+
+def test_the_still_picture_names_what_is_drawn_and_no_more(timeline: rs.Timeline) -> None:
+    figure = timeline.figure()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["a", "b", "no owner", "group epoch"]
+    faults, epochs, owners = figure.axes
+    assert {text.get_text() for text in faults.texts} == {"client_crash(a)", "broker_crash"}
+    assert [label.get_text() for label in owners.get_yticklabels()] == [
+        f"orders-{number}" for number in range(4)
+    ]
+    assert epochs.get_ylabel() == "epoch"
+
+
+def test_the_picture_to_look_into_says_what_happened(timeline: rs.Timeline) -> None:
+    figure = timeline.interactive()
+    shown = [trace.name for trace in figure.data if trace.showlegend is not False]
+    assert shown == ["group epoch", "what happened", "no owner", "a", "b"]
+    said = [text for trace in figure.data for text in trace.hovertext or ()]
+    assert "20.000 s: a crashes" in said
+    assert "broker_crash: 30.000 .. 35.000 s (5.000 s)" in said
+    assert any(text.startswith("b owns orders-0<br>") for text in said)
+
+
+def test_a_violated_property_is_marked() -> None:
+    timeline = rs.timeline_of(rs.defect_scenario("mut-early-grant"))
+    assert timeline.title.endswith(": violation")
+    [found, *_] = timeline.findings
+    marks = [trace for trace in timeline.interactive().data if trace.name == "violated or known"]
+    assert found.actor in marks[0].hovertext[0]
+    lines = timeline.figure().axes[-1].lines
+    assert any(line.get_xdata()[0] == found.at_ms / 1000 for line in lines)
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "html"])
+def test_equal_timelines_are_equal_files(
+    timeline: rs.Timeline, tmp_path: Path, suffix: str
+) -> None:
+    files = [tmp_path / f"{name}.{suffix}" for name in "ab"]
+    for file in files:
+        timeline.save(file)
+    contents = [file.read_bytes() for file in files]
+    assert len(contents[0]) > 5_000
+    if suffix != "html":  # Plotly gives each figure an id of its own
+        assert contents[0] == contents[1]
+
+
+def test_what_cannot_be_saved_is_refused(timeline: rs.Timeline, tmp_path: Path) -> None:
+    with pytest.raises(
+        rs.ScenarioError, match=r"no kind of picture is '\.gif': choose one of \.svg"
+    ):
+        timeline.save(tmp_path / "a.gif")
+    with pytest.raises(rs.ScenarioError, match="give another file"):
+        timeline.save(tmp_path / "nowhere" / "a.svg")
+
+
+def test_without_plotly_there_is_the_still_picture(
+    timeline: rs.Timeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_sim.scenarios.html_page.has_plotly", lambda: False)
+    assert timeline._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(rs.ScenarioError, match=r"pip install 'rebalance-sim\[report\]'"):
+        timeline.interactive()
+
+
+def test_each_of_many_members_has_a_colour_of_its_own() -> None:
+    names = [f"client-{number}" for number in range(50)]
+    assert len(set(colours_of(names).values())) == 50
