@@ -2,12 +2,13 @@
 
 In rounds: the runs without a defect first, then those of every defect that is not finished. So the
 result does not depend on the number of processes, and what is printed early covers all defects.
+A run that asks for no rule of a defect is the same with it, and is not made again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from rebalance_sim.spark.detection.figures import (
 )
 from rebalance_sim.spark.detection.mix import MIX, needs_clean, scenario_of
 from rebalance_sim.spark.detection.rows import REFUSED, MeasuredRun, RunStore
+from rebalance_sim.spark.detection.rules_asked import NOTING, defects_asked, note_rules
 from rebalance_sim.spark.errors import SweepError, SweepInterrupted
 from rebalance_sim.spark.pool import run_calls
 from rebalance_sim.spark.progress import OnProgress, Progress, ignore
@@ -123,6 +125,8 @@ class _Measurement:
             indices = range(first, min(first + ROUND, self.options.seeds))
             for is_clean in sorted({self._is_clean[one] for one in ids}):
                 self._carry_out(("", index, is_clean) for index in indices)
+            for one in ids:
+                self._take_over(one, indices)
             self._carry_out((one, index, self._is_clean[one]) for one in ids for index in indices)
             for one in ids:
                 self._runs[one] = indices.stop
@@ -163,6 +167,17 @@ class _Measurement:
             report_progress=self._report,
         )
 
+    def _take_over(self, defect_id: str, indices: range) -> None:
+        """What a defect cannot change is as the run without it."""
+        is_clean = self._is_clean[defect_id]
+        bases = [self._store["", index, is_clean] for index in indices]
+        self._store.add(
+            replace(base, defect=defect_id, asked=())
+            for base in bases
+            if base.digest and defect_id not in base.asked
+            if (defect_id, base.index, is_clean) not in self._store
+        )
+
     def _keep(self, runs: Sequence[MeasuredRun]) -> None:
         self._store.add(runs)
         self.done += len(runs)
@@ -181,7 +196,7 @@ def _run_task(keys: Sequence[tuple[str, int, bool]], limits: Limits) -> list[Mea
     rows = []
     for attempt in supervised(_run, keys, limits):
         defect, index, is_clean = attempt.unit
-        outcome, digest, what = attempt.result or (attempt.failure, "", attempt.reason)
+        outcome, digest, what, asked = attempt.result or (attempt.failure, "", attempt.reason, ())
         rows.append(
             MeasuredRun(
                 defect=defect,
@@ -190,22 +205,24 @@ def _run_task(keys: Sequence[tuple[str, int, bool]], limits: Limits) -> list[Mea
                 outcome=outcome,
                 digest=digest,
                 what=what[:_WHAT_SHOWN],
+                asked=asked,
             )
         )
     return rows
 
 
-def _run(key: tuple[str, int, bool]) -> tuple[str, str, str]:
+def _run(key: tuple[str, int, bool]) -> tuple[str, str, str, tuple[str, ...]]:
     defect, index, is_clean = key
+    note_rules()
     try:
-        scenario = scenario_of(index, is_clean=is_clean, defect_id=defect)
+        scenario = scenario_of(index, is_clean=is_clean, defect_id=defect or NOTING)
     except ValueError as problem:  # a world that the defect cannot be in notices nothing
-        return REFUSED, "", str(problem)
+        return REFUSED, "", str(problem), ()
     result = run_scenario(scenario)
     what = result.violations[0].property if result.violations else result.reason
     if result.outcome == "error":
         what = f"error: {result.reason.partition(':')[0]}"
-    return result.outcome, result.digest, what
+    return result.outcome, result.digest, what, () if defect else defects_asked()
 
 
 def _shrunk(measurement: _Measurement, out: Path | None) -> dict[str, ShrunkSize]:

@@ -22,7 +22,8 @@ REFUSED = "refused"
 class MeasuredRun:
     """Run ``index`` of the mix, with a defect or, for ``""``, without.
 
-    ``what`` is the first violated property, else the reason.
+    ``what`` is the first violated property, else the reason. ``asked``, of a run without a defect:
+    the defects of which it asked for a rule; all others would change nothing in it.
     """
 
     defect: str
@@ -31,6 +32,7 @@ class MeasuredRun:
     outcome: str
     digest: str
     what: str = ""
+    asked: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, int, bool]:
@@ -88,7 +90,8 @@ class RunStore:
         if rest:  # the process was killed in the middle of a line
             file.write_text(whole + newline, encoding="utf-8")
         for line in whole.splitlines():
-            run = MeasuredRun(**json.loads(line))
+            row = json.loads(line)
+            run = MeasuredRun(**row | {"asked": tuple(row["asked"])})
             self._runs[run.key] = run
 
 

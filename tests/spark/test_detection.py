@@ -10,15 +10,17 @@ import pytest
 from rebalance_sim.protocol.versions.semantics import DEFAULT_SEMANTICS
 from rebalance_sim.scenarios.errors import ScenarioError
 from rebalance_sim.scenarios.profile import PROFILES
+from rebalance_sim.scenarios.runner import run
 from rebalance_sim.spark.detection import measure
 from rebalance_sim.spark.detection.figures import figures_of, is_noticed
 from rebalance_sim.spark.detection.measure import MeasureOptions, measure_defects
-from rebalance_sim.spark.detection.mix import needs_clean, profile_of, scenario_of
+from rebalance_sim.spark.detection.mix import FOR_FIGURES, MIX, needs_clean, profile_of, scenario_of
 from rebalance_sim.spark.detection.rows import MeasuredRun, RunStore
 from rebalance_sim.spark.errors import SweepError
 from rebalance_sim.spark.reports.intervals import share_of
 
 DENSE = "mut-early-grant"
+CLASSIC = MIX.index("classic")
 SHORT = MeasureOptions(seeds=3, enough=1, processes=1)
 
 
@@ -28,8 +30,8 @@ def a_run(index: int, outcome: str, *, digest: str = "a", defect: str = DENSE) -
     )
 
 
-def test_every_profile_takes_its_turn() -> None:
-    assert {profile_of(index) for index in range(len(PROFILES))} == set(PROFILES)
+def test_every_profile_for_finding_bugs_takes_its_turn() -> None:
+    assert {profile_of(index) for index in range(len(MIX))} == set(PROFILES) - {FOR_FIGURES}
     scenario = scenario_of(1, defect_id=DENSE)
     assert (scenario.profile, scenario.seed) == (PROFILES[1], 1)
     assert scenario.world.defects == (DENSE,)
@@ -113,6 +115,18 @@ def test_a_measurement_goes_on_and_runs_nothing_twice(
 
     monkeypatch.setattr(measure, "run_scenario", refuse)
     assert measure_defects([DENSE], out=tmp_path, options=SHORT) == (figures,)
+
+
+def test_a_defect_whose_rules_no_run_asks_for_is_not_run(tmp_path: Path) -> None:
+    options = MeasureOptions(seeds=CLASSIC + 1, enough=0, processes=1)
+    [figures] = measure_defects([DENSE], out=tmp_path, options=options)
+    assert figures.runs == CLASSIC + 1
+    rows = [json.loads(line) for line in (tmp_path / "runs.jsonl").read_text().splitlines()]
+    base, with_defect = (row for row in rows if row["index"] == CLASSIC)
+    assert "KAFKA-12890" in base["asked"]  # has_sync_deadline, of classic groups
+    assert DENSE not in base["asked"]  # is_free, of consumer groups
+    plain, changed = (run(scenario_of(CLASSIC, defect_id=one)) for one in ("", DENSE))
+    assert base["digest"] == with_defect["digest"] == plain.digest == changed.digest
 
 
 def test_a_folder_of_other_code_is_refused(tmp_path: Path) -> None:
