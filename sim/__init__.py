@@ -2,10 +2,9 @@
 
 Read in this order:
 
-- ``spec``: what a world is made of; each department has its own part of it (``client_spec``).
-- ``world``: ``World``, which puts the departments together, runs them, and has the result. A
-  department takes what it needs through ``ports`` and ``environment`` modules; none imports
-  ``world``.
+- ``spec``: what a world is made of; each folder has its own part of it (``client_spec``).
+- ``world``: ``World``, which puts the parts together, runs them, and has the result. A folder
+  takes what it needs through ``ports`` and ``environment`` modules; none imports ``world``.
 - ``clock``, ``streams``: simulated time on SimPy, and named random streams.
 - ``network``: TCP connections, and what clients ask of any broker.
 - ``broker``: brokers, their controller, replicas and coordinator shards.
@@ -17,6 +16,6 @@ Read in this order:
 - ``steps``: every atomic change, shown to ``trace`` and to ``observe``: metrics, coverage, series,
   and the checkers of each group.
 
-What is left out: transactions, quotas and throttling, authorisation, unclean elections, log
-segments, request handler queues.
+What is left out stands in ``docs/boundary.md``: transactions, authorisation, log segments, request
+handler queues.
 """

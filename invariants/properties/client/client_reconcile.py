@@ -372,8 +372,8 @@ class CallbackIdentity(Property):
 
     id = "client.callback.identity"
     sentence = (
-        "Partitions are revoked from a member and lost by a stranger; but what librdkafka was "
-        "about to revoke when it became one, it still revokes."
+        "onPartitionsRevoked is for members, and onPartitionsLost for who is none any more; but "
+        "librdkafka still revokes what it was about to revoke when it was fenced."
     )
     clauses = ("client C14", "client §4.2")
     violated_by = (
